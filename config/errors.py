@@ -1,0 +1,46 @@
+"""What can go wrong in a configuration.
+
+Exception
+├── ConfigurationInvalid     the file was refused as a whole; carries every problem found
+└── UnknownTrigger           raised by a `Vocabulary` for a trigger that does not exist
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing to mend: where it stands and a sentence with the remedy. Never holds the value of a secret.
+
+    `file` is the file as the user named it, or the environment variable that set the value; then, and where a file
+    could not be read at all, `line` is None. `path` is dotted (`jobs.load.outlets[0]`), "" for the file itself.
+    """
+
+    file: str
+    line: int | None
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return ": ".join(part for part in (place, self.path, self.message) if part)
+
+
+class ConfigurationInvalid(Exception):
+    """The configuration was refused; `problems` are sorted by file and line, and are never empty."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: (problem.file, problem.line or 0, problem.path)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class UnknownTrigger(Exception):
+    """No trigger has this name. `sentence` says why and names the remedy; `suggestions` are names that were perhaps meant."""
+
+    def __init__(self, sentence: str, suggestions: Sequence[str] = ()) -> None:
+        self.sentence = sentence
+        self.suggestions = tuple(suggestions)
+        super().__init__(sentence)

@@ -1,0 +1,91 @@
+"""`${NAME}`, `${NAME:-default}`, `${file:/run/secrets/x}` and `$$` in the string scalars of a parsed document.
+
+It happens after parsing, so what is put in cannot change the document's structure, and only in values, never in keys.
+What is put in is not looked at again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from config.document import KeyPath
+
+_REFERENCE: Final = re.compile(
+    r"""
+      (?P<dollar> \$\$ )
+    | \$\{ file: (?P<file> [^{}]+ ) \}
+    | \$\{ (?P<name> [A-Za-z_][A-Za-z0-9_]* ) (?: :- (?P<default> (?: (?!\$\{) [^}] )* ) )? \}
+    | (?P<malformed> \$\{ )
+    """,
+    re.VERBOSE,
+)
+_SHORTEST_SECRET: Final = 4  # anything shorter would hide ordinary words of a message
+
+
+class Interpolation:
+    """Replaces references and remembers what it put in, so that no message shows it.
+
+    `problems` are (path, sentence), one for each reference that leads nowhere; its text stays in place.
+    """
+
+    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
+        """Relative `${file:…}` start at `folder`."""
+        self.problems: list[tuple[KeyPath, str]] = []
+        self._environ = environ
+        self._folder = folder
+        self._put_in: list[tuple[KeyPath, str, str]] = []
+
+    def expand(self, value: Any, path: KeyPath = ()) -> Any:
+        """A copy of `value` with the references in all its strings replaced."""
+        if isinstance(value, dict):
+            return {key: self.expand(member, (*path, key)) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self.expand(member, (*path, index)) for index, member in enumerate(value)]
+        if isinstance(value, str):
+            return _REFERENCE.sub(lambda found: self._replacement(found, path), value)
+        return value
+
+    def hide(self, sentence: str, path: KeyPath) -> str:
+        """`sentence` about `path` with references in place of what was put in there or elsewhere in the same section."""
+        for place, text, reference in self._put_in:
+            if place[:2] == path[:2] and len(text) >= _SHORTEST_SECRET:
+                sentence = reference.join(re.split(rf"(?<!\w){re.escape(text)}(?!\w)", sentence))
+        return sentence
+
+    def _replacement(self, found: re.Match[str], path: KeyPath) -> str:
+        if found["dollar"]:
+            return "$"
+        try:
+            text = self._looked_up(found)
+        except LookupError as error:
+            self.problems.append((path, str(error.args[0])))
+            return found[0]
+        self._put_in.append((path, text, found[0]))
+        return text
+
+    def _looked_up(self, found: re.Match[str]) -> str:
+        if found["malformed"]:
+            raise LookupError(
+                "`${` begins no reference: write `${NAME}`, `${NAME:-default}` or `${file:/path}`, and `$$` for a plain $"
+            )
+        if found["file"]:
+            return self._file(found["file"])
+        value = self._environ.get(found["name"])
+        if found["default"] is not None:
+            return value or found["default"]
+        if value is None:
+            raise LookupError(
+                f"the environment variable {found['name']} is not set; set it, or write `${{{found['name']}:-default}}`"
+            )
+        return value
+
+    def _file(self, name: str) -> str:
+        """The file's text without the line breaks at its end, which editors add and secrets do not have."""
+        try:
+            return (self._folder / name).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise LookupError(f"the file {name} cannot be read ({reason}); create it or correct the path") from None

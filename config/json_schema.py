@@ -1,0 +1,172 @@
+"""The JSON Schema of the YAML, from which editors complete and check: `watcher schema`.
+
+It depends on the vocabulary: a watcher's keys follow from its `trigger`, a connection's from its `type`. Looser than
+`load` where JSON Schema cannot say it (references between sections), never stricter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from config.models import INGEST, AliasConfig, AssetConfig, IngestOptions, JobConfig, SparkConfig
+from config.names import NAME_PATTERN
+from config.settings import Settings
+from config.vocabulary import Vocabulary
+
+Schema: TypeAlias = dict[str, Any]
+
+_HOLDS_SCHEMA: Final = frozenset({"additionalProperties", "allOf", "anyOf", "items", "oneOf", "prefixItems"})
+_HOLDS_SCHEMAS_BY_NAME: Final = frozenset({"patternProperties", "properties"})
+
+_ALIAS: Final[Schema] = {
+    "type": "object",
+    "properties": {"alias": {"type": "string"}},
+    "required": ["alias"],
+    "additionalProperties": False,
+}
+_REFERENCES: Final[Schema] = {"type": "array", "items": {"anyOf": [{"type": "string"}, _ALIAS]}}
+_CONDITIONS: Final[Schema] = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Condition"}}
+_TIMEZONE: Final[Schema] = {"type": "string", "default": "UTC", "description": "A time zone of the IANA database."}
+_CRON: Final[Schema] = {"type": "string", "description": "Five cron fields, or a word such as @daily."}
+
+
+def _tree(word: str, **more: Schema) -> Schema:
+    properties = {word: _CONDITIONS, **more}
+    return {"type": "object", "properties": properties, "required": [word], "additionalProperties": False}
+
+
+_WRITTEN_HERE: Final[Mapping[str, Schema]] = {
+    "Condition": {"anyOf": [{"type": "string"}, _CONDITIONS, _tree("all"), _tree("any"), _ALIAS]},
+    "Schedule": {
+        "description": "Assets, aliases or a time that start a run; a bare list means all; null starts it by hand only.",
+        "anyOf": [
+            {"type": "null"},
+            {"type": "string"},
+            _CONDITIONS,
+            _tree("all", or_cron=_CRON, timezone=_TIMEZONE),
+            _tree("any", or_cron=_CRON, timezone=_TIMEZONE),
+            {**_ALIAS, "properties": {**_ALIAS["properties"], "or_cron": _CRON, "timezone": _TIMEZONE}},
+            {
+                "type": "object",
+                "properties": {"cron": _CRON, "timezone": _TIMEZONE},
+                "required": ["cron"],
+                "additionalProperties": False,
+            },
+        ],
+    },
+    "FromOutside": {
+        "type": "string",
+        "pattern": r"\$\{",
+        "description": "${NAME}, ${NAME:-default} or ${file:/path}, coerced to the field's type.",
+    },
+}
+
+
+def json_schema(vocabulary: Vocabulary) -> Schema:
+    """The schema (draft 2020-12) of one file that is a whole configuration."""
+    connections = vocabulary.connections
+    options = {name: kind.options for name, kind in vocabulary.triggers.items()}
+    models = (Settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestOptions)
+    definitions = _Definitions(*models, *connections.values(), *options.values())
+    _complete_assets(definitions, options)
+    _complete_jobs(definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Asset Watcher",
+        "type": "object",
+        "properties": {
+            "version": {"const": 1},
+            "settings": _or_null(definitions.reference(Settings)),
+            "connections": _named(_chosen_by("type", definitions.references(connections), closed=True)),
+            "assets": _named(_or_null(definitions.reference(AssetConfig))),
+            "aliases": _named(_or_null(definitions.reference(AliasConfig))),
+            "jobs": _named(definitions.reference(JobConfig)),
+        },
+        "required": ["version"],
+        "additionalProperties": False,
+        "$defs": {**definitions.all, **_WRITTEN_HERE},
+    }
+
+
+def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
+    for model in options.values():
+        beside = {"trigger": {"type": "string"}, "connection": {"type": "string"}}
+        schema = definitions.body(model)
+        schema["properties"] = {**schema.get("properties", {}), **beside}
+        schema.pop("required", None)  # the asset's URI implies some
+    asset = definitions.body(AssetConfig)
+    asset.pop("required")  # the uri is the name by default
+    asset["properties"]["watchers"] |= _named(_chosen_by("trigger", definitions.references(options), closed=False))
+
+
+def _complete_jobs(definitions: _Definitions) -> None:
+    job, spark = definitions.body(JobConfig), definitions.body(SparkConfig)
+    job["properties"]["schedule"] = {"$ref": "#/$defs/Schedule"}
+    job["properties"]["inlets"] |= _REFERENCES
+    job["properties"]["outlets"] |= _REFERENCES
+    spark |= _when("application", INGEST, {"properties": {"options": definitions.reference(IngestOptions)}})
+
+
+class _Definitions:
+    """The models' own schemas, with `${…}` allowed wherever a value is not just any text."""
+
+    def __init__(self, *models: type[BaseModel]) -> None:
+        modes = [(model, "validation") for model in dict.fromkeys(models)]
+        self._references, generated = models_json_schema(modes)  # type: ignore[arg-type]  # a literal, widened by the list
+        self.all: dict[str, Schema] = {name: _with_outside(schema) for name, schema in generated["$defs"].items()}
+
+    def reference(self, model: type[BaseModel]) -> Schema:
+        return dict(self._references[model, "validation"])
+
+    def references(self, models: Mapping[str, type[BaseModel]]) -> dict[str, Schema]:
+        return {name: self.reference(model) for name, model in models.items()}
+
+    def body(self, model: type[BaseModel]) -> Schema:
+        return self.all[str(self.reference(model)["$ref"]).rpartition("/")[2]]
+
+
+def _with_outside(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_outside(member) for member in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = dict(schema)
+    for key in schema.keys() & _HOLDS_SCHEMA:
+        inner[key] = _with_outside(schema[key])
+    for key in schema.keys() & _HOLDS_SCHEMAS_BY_NAME:
+        inner[key] = {name: _with_outside(member) for name, member in schema[key].items()}
+    if schema.get("type") not in ("boolean", "integer", "number") and not schema.keys() & {"const", "enum", "pattern"}:
+        return inner
+    outer = {key: inner.pop(key) for key in ("title", "description", "default") if key in inner}
+    return {**outer, "anyOf": [inner, {"$ref": "#/$defs/FromOutside"}]}
+
+
+def _named(schema: Schema) -> Schema:
+    return {
+        "type": ["object", "null"],
+        "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
+        "additionalProperties": schema,
+    }
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _chosen_by(key: str, schemas: Mapping[str, Schema], *, closed: bool) -> Schema:
+    """A mapping whose keys follow from the value of `key`; unless closed, other values leave them open."""
+    names: Schema = {"enum": list(schemas)}
+    return {
+        "type": "object",
+        "properties": {key: names if closed else {"anyOf": [names, {"type": "string"}]}},
+        "required": [key],
+        "allOf": [_when(key, name, schema) for name, schema in schemas.items()],
+    }
+
+
+def _when(key: str, value: str, schema: Schema) -> Schema:
+    return {"if": {"properties": {key: {"const": value}}, "required": [key]}, "then": schema}

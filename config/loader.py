@@ -1,0 +1,116 @@
+"""From a YAML file to a `Configuration`, or to all that is wrong with it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel
+
+from config.assets import AssetReader
+from config.cycles import job_cycles
+from config.document import Document, KeyPath, read
+from config.environment import override_settings
+from config.errors import ConfigurationInvalid, Problem
+from config.interpolation import Interpolation
+from config.models import AliasConfig, Configuration, JobConfig
+from config.names import Scope, did_you_mean
+from config.report import Report
+from config.settings import Section, Settings
+from config.vocabulary import Vocabulary
+
+VERSION: Final = 1
+
+
+def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str]) -> Configuration:
+    """The configuration in the file or folder `path`. Raises `ConfigurationInvalid`. Reads files: not for the event loop."""
+    document = read(path)
+    override_settings(document, environ)
+    folder = (path if path.is_dir() else path.parent).absolute()
+    interpolation = Interpolation(environ, folder)
+    document.data = interpolation.expand(document.data)
+    report = Report(document, interpolation)
+    for place, sentence in interpolation.problems:
+        report.add(place, sentence)
+    content = _content(document, report, vocabulary, folder)
+    if document.problems:
+        raise ConfigurationInvalid(document.problems)
+    return Configuration(**content, file=path, folder=folder, warnings=_warnings(document, content["jobs"]))
+
+
+def _check_version(version: object) -> object:
+    if version != VERSION or isinstance(version, bool):
+        raise ValueError(f"must be {VERSION}, the only version of the format that this release reads")
+    return version
+
+
+class _Layout(Section):
+    """The top of the document, for its errors only: its parts are validated one by one."""
+
+    version: Annotated[Any, AfterValidator(_check_version)]
+    settings: dict[str, Any] | None = None
+    connections: dict[str, Any] | None = None
+    assets: dict[str, Any] | None = None
+    aliases: dict[str, Any] | None = None
+    jobs: dict[str, Any] | None = None
+
+
+def _content(document: Document, report: Report, vocabulary: Vocabulary, folder: Path) -> dict[str, Any]:
+    """The fields of a `Configuration`; None stands for a part with a problem."""
+    report.validate(_Layout, document.data, ())
+    sections = {name: _mapping(document.data.get(name)) for name in _Layout.model_fields}
+    scope = Scope(
+        folder=folder,
+        assets=sections["assets"].keys(),
+        aliases=sections["aliases"].keys(),
+        connections=sections["connections"].keys(),
+    )
+    reader = AssetReader(report, vocabulary, scope, sections["connections"])
+
+    def entries(section: str) -> Iterator[tuple[str, Any, KeyPath]]:
+        for name, entry in sections[section].items():
+            report.check_name(name, (section, name))
+            yield name, entry, (section, name)
+
+    settings = report.validate(Settings, sections["settings"], ("settings",), scope)
+    if settings is not None:
+        vocabulary.add_plugins(settings.plugins_dir)
+    return {
+        "settings": settings,
+        "connections": {
+            name: _connection(entry, path, report, vocabulary) for name, entry, path in entries("connections")
+        },
+        "assets": {name: reader.read(name, entry, path) for name, entry, path in entries("assets")},
+        "aliases": {
+            name: report.validate(AliasConfig, _given(entry), path) for name, entry, path in entries("aliases")
+        },
+        "jobs": {name: report.validate(JobConfig, entry, path, scope) for name, entry, path in entries("jobs")},
+    }
+
+
+def _mapping(section: Any) -> dict[str, Any]:
+    return section if isinstance(section, dict) else {}
+
+
+def _given(entry: Any) -> Any:
+    """`orders:` with nothing after it means all defaults."""
+    return {} if entry is None else entry
+
+
+def _connection(entry: Any, path: KeyPath, report: Report, vocabulary: Vocabulary) -> BaseModel | None:
+    if not report.is_mapping(entry, path):
+        return None
+    models, kind = vocabulary.connections, entry.get("type")
+    if isinstance(kind, str) and kind in models:
+        return report.validate(models[kind], entry, path)
+    fault = "is missing" if kind is None else "is no type of connection"
+    report.add((*path, "type"), f"{fault}; {did_you_mean(str(kind), models)}")
+    return None
+
+
+def _warnings(document: Document, jobs: Mapping[str, JobConfig]) -> tuple[Problem, ...]:
+    sentence = "these jobs start each other in a circle: {}; make sure that something ends it"
+    return tuple(
+        document.problem(("jobs", cycle[0]), sentence.format(" -> ".join(cycle))) for cycle in job_cycles(jobs)
+    )

@@ -1,0 +1,268 @@
+"""A validated configuration. Field docstrings become docs/configuration.md."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
+
+from config.credentials import credentials_in
+from config.document import KeyPath
+from config.durations import Duration, PositiveDuration
+from config.errors import Problem
+from config.names import Name, did_you_mean
+from config.schedules import ReferencesField, ScheduleField, needs_several
+from config.sentences import misplaced, sentences
+from config.settings import Section, Settings
+from config.uris import normalise
+
+BUILTIN: Final = "builtin:"
+INGEST: Final = "builtin:ingest"
+
+
+def _check_extra(extra: dict[str, Any]) -> dict[str, Any]:
+    hint = "looks like a credential, and `extra` is stored and shown in clear: keep it in a connection"
+    faults: list[tuple[KeyPath, str]] = [(path, hint) for path in credentials_in(extra)]
+    if faults:
+        raise misplaced(extra, *faults)
+    if not _is_json(extra):
+        raise ValueError("holds a number that JSON cannot write (.nan or .inf); remove it")
+    return extra
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+Group: TypeAlias = Annotated[str, Field(min_length=1, max_length=1500)]
+
+
+class WatcherConfig(Section):
+    name: str
+    asset: str
+    trigger: str
+    """A registered name (`s3.new_files`), or the dotted path of a class on `plugins_dir`."""
+    connection: str | None = None
+    """The connection that the trigger uses."""
+    options: SerializeAsAny[BaseModel]
+    """Validated by the trigger's own model; in the YAML they stand next to `trigger`."""
+
+
+class AssetConfig(Section):
+    uri: Annotated[str, AfterValidator(normalise)]
+    """By Airflow's rules; kept as normalised. Default: the asset's name."""
+    group: Group = "asset"
+    """A word to sort assets by."""
+    extra: Annotated[dict[str, Any], AfterValidator(_check_extra)] = Field(default_factory=dict)
+    """Anything worth knowing, as JSON; no part of the asset's identity, and no place for credentials."""
+    expect_every: PositiveDuration | None = None
+    """Raise an alert when no event came for so long."""
+    watchers: Annotated[dict[Name, WatcherConfig], WithJsonSchema({})] = Field(default_factory=dict)
+    """By name, unique in the whole configuration: `trigger`, `connection` and the trigger's options."""
+
+
+class AliasConfig(Section):
+    group: Group = "asset"
+    """A word to sort aliases by."""
+
+
+class BatchConfig(Section):
+    mode: Literal["coalesce", "each"] = "coalesce"
+    """`coalesce` collects events into one run; `each` makes a run of each, and needs a schedule without `all`."""
+    debounce: Duration = timedelta(0)
+    """Wait until no event came for so long."""
+    max_wait: Duration = timedelta(minutes=5)
+    """But not longer than this since the first."""
+    max_events: Annotated[int, Field(ge=1)] = 1000
+    """Most events of one run."""
+
+
+class IngestOptions(Section):
+    """`spark.options` of `builtin:ingest`."""
+
+    target: str | None = None
+    """Folder or URL of the table."""
+    format: str = "parquet"
+    """Format of the table."""
+    schema_: Annotated[str | None, Field(alias="schema")] = None
+    """Columns as Spark's DDL (`id long, amount double`); null infers them once and enforces them from then on."""
+    partition_by: tuple[str, ...] = ()
+    """Columns to partition by."""
+    dedupe_key: str | tuple[str, ...] | None = None
+    """Columns that tell rows apart."""
+    bad_records: str | None = None
+    """Folder for rows that do not fit; null is `<target>_bad`."""
+
+
+def _text(value: Any) -> Any:
+    """Spark's properties and the environment are texts; YAML makes numbers and truth values of some."""
+    return value if isinstance(value, str | dict | list | None) else json.dumps(value)
+
+
+def _located(place: str, info: ValidationInfo) -> str:
+    """A file's place: URLs (`hdfs://…`, `local:…`) as they are, paths from the YAML's folder."""
+    if info.context is None or re.match("[A-Za-z][A-Za-z0-9+.-]+:", place):
+        return place
+    return str(info.context.folder / place)
+
+
+def _check_memory(memory: str) -> str:
+    if not re.fullmatch("[1-9][0-9]*[kmgt]", memory, re.IGNORECASE):
+        raise ValueError("must be an amount of memory such as `512m` or `2g`")
+    return memory
+
+
+def _check_application(application: str) -> str:
+    if application.startswith(BUILTIN) and application != INGEST:
+        raise ValueError(f"is no built-in application; {did_you_mean(application, [INGEST])}")
+    return application
+
+
+def _check_connection(name: str, info: ValidationInfo) -> str:
+    if info.context and (fault := info.context.check_connection(name)):
+        raise ValueError(fault)
+    return name
+
+
+ConnectionName: TypeAlias = Annotated[str, AfterValidator(_check_connection)]
+_SCALAR: Final = WithJsonSchema({"type": ["string", "number", "boolean"]})
+Text: TypeAlias = Annotated[str, BeforeValidator(_text), _SCALAR]
+SecretText: TypeAlias = Annotated[SecretStr, BeforeValidator(_text), _SCALAR]
+Place: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_located)]
+
+
+class SparkConfig(Section):
+    submitter: Literal["spark-submit"] = "spark-submit"
+    """How Spark is started."""
+    application: Annotated[Place, AfterValidator(_check_application)]
+    """Python file, or `builtin:ingest`."""
+    master: Annotated[str, Field(min_length=1)] = "local[*]"
+    """Spark's master URL; others than `local` in client mode."""
+    profile: Literal["small", "large"] = "small"
+    """`small` starts quickly; `large` leaves the JVM as it is."""
+    driver_memory: Annotated[str, AfterValidator(_check_memory)] = "512m"
+    """Heap of the driver."""
+    conf: dict[str, Text] = Field(default_factory=dict)
+    """Spark properties; the process list shows them, so no credentials."""
+    packages: tuple[str, ...] = ()
+    """Maven coordinates."""
+    jars: tuple[Place, ...] = ()
+    """Jar files."""
+    py_files: tuple[Place, ...] = ()
+    """Python files and archives for driver and executors."""
+    args: tuple[Text, ...] = ()
+    """Arguments of the application, as they are: the SDK gives the job its context."""
+    env: dict[str, SecretText] = Field(default_factory=dict)
+    """Environment of the driver."""
+    connections: tuple[ConnectionName, ...] = ()
+    """Connections whose credentials the job's private context holds."""
+    python: str | None = None
+    """Python of driver and executors; null is the daemon's."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the application; those of `builtin:ingest` are checked."""
+
+    @field_validator("options")
+    @classmethod
+    def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if info.data.get("application") == INGEST:
+            try:
+                IngestOptions.model_validate(options)
+            except ValidationError as error:
+                raise misplaced(options, *sentences(error, IngestOptions, options)) from None
+        return options
+
+
+def _task_id(validated: Mapping[str, Any]) -> str:
+    stem = PurePosixPath(validated["spark"].application.removeprefix(BUILTIN)).stem
+    return re.sub("[^A-Za-z0-9_.-]", "_", stem)[:250]
+
+
+class JobConfig(Section):
+    spark: SparkConfig
+    """What to start."""
+    task_id: Annotated[Name, Field(default_factory=_task_id)]
+    """Name of its one task. Default: the application's stem."""
+    schedule: ScheduleField = None
+    """What starts a run: assets, aliases, a time; null starts it by hand only."""
+    batch: BatchConfig = BatchConfig()
+    """How events are gathered into runs."""
+    inlets: ReferencesField = ()
+    """Assets and `{alias: name}` the job reads."""
+    outlets: ReferencesField = ()
+    """Assets and `{alias: name}` the job writes; each asset gets an event when it succeeds."""
+    max_active_runs: Annotated[int, Field(ge=1)] = 1
+    """Most runs of this job at a time."""
+    retries: Annotated[int, Field(ge=0)] = 0
+    """Further tries after a failure."""
+    retry_delay: Duration = timedelta(seconds=30)
+    """Wait before the first retry; doubles up to 10m."""
+    timeout: PositiveDuration | None = None
+    """Longest time for one try."""
+    paused: bool = False
+    """Start out paused."""
+    catchup: bool = False
+    """After a stop, run each time that was missed, not one for all."""
+
+    @field_validator("batch")
+    @classmethod
+    def _check_mode(cls, batch: BatchConfig, info: ValidationInfo) -> BatchConfig:
+        schedule = info.data.get("schedule")
+        if batch.mode == "each" and schedule and needs_several(schedule.condition):
+            hint = "`each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
+            raise misplaced(batch, (("mode",), hint))
+        return batch
+
+
+class Configuration(Section):
+    """Everything the YAML says, checked as a whole; the dictionaries are keyed by name (a job's is its dag_id)."""
+
+    settings: Settings = Settings()
+    connections: dict[Name, SerializeAsAny[BaseModel]] = Field(default_factory=dict)
+    assets: dict[Name, AssetConfig] = Field(default_factory=dict)
+    aliases: dict[Name, AliasConfig] = Field(default_factory=dict)
+    jobs: dict[Name, JobConfig] = Field(default_factory=dict)
+    file: Path
+    """The file or folder it was read from, as named by the user."""
+    folder: Path
+    """Absolute; relative paths started here."""
+    warnings: tuple[Problem, ...] = ()
+    """Allowed, and still perhaps a mistake."""
+
+    @property
+    def watchers(self) -> dict[str, WatcherConfig]:
+        """All assets' watchers by name."""
+        return {name: watcher for asset in self.assets.values() for name, watcher in asset.watchers.items()}
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of what processes with one database must agree on; the same whatever the order of keys.
+
+        Secrets and what belongs to one process or machine (home, addresses, logs, capacities) are left out, so this
+        does not tell whether a reload changed anything: compare the configurations for that.
+        """
+        content = self.model_dump(mode="json", include={"connections", "assets", "aliases", "jobs"}, fallback=str)
+        settings = self.settings.model_dump(mode="json", include={"store", "workers", "airflow"}, fallback=str)
+        return sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()

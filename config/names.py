@@ -1,0 +1,74 @@
+"""Names of things, the names that one configuration declares, and what a mistyped name was perhaps meant to be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import AfterValidator, WithJsonSchema
+
+NAME_PATTERN: Final = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}"
+_FEW: Final = 24
+
+
+def check_name(name: str) -> str:
+    """`name` itself; raises ValueError when it is none. Names become parts of paths and URLs."""
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise ValueError(
+            "is not a name: use up to 250 of the characters A-Z a-z 0-9 _ . - and begin with a letter, a digit or _"
+        )
+    return name
+
+
+Name: TypeAlias = Annotated[
+    str, AfterValidator(check_name), WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$"})
+]
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """A remedy to follow "unknown …": the known word most like `word`, else all of them if they are few."""
+    if close := get_close_matches(word, known, n=1):
+        return f"did you mean `{close[0]}`?"
+    if len(known) > _FEW:
+        return "check its spelling"
+    return "known: " + ", ".join(f"`{name}`" for name in sorted(known)) if known else "none is defined"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """What the parts of one configuration may refer to; the models get it as pydantic's validation context.
+
+    Without a scope (models validated on their own) references are not checked and paths stay relative.
+    """
+
+    folder: Path
+    """Absolute; relative paths in the file start here."""
+    assets: Collection[str] = ()
+    aliases: Collection[str] = ()
+    connections: Collection[str] = ()
+
+    def check_asset(self, name: str) -> str | None:
+        """What is wrong with a reference to the asset `name`, None when nothing is."""
+        if name in self.assets:
+            return None
+        if name in self.aliases:
+            return f"`{name}` is an alias, not an asset: write `{{alias: {name}}}`"
+        return f"unknown asset `{name}`; {did_you_mean(name, self.assets)}"
+
+    def check_alias(self, name: str) -> str | None:
+        """What is wrong with a reference to the alias `name`, None when nothing is."""
+        if name in self.aliases:
+            return None
+        if name in self.assets:
+            return f"`{name}` is an asset, not an alias: write the name alone"
+        return f"unknown alias `{name}`; {did_you_mean(name, self.aliases)}"
+
+    def check_connection(self, name: str) -> str | None:
+        """What is wrong with a reference to the connection `name`, None when nothing is."""
+        if name in self.connections:
+            return None
+        return f"unknown connection `{name}`; {did_you_mean(name, self.connections)}"

@@ -1,0 +1,92 @@
+"""Keeps the tables of keys in docs/configuration.md equal to the models: `python -m config.reference docs/configuration.md`.
+
+A table stands between `<!-- keys: NAME -->` and `<!-- end -->`; the prose around it is written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from config.durations import format_duration
+from config.models import AliasConfig, AssetConfig, IngestOptions, JobConfig
+from config.settings import Settings
+
+MODELS: Final[Mapping[str, type[BaseModel]]] = {
+    "settings": Settings,
+    "assets.NAME": AssetConfig,
+    "aliases.NAME": AliasConfig,
+    "jobs.NAME": JobConfig,
+    "jobs.NAME.spark.options": IngestOptions,
+}
+
+_TABLE: Final = re.compile("(?<=<!-- keys: )([a-zA-Z.]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def rewrite(page: str) -> str:
+    """`page` with its tables as the models have them. Raises KeyError for a table of nothing known."""
+    return _TABLE.sub(lambda found: f"{found[1]}{found[2]}\n{_tables(MODELS[found[1]], found[1])}\n", page)
+
+
+def _tables(model: type[BaseModel], path: str) -> str:
+    """A table of the model's own keys, then one for each mapping within it."""
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    inner = {name: found for name, field in fields.items() if (found := _model_of(field.annotation))}
+    rows = [_row(name, field) for name, field in fields.items() if name not in inner]
+    tables = ["\n".join(["| key | default | meaning |", "|---|---|---|", *rows, ""])] if rows else []
+    for name, found in inner.items():
+        tables.append(f"**`{path}.{name}`**: {_meaning(fields[name])}\n")
+        tables.append(_tables(found, f"{path}.{name}"))
+    return "\n".join(tables)
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    """The model of a mapping with fixed keys, which may be null."""
+    candidates = () if get_origin(annotation) is dict else (annotation, *get_args(annotation))
+    return next((each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)), None)
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    return f"| `{name}` | {_default(field)} | {_meaning(field)} |"
+
+
+def _default(field: FieldInfo) -> str:
+    """Left empty where the meaning tells of a default that depends on other values."""
+    if "Default:" in (field.description or ""):
+        return ""
+    if field.is_required():
+        return "required"
+    return f"`{_as_yaml(field.get_default(call_default_factory=True))}`"
+
+
+def _as_yaml(value: Any) -> str:
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    return str(value) if isinstance(value, str | Path) else json.dumps(value)
+
+
+def _meaning(field: FieldInfo) -> str:
+    text = " ".join((field.description or "").split())
+    secret = "Secret. " if SecretStr in _parts(field.annotation) else ""
+    if get_origin(field.annotation) is Literal:
+        text = f"{text} One of {', '.join(f'`{value}`' for value in get_args(field.annotation))}."
+    return f"{secret}{text}"
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for argument in get_args(annotation):
+        yield from _parts(argument)
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(rewrite(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,56 @@
+"""Collects what is wrong with a document while its parts are validated one by one."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from config.document import Document, KeyPath
+from config.interpolation import Interpolation
+from config.names import Scope, check_name
+from config.sentences import MISSING, found, sentences
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class Report:
+    """Adds to the document's problems; says of each place one thing only, and nothing of what was put in from outside."""
+
+    def __init__(self, document: Document, interpolation: Interpolation) -> None:
+        self._document = document
+        self._interpolation = interpolation
+        self._said = {problem.path for problem in document.problems}
+
+    def add(self, path: KeyPath, sentence: str) -> None:
+        problem = self._document.problem(path, self._interpolation.hide(sentence, path))
+        if problem.path not in self._said:
+            self._said.add(problem.path)
+            self._document.problems.append(problem)
+
+    def place(self, path: KeyPath) -> str:
+        """File and line of `path`."""
+        return str(self._document.locate(path))
+
+    def check_name(self, name: str, path: KeyPath) -> None:
+        try:
+            check_name(name)
+        except ValueError as error:
+            self.add(path, str(error))
+
+    def is_mapping(self, value: Any, path: KeyPath) -> bool:
+        if not isinstance(value, dict):
+            self.add(path, f"must be a mapping (`key: value`){found(value)}")
+        return isinstance(value, dict)
+
+    def validate(
+        self, model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None = None, *, complete: bool = True
+    ) -> ModelT | None:
+        """`data` at `path` as a `model`, or None. What an incomplete `data` lacks is no problem."""
+        try:
+            return model.model_validate(data, context=scope)
+        except ValidationError as error:
+            for place, sentence in sentences(error, model, data):
+                if complete or sentence != MISSING:
+                    self.add((*path, *place), sentence)
+        return None

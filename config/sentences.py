@@ -1,0 +1,155 @@
+"""pydantic's validation errors as sentences for the person who wrote the YAML: what was expected and what to do.
+
+No sentence holds a value: validators of ours write sentences of their own, everything else is told by type alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from config.document import KeyPath
+from config.names import did_you_mean
+
+_TYPES: Final = {
+    "bool": "`true` or `false`",
+    "date": "an ISO date such as `2026-11-20`",
+    "datetime": "an ISO timestamp such as `2026-11-20T09:00:00Z`",
+    "dict": "a mapping (`key: value`)",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list (`[a, b]`)",
+    "mapping": "a mapping (`key: value`)",
+    "model": "a mapping (`key: value`)",
+    "none": "`null`",
+    "path": "a path",
+    "set": "a list (`[a, b]`)",
+    "string": "text (put it in quotes)",
+    "tuple": "a list (`[a, b]`)",
+}
+"""What was expected, by the first word of pydantic's error type."""
+
+_LIMITS: Final = {
+    "enum": "{expected}",
+    "finite_number": "a finite number",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "literal_error": "{expected}",
+    "string_pattern_mismatch": "text of the form `{pattern}`",
+    "string_too_long": "text of at most {max_length} characters",
+    "string_too_short": "text of at least {min_length} character(s)",
+    "too_long": "of length {max_length} or less",
+    "too_short": "of length {min_length} or more",
+}
+"""What was expected of a value of the right type, by pydantic's error type."""
+
+MISSING: Final = "is missing; add it"
+
+_FOUND: Final = {
+    bool: "a truth value",
+    dict: "a mapping",
+    float: "a number",
+    int: "a number",
+    list: "a list",
+    str: "text",
+}
+
+
+def misplaced(value: Any, *faults: tuple[KeyPath, str]) -> ValidationError:
+    """For a validator to raise: sentences about places *within* the value it validates."""
+    return ValidationError.from_exception_data(
+        "misplaced",
+        [
+            InitErrorDetails(type=PydanticCustomError("sentence", "{text}", {"text": text}), loc=path, input=value)
+            for path, text in faults
+        ],
+    )
+
+
+def sentences(error: ValidationError, model: type[BaseModel], data: Any) -> Iterator[tuple[KeyPath, str]]:
+    """One sentence for each place in `data` that `model` refused."""
+    by_path: dict[KeyPath, list[ErrorDetails]] = {}
+    for detail in error.errors(include_url=False):
+        if detail["type"] != "default_factory_not_called":  # follows from another error
+            by_path.setdefault(_path_in(data, detail), []).append(detail)
+    for path, details in by_path.items():
+        yield path, _sentence(details, model, path)
+
+
+def _path_in(data: Any, detail: ErrorDetails) -> KeyPath:
+    """The error's place in the YAML; pydantic's names for a union's branches and for keys are left out."""
+    path: KeyPath = ()
+    for part in detail["loc"]:
+        if part in (data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ()):
+            path, data = (*path, part), data[part]
+    return (*path, detail["loc"][-1]) if detail["type"] == "missing" else path
+
+
+def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: KeyPath) -> str:
+    """One sentence for all that pydantic says of one place: more than one thing when it tried a union's branches."""
+    if details[0]["type"] == "missing":
+        return MISSING
+    if details[0]["type"] == "extra_forbidden":
+        return f"is not a key here; {did_you_mean(str(path[-1]), _keys(model, path[:-1]))}"
+    own = [text for detail in details if (text := _own_words(detail))]
+    expected = list(dict.fromkeys(text for detail in details if (text := _expectation(detail))))
+    if expected:
+        instead = found(details[0]["input"]) if all(_is_of_wrong_type(detail) for detail in details) else ""
+        own.insert(0, f"must be {' or '.join(expected)}{instead}")
+    return "; or ".join(own)
+
+
+def _own_words(detail: ErrorDetails) -> str:
+    """The sentence of a validator that raised ValueError or a custom error, else ""."""
+    if detail["type"] in {"value_error", "assertion_error"}:
+        return str(detail["ctx"]["error"]) or "is not valid"
+    return "" if _expectation(detail) else detail["msg"]
+
+
+def _expectation(detail: ErrorDetails) -> str:
+    """What was expected, to follow "must be"; "" when a validator has its own words for it."""
+    kind = detail["type"]
+    if kind in _LIMITS:
+        return _LIMITS[kind].format(**detail["ctx"]).replace("'", "`")
+    if kind in {"value_error", "assertion_error"}:
+        return ""
+    if expected := _TYPES.get(kind.partition("_")[0]):
+        return expected
+    phrase = re.match(r"Input should be ([^,']+)", detail["msg"])
+    return phrase[1] if phrase else ""
+
+
+def _is_of_wrong_type(detail: ErrorDetails) -> bool:
+    return detail["type"] not in _LIMITS or (detail["type"] == "literal_error" and not isinstance(detail["input"], str))
+
+
+def found(value: Any) -> str:
+    """What stands in place of what was expected, to follow `must be …`; by type alone."""
+    return f", not {_FOUND.get(type(value), 'empty')}"
+
+
+def _keys(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """The keys that the mapping at `path` within a `model` may have."""
+    models = [model]
+    for part in path:
+        fields = [field for each in models for key, field in _fields(each).items() if key == part]
+        models = [inner for field in fields for inner in _models_in(field.annotation)] if fields else models
+    return sorted({key for each in models for key in _fields(each)})
+
+
+def _fields(model: type[BaseModel]) -> Mapping[str, Any]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in `annotation`, through unions, lists, the values of mappings and `Annotated`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)

@@ -1,0 +1,230 @@
+"""The `settings` section: how the daemon itself behaves. Field docstrings become docs/configuration.md."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
+
+from config.durations import Duration, PositiveDuration
+
+
+class Section(BaseModel):
+    """A mapping in the YAML: unknown keys are refused, and an error's text never holds what was written."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+        validate_default=True,  # so that a default that clashes with a given value is found, and default paths get a folder
+    )
+
+
+def _in_folder(path: Path, info: ValidationInfo) -> Path:
+    return info.context.folder / path if info.context else path
+
+
+LocalPath: TypeAlias = Annotated[Path, AfterValidator(_in_folder)]
+"""Absolute once loaded; the YAML's relative paths start at its own folder."""
+
+Days: TypeAlias = Annotated[int, Field(ge=0, le=36_500)]
+
+
+def _check_dotted_path(path: str) -> str:
+    first, *others = path.split(".")
+    if not others or not all(part.isidentifier() for part in (first, *others)):
+        raise ValueError("must be the dotted path of a class, such as `package.module.Class`")
+    return path
+
+
+def _check_address(address: str) -> str:
+    if not address.startswith(("http://", "https://")):
+        raise ValueError("must begin with `http://` or `https://`")
+    return address
+
+
+DottedPath: TypeAlias = Annotated[str, AfterValidator(_check_dotted_path)]
+Address: TypeAlias = Annotated[str, AfterValidator(_check_address)]
+
+
+def _check_database(url: SecretStr) -> SecretStr:
+    if not url.get_secret_value().startswith(("postgresql+asyncpg://", "sqlite+aiosqlite://")):
+        raise ValueError("must begin with `postgresql+asyncpg://` or `sqlite+aiosqlite://`; null is SQLite in `home`")
+    return url
+
+
+class DatabaseSettings(Section):
+    url: Annotated[SecretStr, AfterValidator(_check_database)] | None = None
+    """`postgresql+asyncpg://user:password@host/database`; null is SQLite in `<home>/watcher.db`."""
+
+
+class ApiSettings(Section):
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """Address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8795
+    """Port to listen on; 0 takes any free one."""
+    base_url: Address | None = None
+    """Address under which people reach it, put before links."""
+    auth: Literal["tokens", "none"] = "tokens"
+    """`none` lets everybody in, and is refused with a host that others can reach."""
+    secret: Annotated[SecretStr, Field(min_length=1)] | None = None
+    """Signs the jobs' tokens; null makes one in `home`. Processes that share a database share it."""
+
+    @field_validator("auth")
+    @classmethod
+    def _check_auth(cls, auth: str, info: ValidationInfo) -> str:
+        if auth == "none" and not _is_loopback(info.data.get("host", "localhost")):
+            raise ValueError("`none` is for a loopback host only: set `auth: tokens`, or `host: 127.0.0.1`")
+        return auth
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class StoreSettings(Section):
+    backend: DottedPath = "store.metastore.MetastoreStoreBackend"
+    """Dotted path of the class that keeps asset and task state."""
+    options: Annotated[dict[str, Any], Field(repr=False)] = {}
+    """Keyword arguments of the class."""
+    default_retention_days: Days = 30
+    """Task store only: days after the last write; 0 keeps for ever."""
+    clear_on_success: bool = False
+    """Task store only: wipe a task instance's keys when it succeeds."""
+    state_cleanup_batch_size: Annotated[int, Field(ge=0)] = 0
+    """Rows deleted at a time; 0 deletes all at once. SQLite always uses 1,000."""
+    max_value_storage_bytes: Annotated[int, Field(ge=1)] = 65535
+    """Longest value, as JSON; the API refuses more, a task's is logged."""
+    history_retention_days: Days = 90
+    """Days the history of store entries is kept."""
+    event_retention_days: Days = 90
+    """Days asset events are kept; never less than until they are consumed."""
+    run_retention_days: Days = 90
+    """Days finished runs are kept."""
+    orphan_grace_days: Days = 30
+    """Days the entries of an inactive asset are kept."""
+    cleanup_interval: PositiveDuration = timedelta(hours=1)
+    """Time between two clean-ups."""
+
+
+class WorkerSettings(Section):
+    state_store_backend: DottedPath | None = None
+    """Dotted path of a class that stores values from inside the job, so that only references travel."""
+    options: Annotated[dict[str, Any], Field(repr=False)] = {}
+    """Keyword arguments of the class; `ObjectStorageStateBackend` has url, threshold_bytes, compression."""
+
+
+class TriggererSettings(Section):
+    heartbeat: PositiveDuration = timedelta(seconds=5)
+    """Time between two renewals of the lease."""
+    lease: PositiveDuration = timedelta(seconds=15)
+    """Time after which others take over the watchers of a silent process; longer than `heartbeat`."""
+    capacity: Annotated[int, Field(ge=1)] = 10_000
+    """Most watchers of one process."""
+    grace: Duration = timedelta(seconds=30)
+    """Time to finish in when told to stop."""
+    poll_timeout: PositiveDuration = timedelta(minutes=5)
+    """Longest time for one batch of one poll."""
+
+    @field_validator("lease")
+    @classmethod
+    def _check_lease(cls, lease: timedelta, info: ValidationInfo) -> timedelta:
+        if lease <= info.data.get("heartbeat", timedelta(0)):
+            raise ValueError(
+                "`lease` must be longer than `heartbeat`, or each lease ends before it is renewed; three times is usual"
+            )
+        return lease
+
+
+class SchedulerSettings(Section):
+    parallelism: Annotated[int, Field(ge=1)] = 4
+    """Most Spark applications at a time."""
+    driver_memory_mb: Annotated[int, Field(ge=1)] = 550
+    """Memory reckoned for each of them, in MB."""
+    memory_mb: Annotated[int, Field(ge=1)] | None = None
+    """Memory for all of them, in MB; null is 60 % of the machine's."""
+
+
+class LogSettings(Section):
+    directory: LocalPath | None = None
+    """Folder of the log files; null is `<home>/logs`. Several processes share one."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe level that is logged."""
+    as_json: Annotated[bool, Field(alias="json")] = True
+    """One JSON object per line on stderr; false is for reading at a terminal."""
+    retention_days: Days = 30
+    """Days log files are kept."""
+    max_file_mb: Annotated[int, Field(ge=1)] = 64
+    """Size at which a watcher's log file is rotated, in MB."""
+
+
+def _check_asset(name: str, info: ValidationInfo) -> str:
+    if info.context and (fault := info.context.check_asset(name)):
+        raise ValueError(fault)
+    return name
+
+
+AssetName: TypeAlias = Annotated[str, AfterValidator(_check_asset)]
+
+
+class AirflowSettings(Section):
+    base_url: Address
+    """Address of the Airflow next to us."""
+    token: SecretStr | None = None
+    """Its API token; or `user` and `password`."""
+    user: str | None = None
+    """A user of its API."""
+    password: SecretStr | None = None
+    """That user's password."""
+    forward: dict[AssetName, str] = {}
+    """Our asset: the Airflow asset (name or URI) that gets its events."""
+    listen: dict[str, AssetName] = {}
+    """Airflow asset: our asset that gets its events."""
+    lateness: Duration = timedelta(minutes=10)
+    """Longest time an Airflow event takes to become visible."""
+
+    @field_validator("password")
+    @classmethod
+    def _check_sign_in(cls, password: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        token, user = info.data.get("token"), info.data.get("user")
+        if (user is None) != (password is None) or (token is None) == (user is None):
+            raise ValueError("must sign in with either `token`, or `user` and `password`")
+        return password
+
+
+class Settings(Section):
+    home: LocalPath = Path(".watcher")
+    """Folder of this process alone, on a local disk: run folders, identity, the embedded database."""
+    database: DatabaseSettings = DatabaseSettings()
+    """The metadata database; PostgreSQL is required for more than one process."""
+    api: ApiSettings = ApiSettings()
+    """REST API and web pages."""
+    store: StoreSettings = StoreSettings()
+    """Asset store, task store and what is kept how long."""
+    workers: WorkerSettings = WorkerSettings()
+    """Storage from inside the jobs, for credentials that must not leave their machines."""
+    triggerer: TriggererSettings = TriggererSettings()
+    """The process that hosts the watchers."""
+    scheduler: SchedulerSettings = SchedulerSettings()
+    """How much may run at a time."""
+    logs: LogSettings = LogSettings()
+    """Log files and stderr."""
+    plugins_dir: LocalPath = Path("plugins")
+    """Folder on the import path, for triggers and backends of your own."""
+    airflow: AirflowSettings | None = None
+    """Exchange events with an Airflow next to us; null does not."""

@@ -1,0 +1,87 @@
+"""Asset URIs by Airflow's rules, so that an asset has the same identity in both.
+
+The rules are on its page "Asset Definitions" and in `airflow.sdk.definitions.asset`: scheme in lower case, no trailing
+slashes, query sorted, fragment dropped; everything else, the host too, keeps its case. `x-…:` URIs and what has no scheme
+are plain strings. Two rules are stricter than Airflow's: credentials are refused, not dropped, and every part of a
+`postgres:` URI must be there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
+
+from config.credentials import uri_holds_credential
+
+_LONGEST: Final = 1500
+_RFC_3986: Final = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
+
+
+def normalise(uri: str) -> str:
+    """The identity that `uri` stands for; of a normalised one, itself. Raises ValueError with a sentence that repeats no part of it."""
+    if not 0 < len(uri) <= _LONGEST:
+        raise ValueError(f"a URI must have 1 to {_LONGEST} characters")
+    if not _RFC_3986.fullmatch(uri):
+        raise ValueError(
+            "a URI consists of ASCII letters, digits and RFC 3986 punctuation: percent-encode all else (é is %C3%A9)"
+        )
+    try:
+        parts = urlsplit(uri)
+        secret = uri_holds_credential(uri)
+    except ValueError:
+        raise ValueError("is not a URI: brackets in it belong around an IPv6 address only") from None
+    if secret:
+        raise ValueError(
+            "holds a user name or a credential, and URIs are stored and shown in clear: keep it in a connection"
+        )
+    if not parts.scheme or parts.scheme.startswith("x-"):
+        return uri
+    if parts.scheme == "airflow":
+        raise ValueError("the scheme `airflow:` is reserved: use another one, or `x-…:` for one of your own")
+    return urlunsplit(_by_scheme(_by_airflow(parts)))
+
+
+def _by_airflow(parts: SplitResult) -> SplitResult:
+    path = parts.path.rstrip("/")
+    if not parts.netloc and path.startswith("//"):
+        path = "/" + path.lstrip("/")  # else the path's first part would be written as a host
+    return parts._replace(
+        path=path or "/",
+        query=urlencode(sorted(parse_qsl(parts.query))),
+        fragment="",
+    )
+
+
+def _by_scheme(parts: SplitResult) -> SplitResult:
+    match parts.scheme:
+        case "s3":
+            return _s3(parts)
+        case "postgres" | "postgresql":
+            return _postgres(parts)
+        case "file":
+            return _file(parts)
+    return parts
+
+
+def _s3(parts: SplitResult) -> SplitResult:
+    if not parts.netloc:
+        raise ValueError("an s3: URI names a bucket: write `s3://bucket/prefix/`")
+    return parts
+
+
+def _postgres(parts: SplitResult) -> SplitResult:
+    names = parts.path.split("/")[1:]
+    if not parts.hostname or len(names) != len(("database", "schema", "table")) or not all(names):
+        raise ValueError("a postgres: URI names one table: write `postgres://host/database/schema/table`")
+    try:
+        address = parts.netloc if parts.port is not None else parts.netloc.rstrip(":") + ":5432"
+    except ValueError:
+        raise ValueError("the port of a postgres: URI is a number up to 65535") from None
+    return parts._replace(scheme="postgres", netloc=address)
+
+
+def _file(parts: SplitResult) -> SplitResult:
+    if parts.netloc or not parts.path.startswith("/"):
+        raise ValueError("a file: URI has no host and an absolute path: write three slashes, `file:///data/inbox`")
+    return parts

@@ -1,0 +1,98 @@
+"""One file, a folder of files, and what cannot be read at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from config.loader import load
+from config.vocabulary import Vocabulary
+
+
+def test_a_folder_is_read_as_one_file(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    (tmp_path / "assets.yaml").write_text("version: 1\nassets: {orders: }\nsettings: {api: {port: 5}}\njobs:\n")
+    (tmp_path / "jobs.yml").write_text(
+        "version: 1\nassets: {more: }\nsettings: {logs: {level: error}}\n"
+        "jobs: {j: {spark: {application: a.py}, schedule: [orders, more]}}\n"
+    )
+    (tmp_path / ".hidden.yaml").write_text("not: read")
+    (tmp_path / "README.md").write_text("not: read")
+    configuration = load(tmp_path, vocabulary, {})
+    assert list(configuration.assets) == ["orders", "more"]
+    assert (configuration.settings.api.port, configuration.settings.logs.level) == (5, "error")
+    assert configuration.jobs["j"].spark.application == str(tmp_path / "a.py")
+    assert configuration.folder == tmp_path
+
+
+def test_a_name_in_two_files_is_told_with_both_places(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
+    (tmp_path / "a.yaml").write_text("version: 1\nassets:\n  x: {}\n")
+    (tmp_path / "b.yaml").write_text("assets:\n\n  x: {grup: a}\n  y: {grup: b}\nversion: 2\n")
+    assert refusal(tmp_path) == [
+        "b.yaml:3: assets.x: is defined twice, first at a.yaml:3; remove or rename one of them",
+        "b.yaml:4: assets.y.grup: is not a key here; did you mean `group`?",
+        "b.yaml:5: version: is defined twice, first at a.yaml:1; remove or rename one of them",
+    ]
+
+
+def test_every_unreadable_file_of_a_folder_is_told(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
+    (tmp_path / "a.yaml").write_text("a: [b\n")
+    (tmp_path / "b.yaml").write_text("")
+    assert [problem.split(";")[0] for problem in refusal(tmp_path)] == [
+        "a.yaml:2: is not valid YAML (while parsing a flow sequence, expected ',' or ']', but got '<stream end>')",
+        "b.yaml: the file is empty",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "f.yaml: the file is empty; begin it with `version: 1`"),
+        (b"# nothing\n", "f.yaml: the file is empty; begin it with `version: 1`"),
+        (b"\n- a\n", "f.yaml:2: must be a mapping (`key: value`) that begins with `version: 1`"),
+        (b"text", "f.yaml:1: must be a mapping (`key: value`) that begins with `version: 1`"),
+        (b"\xff\xfe", "f.yaml: is not UTF-8 text; save it as UTF-8"),
+        (b"a: \x01", "f.yaml: is not valid YAML (it holds a control character); remove it"),
+        (b"a: " + b"[" * 10_000, "f.yaml: is nested too deeply; flatten it"),
+    ],
+)
+def test_a_file_that_holds_no_document(
+    tmp_path: Path, refusal: Callable[..., list[str]], content: bytes, sentence: str
+) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_bytes(content)
+    assert refusal(file) == [sentence]
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
+    assert refusal(tmp_path / "f.yaml") == [
+        "f.yaml: no such file; create it, or name another with --config or WATCHER_CONFIG"
+    ]
+
+
+def test_a_folder_without_files(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
+    (tmp_path / "conf").mkdir()
+    assert refusal(tmp_path / "conf") == [
+        "conf: the folder holds no *.yaml file; add one, or name another with --config or WATCHER_CONFIG"
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(write: Callable[[str], Path], refusal: Callable[..., list[str]]) -> None:
+    file = write("")
+    file.chmod(0)
+    assert refusal(file) == ["watchers.yaml: cannot be read (Permission denied); check its permissions"]
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
+    file = tmp_path / "loop.yaml"
+    file.symlink_to(file)
+    assert refusal(file) == ["loop.yaml: cannot be read (Too many levels of symbolic links); check its permissions"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    file = tmp_path / "watchers.yaml"
+    file.write_bytes(b"\xef\xbb\xbfversion: 1\n")
+    assert load(file, vocabulary, {}).assets == {}

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from config.document import KeyPath
+from config.models import Configuration
+from config.names import Scope
+from config.schedules import (
+    AliasCondition,
+    All,
+    Any_,
+    AssetCondition,
+    Condition,
+    Cron,
+    Schedule,
+    ScheduleField,
+    needs_several,
+    references,
+    schedule_to_json,
+)
+
+A, B, C = AssetCondition("a"), AssetCondition("b"), AliasCondition("c")
+SCOPE = Scope(folder=Path(), assets={"a", "b"}, aliases={"c"})
+ADAPTER: TypeAdapter[Schedule | None] = TypeAdapter(ScheduleField)
+
+
+def parse(value: object) -> Schedule | None:
+    return ADAPTER.validate_python(value, context=SCOPE)
+
+
+@pytest.mark.parametrize(
+    ("written", "schedule"),
+    [
+        (None, None),
+        ("a", Schedule(condition=A)),
+        (["a", "b"], Schedule(condition=All((A, B)))),
+        ({"alias": "c"}, Schedule(condition=C)),
+        ({"all": ["a", {"any": ["b", {"alias": "c"}]}]}, Schedule(condition=All((A, Any_((B, C)))))),
+        ({"any": [["a", "b"], "b"]}, Schedule(condition=Any_((All((A, B)), B)))),
+        ({"cron": "0 * * * *"}, Schedule(cron=Cron("0 * * * *"))),
+        ({"cron": "@daily", "timezone": "Europe/Berlin"}, Schedule(cron=Cron("@daily", "Europe/Berlin"))),
+        ({"any": ["a"], "or_cron": "0 6 * * 1-5"}, Schedule(condition=Any_((A,)), cron=Cron("0 6 * * 1-5"))),
+        ({"alias": "c", "or_cron": "@hourly", "timezone": "UTC"}, Schedule(condition=C, cron=Cron("@hourly"))),
+    ],
+)
+def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
+    assert parse(written) == schedule
+
+
+@pytest.mark.parametrize(
+    ("written", "faults"),
+    [
+        ([], {(): "is an empty condition, which would never be met; name at least one asset"}),
+        ({"all": []}, {("all",): "is an empty condition, which would never be met; name at least one asset"}),
+        ({}, {(): "must be an asset's name, or one of `{all: [...]}`, `{any: [...]}` and `{alias: name}`"}),
+        (5, {(): "must be an asset's name, or one of `{all: [...]}`, `{any: [...]}` and `{alias: name}`"}),
+        (
+            {"all": ["a"], "any": ["b"]},
+            {(): "must be an asset's name, or one of `{all: [...]}`, `{any: [...]}` and `{alias: name}`"},
+        ),
+        (
+            {"any": ["a", {"cron": "@daily"}]},
+            {("any", 1): "must be an asset's name, or one of `{all: [...]}`, `{any: [...]}` and `{alias: name}`"},
+        ),
+        ({"any": "a"}, {("any",): "must be a list of conditions"}),
+        ({"al": ["a"]}, {("al",): "is not a key here; did you mean `all`?"}),
+        ({"alias": ["c"]}, {("alias",): "must be an alias's name"}),
+        (
+            ["a", "x", {"any": ["y"]}],
+            {(1,): "unknown asset `x`; known: `a`, `b`", (2, "any", 0): "unknown asset `y`; known: `a`, `b`"},
+        ),
+        ({"alias": "x"}, {("alias",): "unknown alias `x`; known: `c`"}),
+        ("c", {(): "`c` is an alias, not an asset: write `{alias: c}`"}),
+        ({"alias": "a"}, {("alias",): "`a` is an asset, not an alias: write the name alone"}),
+        ("0 * * * *", {(): 'unknown asset `0 * * * *`; known: `a`, `b`; a time is written `{cron: "0 * * * *"}`'}),
+        (
+            {"cron": "@daily", "any": ["a"]},
+            {(): "`cron` stands alone; to start on events or by time, write `{any: [...], or_cron: …}`"},
+        ),
+        (
+            {"or_cron": "@daily"},
+            {(): "must be an asset's name, or one of `{all: [...]}`, `{any: [...]}` and `{alias: name}`"},
+        ),
+        ({"any": ["a"], "timezone": "UTC"}, {("timezone",): "has no effect without `cron` or `or_cron`; remove it"}),
+        (
+            {"cron": "@daily", "timezone": "Europe/Berln"},
+            {("timezone",): "is not a time zone of the IANA database; did you mean `Europe/Berlin`?"},
+        ),
+        (
+            {"cron": "@daily", "timezone": [5]},
+            {("timezone",): "is not a time zone of the IANA database; check its spelling"},
+        ),
+    ],
+)
+def test_a_schedule_that_is_none_is_told_why_and_where(written: Any, faults: dict[KeyPath, str]) -> None:
+    with pytest.raises(ValidationError) as refused:
+        parse(written)
+    assert {error["loc"]: error["msg"] for error in refused.value.errors()} == faults
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "hourly",
+        "* * * *",
+        "* * * * * *",
+        "61 * * * *",
+        "0 0 31 2 *",
+        "R * * * *",
+        "H * * * *",
+        "r(0-5) * * * *",
+        5,
+        None,
+        "@never",
+    ],
+)
+def test_a_cron_expression_that_never_fires_or_not_alike_everywhere_is_refused(expression: Any) -> None:
+    with pytest.raises(ValidationError, match="is not a cron expression that ever fires"):
+        parse({"cron": expression})
+
+
+CONDITIONS = st.recursive(
+    st.sampled_from([A, B, C]),
+    lambda inner: st.builds(
+        lambda kind, of: kind(tuple(of)), st.sampled_from([All, Any_]), st.lists(inner, min_size=1, max_size=3)
+    ),
+    max_leaves=8,
+)
+CRONS = st.none() | st.builds(Cron, st.sampled_from(["0 * * * *", "@daily"]), st.sampled_from(["UTC", "Europe/Berlin"]))
+
+
+@given(CONDITIONS | st.none(), CRONS)
+def test_the_json_form_reads_back(condition: Condition | None, cron: Cron | None) -> None:
+    if condition is None and cron is None:
+        return
+    read = parse(schedule_to_json(Schedule(condition=condition, cron=cron)))
+    assert read is not None
+    assert read.cron == cron
+    assert list(references(read.condition)) == list(references(condition))
+    assert needs_several(read.condition) == needs_several(condition)
+
+
+@pytest.mark.parametrize(
+    ("written", "several"),
+    [
+        ("a", False),
+        (["a"], False),
+        ({"any": ["a", "b"]}, False),
+        (["a", "b"], True),
+        ({"any": ["a", {"all": ["a", "b"]}]}, True),
+    ],
+)
+def test_a_condition_needs_several_events_where_all_has_several_parts(written: Any, several: bool) -> None:
+    schedule = parse(written)
+    assert schedule is not None
+    assert needs_several(schedule.condition) is several
+
+
+JOB = "assets: {{a: , b: }}\njobs:\n  j:\n    spark: {{application: a.py}}\n    schedule: {schedule}\n    batch: {{mode: each}}"
+
+
+@pytest.mark.parametrize("schedule", ["a", "[a]", "{any: [a, b]}", '{cron: "@daily"}', "null"])
+def test_one_run_for_each_event_goes_with_one_asset_or_any(
+    load_text: Callable[..., Configuration], schedule: str
+) -> None:
+    assert load_text(JOB.format(schedule=schedule)).jobs["j"].batch.mode == "each"
+
+
+@pytest.mark.parametrize("schedule", ["[a, b]", "{any: [a, [a, b]]}"])
+def test_one_run_for_each_event_does_not_go_with_all(problems: Callable[..., list[str]], schedule: str) -> None:
+    assert problems(JOB.format(schedule=schedule)) == [
+        "watchers.yaml:7: jobs.j.batch.mode: `each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
+    ]
