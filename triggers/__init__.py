@@ -1,0 +1,1 @@
+"""Triggers: the contract and the incremental watchers."""

@@ -1,0 +1,247 @@
+"""The trigger contract: everything a watcher's author needs, on one page.
+
+A trigger watches one source and yields `TriggerBatch`es: events *and* the position that makes them true. It never writes
+anything by itself. The host commits both in one transaction and only then asks for the next batch, so a trigger can
+never get ahead of what is durable. After a crash the host starts the trigger again from the last committed position.
+
+Triggers never import the store, the configuration or the daemon.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+import anyio
+from pydantic import BaseModel, ConfigDict
+
+from triggers.errors import SourceUnavailable
+
+JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
+JsonObject: TypeAlias = "Mapping[str, JsonValue]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One result of a start-up check. `message` says what was found, `remedy` what to do about it ('' when ok)."""
+
+    check: str
+    level: Literal["ok", "warning", "error"]
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowChanges:
+    """How a large working set differs from the one committed before: applied in this order, in the events' transaction.
+
+    Members are signed 64-bit integers with a signed 64-bit value each, unique per watcher. `delete_below` drops every
+    member whose *value* is lower; `insert` replaces members that are there already.
+    """
+
+    delete_below: int | None = None
+    delete: Collection[int] = ()
+    insert: Mapping[int, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.delete_below is not None or bool(self.delete) or bool(self.insert)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """A watcher's place in its source, as a trigger yields it.
+
+    `watermark` is what a person judges by ("up to when? what is still open?"), any JSON but null. `state` is the working
+    state, a small JSON object, stored whole; `rows` changes the large set next to it. The state is the truth: the
+    watermark is a view of it and is never read back.
+    """
+
+    watermark: JsonValue
+    state: JsonObject
+    rows: RowChanges = RowChanges()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredPosition:
+    """The last committed position, as the host hands it to `events`: the state and the whole large set."""
+
+    state: JsonObject
+    rows: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerEvent:
+    """One asset event to be. `payload` is merged into the event's `extra` after `watcher`, `event_id`, `count` and `watermark`.
+
+    `count` is the number of items (files, rows) the payload stands for. `watermark` is `{"from": …, "to": …}`.
+    """
+
+    count: int
+    watermark: JsonObject
+    payload: JsonObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerBatch:
+    """Events and the position that makes them true, committed together.
+
+    `position` None: the poll found nothing and there is nothing worth a write; then `events` is empty. `caught_up` is
+    False when more is waiting right now: the host does not pause the loop before the next batch.
+    """
+
+    events: Sequence[TriggerEvent] = ()
+    position: Position | None = None
+    caught_up: bool = True
+
+    def __post_init__(self) -> None:
+        if self.events and self.position is None:
+            raise ValueError("a batch with events must carry the position that makes them true")
+
+
+class BaseConnection(BaseModel, ABC):
+    """Where a source lives and how to sign in, from the YAML's `connections`; secrets are `SecretStr`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: str
+
+    @abstractmethod
+    def open(self) -> AbstractAsyncContextManager[Any]:
+        """The client that all triggers of this connection share; opened on first use, closed with the daemon.
+
+        Entering may not block the event loop; it need not reach the source.
+        """
+
+
+class BaseOptions(BaseModel):
+    """Options of one watcher, from the YAML. Keys that the contract itself uses are taken: trigger, connection.
+
+    pydantic's validation context has `folder`, the folder of the configuration file: relative paths start there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerContext:
+    """What the host tells a trigger about its surroundings.
+
+    `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1).
+    """
+
+    watcher: str
+    poll_timeout: timedelta = timedelta(minutes=5)
+    random: Callable[[], float] = random.random
+
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+ClientT = TypeVar("ClientT")
+
+
+class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
+    """Watches one source. One instance per watcher and start; never shared, never restarted: after an error a new one is made."""
+
+    Options: ClassVar[type[BaseModel]]
+    connection_type: ClassVar[str | None] = None
+    """The `type` of connection this trigger needs, or None when it needs none."""
+
+    def __init__(self, options: OptionsT, client: ClientT, context: TriggerContext) -> None:
+        """`client` is what the connection's `open` gave (None without a connection). No I/O here."""
+        self.options = options
+        self.client = client
+        self.context = context
+
+    @classmethod
+    def defaults(cls, asset_uri: str) -> JsonObject:
+        """Options that an asset's URI implies (bucket and prefix, table, path); keys given in the YAML win."""
+        return {}
+
+    @abstractmethod
+    async def check(self) -> list[Finding]:
+        """Reach the source and judge whether detection will be exact; called at every start, before all else.
+
+        An `error` keeps the watcher from running. Raises `SourceUnavailable` when the source cannot be reached now.
+        """
+
+    @abstractmethod
+    def source_identity(self) -> JsonValue:
+        """What a position belongs to; called after `check`, and may hold what `check` read.
+
+        When it differs from the stored position's identity the host does not guess: the watcher is `blocked`. Name and
+        value of each member are shown to people.
+        """
+
+    @abstractmethod
+    def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        """Batches from `position` on (None: the very first start), without end.
+
+        The host commits a batch before it asks for the next. Raising ends this instance. Not promised: that a batch
+        yielded is ever committed, or that `events` is closed before the process dies.
+        """
+
+    def shared_stream_key(self) -> Hashable | None:
+        """Triggers with equal keys may share one poll of their source. None: never."""
+        return None
+
+
+class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
+    """A trigger that polls: authors write `poll`, this class owns the loop, its interval with jitter, hints and deadline."""
+
+    def __init__(self, options: OptionsT, client: ClientT, context: TriggerContext) -> None:
+        super().__init__(options, client, context)
+        self._woken = anyio.Event()
+
+    @property
+    @abstractmethod
+    def interval(self) -> timedelta:
+        """Time between the end of a poll and the start of the next; up to a tenth is added as jitter."""
+
+    @abstractmethod
+    def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        """One look at the source: yields the batches it found, oldest first, the last one with `caught_up` as it is.
+
+        `position` is given to the first poll of this instance only; later polls go on from what the instance yielded,
+        all of which is committed by then. A poll that found nothing yields nothing or one batch without position.
+        """
+
+    def wake(self) -> None:
+        """A hint that something may be new: the pause between two polls ends now. Loses nothing when it never comes."""
+        self._woken.set()
+
+    async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        first: StoredPosition | None = position
+        while True:
+            caught_up = True
+            async with aclosing(self.poll(first)) as batches:
+                while True:
+                    batch = await self._next(batches)
+                    if batch is None:
+                        break
+                    caught_up = batch.caught_up
+                    if batch.position is not None:
+                        yield batch
+            first = None
+            yield TriggerBatch(caught_up=caught_up)
+            if caught_up:
+                await self._pause()
+
+    async def _next(self, batches: AsyncGenerator[TriggerBatch, None]) -> TriggerBatch | None:
+        seconds = self.context.poll_timeout.total_seconds()
+        try:
+            with anyio.fail_after(seconds):
+                return await anext(batches, None)
+        except TimeoutError as error:
+            raise SourceUnavailable(
+                f"the source did not answer within {seconds:g} s; look why it is slow, or raise settings.triggerer.poll_timeout"
+            ) from error
+
+    async def _pause(self) -> None:
+        seconds = self.interval.total_seconds() * (1 + self.context.random() / 10)
+        with anyio.move_on_after(seconds):
+            await self._woken.wait()
+        self._woken = anyio.Event()
