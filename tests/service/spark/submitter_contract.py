@@ -1,0 +1,131 @@
+"""What every submitter owes; run it over a new one by a subclass that names a factory (see test_spark_submit.py)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import anyio
+import pytest
+
+from tests.unit.submit import starter
+from tests.unit.submit.switchboard import Switchboard
+from watcher.submit.base import Attachment, Handle, Status, Submitter, TaskTry
+
+NewTry = Callable[..., TaskTry]
+
+
+async def ended(submitter: Submitter, handle: Handle) -> Status:
+    """What `poll` says at the end, as a dispatcher would wait for it."""
+    with anyio.fail_after(120):
+        while (status := await submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110 - a dispatcher polls
+            await anyio.sleep(0.05)
+    return status
+
+
+async def log_of(submitter: Submitter, handle: Handle, offset: int = 0) -> str:
+    return b"".join([chunk async for chunk in submitter.logs(handle, offset)]).decode()
+
+
+class SubmitterContract:
+    factory: ClassVar[str]
+    """`module:function`, a function of the home folder that makes the submitter, here or in a process to be killed."""
+    make: ClassVar[Callable[[Path], Submitter]]
+
+    @pytest.fixture
+    def submitter(self, tmp_path: Path) -> Submitter:
+        return type(self).make(tmp_path / "home")
+
+    async def test_a_job_runs_to_its_end_with_its_context_and_its_log(
+        self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard
+    ) -> None:
+        task_try = new_try("""
+print("context:", open(os.environ["ASSET_JOB_CONTEXT"]).read(), flush=True)
+call(sys.argv[1], "main")
+""")
+        handles: list[Handle] = []
+
+        async def submit() -> None:
+            handles.append(await submitter.submit(task_try))
+
+        async with anyio.create_task_group() as tasks:  # at once: a try starts once all the same
+            tasks.start_soon(submit)
+            tasks.start_soon(submit)
+        handle = handles[0]
+        main = await anyio.to_thread.run_sync(switchboard.next_caller)
+        assert handles[1] == handle
+        assert (await submitter.poll(handle)).phase == "running"
+        context = Path(task_try.folder / "context.json")
+        assert stat.S_IMODE(context.stat().st_mode) == 0o600
+        assert "secret-token" not in _command_lines(task_try.tag)
+        main.let_go()
+        status = await ended(submitter, handle)
+        assert (status.exit_code, status.reason) == (0, "")
+        log = await log_of(submitter, handle)
+        assert 'context: {"token": "secret-token"}' in log
+        assert await log_of(submitter, handle, offset=log.index("secret-token")) == log[log.index("secret-token") :]
+        assert not context.exists()
+        assert await submitter.attach(task_try, None) == handle
+        assert await submitter.submit(task_try) == handle
+        assert switchboard.nobody_waits()
+
+    async def test_an_exception_ends_the_job_with_a_reason_and_its_trace_in_the_log(
+        self, submitter: Submitter, new_try: NewTry
+    ) -> None:
+        handle = await submitter.submit(new_try("raise RuntimeError('on purpose')"))
+        status = await ended(submitter, handle)
+        assert status.exit_code == 1
+        assert status.reason == "the job ended with exit code 1; the end of its log says why"
+        assert "RuntimeError: on purpose" in await log_of(submitter, handle)
+
+    async def test_cancelling_leaves_no_process(
+        self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard
+    ) -> None:
+        task_try = new_try("""
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child("grandchild", start_new_session=True)
+call(sys.argv[1], "main")
+""")
+        handle = await submitter.submit(task_try)
+        callers = await anyio.to_thread.run_sync(switchboard.callers, "main", "grandchild")
+        await submitter.cancel(handle, grace=0.2)
+        for caller in callers:
+            caller.wait_gone()
+        assert _command_lines(task_try.tag) == ""
+        status = await submitter.poll(handle)
+        assert status.phase == "exited"
+        assert status.exit_code != 0
+        assert status.reason == "the job was stopped on request"
+        await submitter.cancel(handle, grace=0)
+
+    async def test_a_job_outlives_the_daemon_that_started_it(
+        self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
+    ) -> None:
+        task_try = new_try("call(sys.argv[1], 'main'); sys.exit(5)")
+        assert await submitter.attach(task_try, None) is Attachment.ABSENT
+        with starter.start(self.factory, tmp_path / "home", task_try) as process:
+            assert starter.said(process) == "submitted"
+            process.kill()
+        main = await anyio.to_thread.run_sync(switchboard.next_caller)
+        handle = await submitter.attach(task_try, None)
+        assert not isinstance(handle, Attachment)
+        assert await submitter.attach(task_try, handle) == handle
+        assert (await submitter.poll(handle)).phase == "running"
+        main.let_go()
+        assert (await ended(submitter, handle)).exit_code == 5
+        assert switchboard.nobody_waits()
+
+
+def _command_lines(tag: str) -> str:
+    """Of all processes of the try, as every user of the machine can read them."""
+    found = ""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if tag in (folder / "environ").read_text(errors="replace") and int(folder.name) != os.getpid():
+                found += (folder / "cmdline").read_text(errors="replace") + "\n"
+        except OSError:
+            continue
+    return found

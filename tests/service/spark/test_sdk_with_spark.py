@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.service.spark.submitter_contract import ended, log_of
+from tests.unit.sdk.execution_server import ExecutionServer, event, running_execution_server
+from watcher.submit.base import TaskTry
+from watcher.submit.spark_submit import SparkSubmit
+
+pytestmark = pytest.mark.spark
+
+ODD = 'C:\\new=x: "ü" #!'
+
+
+@pytest.fixture
+def daemon() -> Iterator[ExecutionServer]:
+    with running_execution_server() as found:
+        yield found
+
+
+def documented_job(folder: Path) -> str:
+    """The program of docs/writing-a-job.md, with its data in `folder`."""
+    text = (Path(__file__).parents[3] / "docs" / "writing-a-job.md").read_text()
+    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert found
+    return found[1].replace("/data/", f"{folder}/data/")
+
+
+async def test_the_documented_job_runs_as_documented(
+    daemon: ExecutionServer, new_try: Callable[..., TaskTry], tmp_path: Path
+) -> None:
+    orders = tmp_path / "orders.json"
+    orders.write_text('{"id": 1, "amount": 2.5}\n{"id": 2, "amount": 3}\n')
+    daemon.claim = {
+        "triggering_asset_events": {
+            "inbox": [event(1, "inbox", "2026-11-20T09:00:00Z", files=[{"path": str(orders)}])]
+        },
+        "outlets": [{"name": "orders", "uri": f"file://{tmp_path}/data/orders"}],
+    }
+    looks = (
+        f"print(r.spark.conf.get('spark.odd') == {ODD!r}, sorted(os.environ), os.listdir(os.environ['TMPDIR']) != [])"
+    )
+    environment = {**os.environ, "LAKE_SECRET": "s3cret"}
+    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=environment)
+    task_try = new_try(
+        f"{documented_job(tmp_path)}\n{looks}\n",
+        context=daemon.context(),
+        conf={"spark.odd": ODD},
+        env={"STAGE": "test"},
+    )
+    handle = await submitter.submit(task_try)
+    status = await ended(submitter, handle)
+    log = await log_of(submitter, handle)
+    assert (status.exit_code, status.reason) == (0, ""), log
+    *warnings, seen = log.splitlines()
+    assert seen.startswith("True ['ASSET_JOB_CONTEXT',"), "a value of `conf` arrived as another one"
+    assert "'STAGE'" in seen
+    assert "LAKE_SECRET" not in seen
+    assert seen.endswith("] True"), "Spark's temporary files are elsewhere"
+    assert warnings == ["WARNING: Using incubator modules: jdk.incubator.vector"]
+    assert not (task_try.folder / "scratch").exists()
+
+    assert daemon.finished == [
+        {"state": "success", "outlet_events": [{"asset": "orders", "extra": {"row_count": 2}}], "message": ""}
+    ]
+    assert daemon.entries["orders", "total_rows"] == {"value": 2}
+    assert daemon.entries["orders", "last_run_summary"]["value"]["rows_loaded"] == 2
+    assert daemon.task_entries["spark_app_id"]["value"].startswith("local-")
+    assert list((tmp_path / "data" / "orders").glob("run=manual__1/*.parquet"))
+    assert daemon.progress[-1]["tasks"] == daemon.progress[-1]["tasks_done"] > 0
+
+
+async def test_a_second_driver_of_a_try_ends_before_any_spark_work(
+    daemon: ExecutionServer, new_try: Callable[..., TaskTry], tmp_path: Path
+) -> None:
+    daemon.claimed_by = "another driver"
+    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+    handle = await submitter.submit(
+        new_try("from asset_job import run\nwith run() as r: print(r.spark)", context=daemon.context())
+    )
+    status = await ended(submitter, handle)
+    assert (status.exit_code, status.reason) == (75, "another process had claimed this try before")
+    log = await log_of(submitter, handle)
+    assert "this try is not ours to run: The try is claimed by another process." in log
+    assert daemon.finished == []

@@ -1,0 +1,39 @@
+"""What tests of submitters share; the conftest files of both folders import it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.unit.submit.plain import make_try
+from tests.unit.submit.switchboard import Switchboard, open_switchboard, program
+from watcher.submit.base import TaskTry
+from watcher.submit.processes import signal_tagged
+
+
+@pytest.fixture
+def switchboard() -> Iterator[Switchboard]:
+    with open_switchboard() as found:
+        yield found
+
+
+@pytest.fixture
+def new_try(tmp_path: Path, switchboard: Switchboard) -> Iterator[Callable[..., TaskTry]]:
+    """Makes the try of an application given as text (see `switchboard.CALL`); what still runs of it ends with the test."""
+    made: list[TaskTry] = []
+    runs = tmp_path / uuid4().hex  # part of the tag
+
+    def make(text: str, **more: Any) -> TaskTry:
+        application = tmp_path / f"application_{len(made)}.py"
+        application.write_text(program(text))
+        made.append(make_try(runs / str(len(made)), application, switchboard.port, **more))
+        return made[-1]
+
+    yield make
+    for task_try in made:
+        signal_tagged(task_try.tag, SIGKILL, wait=True)

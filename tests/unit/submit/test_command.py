@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.submit.plain import make_try
+from watcher.submit.base import TaskTry
+from watcher.submit.command import Paths, arguments, configuration, environment, properties
+
+PATHS = Paths(
+    spark_home=Path("/spark"),
+    python="/usr/bin/python3.12",
+    asset_job=Path("/sdk/asset_job.py"),
+    context=Path("/run/context.json"),
+    properties=Path("/run/spark.properties"),
+    log4j2=Path("/run/log4j2.properties"),
+    scratch=Path("/run/scratch"),
+    class_archive=None,
+)
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+def a_try(*args: str, **more: Any) -> TaskTry:
+    return make_try(Path("/runs/1"), Path("/jobs/load.py"), *args, **more)
+
+
+def test_the_arguments_name_what_to_run_and_nothing_private() -> None:
+    task_try = a_try("--fast", "x y", jars=("/a.jar", "/b.jar"), packages=("g:a:1",), py_files=("/own.py",))
+    assert arguments(task_try, PATHS) == [
+        *("/spark/bin/spark-submit", "--master", "local[1]", "--deploy-mode", "client", "--name", "load_orders"),
+        *("--driver-memory", "512m", "--properties-file", "/run/spark.properties", "--load-spark-defaults"),
+        *("--jars", "/a.jar,/b.jar", "--packages", "g:a:1", "--py-files", "/sdk/asset_job.py,/own.py"),
+        *("/jobs/load.py", "--fast", "x y"),
+    ]
+
+
+def test_the_sdk_travels_with_a_job_that_has_no_files_of_its_own() -> None:
+    found = arguments(a_try(), PATHS)
+    assert found[found.index("--py-files") + 1] == "/sdk/asset_job.py"
+    assert not {"--jars", "--packages"} & set(found)
+
+
+def test_a_job_cannot_take_over_what_a_try_must_have() -> None:
+    conf = {"spark.ui.port": "4040", "spark.local.dir": "/tmp", "spark.sql.shuffle.partitions": "2"}  # noqa: S108
+    found = configuration(a_try(conf=conf), PATHS)
+    assert found["spark.ui.port"] == "0"
+    assert found["spark.local.dir"] == "/run/scratch"
+    assert found["spark.asset_job.context"] == "/run/context.json"
+    assert found["spark.sql.shuffle.partitions"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("profile", "archive", "tuned"),
+    [
+        ("small", None, " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+        (
+            "small",
+            "/home/cds/1.jsa",
+            " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile=/home/cds/1.jsa -Xshare:auto",
+        ),
+        ("large", "/home/cds/1.jsa", ""),
+    ],
+)
+def test_only_the_small_profile_tunes_the_jvm(profile: str, archive: str | None, tuned: str) -> None:
+    paths = Paths(**{**vars(PATHS), "class_archive": Path(archive) if archive else None})
+    found = configuration(a_try(profile=profile), paths)[JAVA_OPTIONS]
+    assert found == f"-Dlog4j2.configurationFile=/run/log4j2.properties -Djava.io.tmpdir=/run/scratch{tuned}"
+    launcher = environment(a_try(profile=profile), paths, {}).get("SPARK_LAUNCHER_OPTS")
+    assert launcher == ("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if profile == "small" else None)
+
+
+def test_the_jobs_own_java_options_come_last() -> None:
+    found = configuration(a_try(conf={JAVA_OPTIONS: "-Xss4m -Da=b"}), PATHS)[JAVA_OPTIONS]
+    assert found.endswith(" -Xss4m -Da=b")
+
+
+def test_paths_with_blanks_are_quoted_for_the_launcher() -> None:
+    paths = Paths(**{**vars(PATHS), "scratch": Path('/my "runs"/1')})
+    assert '"-Djava.io.tmpdir=/my \\"runs\\"/1"' in configuration(a_try(), paths)[JAVA_OPTIONS]
+
+
+@pytest.mark.parametrize(
+    ("master", "own", "marks"),
+    [
+        ("local[*]", {}, {}),
+        ("spark://host:7077", {}, {}),
+        ("yarn", {}, {"spark.yarn.tags": "run-runs-1"}),
+        ("yarn", {"spark.yarn.tags": "team"}, {"spark.yarn.tags": "team,run-runs-1"}),
+        (
+            "k8s://https://host",
+            {},
+            {
+                "spark.kubernetes.driver.label.asset-watcher-try": "run-runs-1",
+                "spark.kubernetes.executor.label.asset-watcher-try": "run-runs-1",
+            },
+        ),
+    ],
+)
+def test_a_clusters_own_tools_show_the_tag(master: str, own: dict[str, str], marks: dict[str, str]) -> None:
+    found = configuration(a_try(master=master, conf=own), PATHS)
+    assert {key: value for key, value in found.items() if "yarn" in key or "kubernetes" in key} == marks
+
+
+def test_a_job_gets_little_of_the_daemons_environment() -> None:
+    daemon = {
+        "PATH": "/bin",
+        "LC_ALL": "C.UTF-8",
+        "LAKE_SECRET": "s3cret",
+        "WATCHER_SETTINGS__API__SECRET": "s3cret",
+        "AWS_SECRET_ACCESS_KEY": "s3cret",
+        "PYTHONPATH": "/elsewhere",
+        "SPARK_HOME": "/elsewhere",
+    }
+    assert environment(a_try(env={"STAGE": "test"}), PATHS, daemon) == {
+        "LANG": "C.UTF-8",
+        "PATH": "/bin",
+        "LC_ALL": "C.UTF-8",
+        "TMPDIR": "/run/scratch",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "STAGE": "test",
+        "SPARK_HOME": "/spark",
+        "PYSPARK_PYTHON": "/usr/bin/python3.12",
+        "PYSPARK_DRIVER_PYTHON": "/usr/bin/python3.12",
+        "ASSET_JOB_CONTEXT": "/run/context.json",
+        "ASSET_WATCHER_TRY": "run-runs-1",
+    }
+
+
+def test_a_cluster_is_reached_from_the_machines_own_address() -> None:
+    assert "SPARK_LOCAL_IP" not in environment(a_try(master="spark://host:7077"), PATHS, {})
+
+
+def test_the_token_is_nowhere_but_in_the_context_file() -> None:
+    task_try = a_try(context={"token": "tok-en"})
+    everything = (arguments(task_try, PATHS), configuration(task_try, PATHS), environment(task_try, PATHS, {}))
+    assert "tok-en" not in repr(everything)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("spark.a", "b", "spark.a=b\n"),
+        ("spark.a", "C:\\x=y: z#!", "spark.a=C:\\\\x=y: z#!\n"),
+        ("spark.a", " first\nsecond\t.", "spark.a=\\ first\\nsecond\\t.\n"),
+        ("odd key:=#!", "ü", "odd\\ key\\:\\=\\#\\!=ü\n"),
+    ],
+)
+def test_configuration_is_written_as_java_reads_it(key: str, value: str, line: str) -> None:
+    assert properties({key: value}) == line

@@ -1,0 +1,1 @@
+"""The daemon: triggerer, scheduler, dispatcher, API and command line."""

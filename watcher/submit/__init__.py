@@ -1,0 +1,1 @@
+"""How Spark is started: one contract, one file per submitter."""

@@ -1,0 +1,150 @@
+"""What is run for a try: argument vector, configuration and environment. Pure; nothing here looks at the machine.
+
+Spark's configuration travels in a 0600 file, not in the argument vector, which every user of the machine can read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from watcher.submit.base import SparkApplication, TaskTry
+from watcher.submit.processes import TAG_VARIABLE
+
+PASSED_ON = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "JAVA_HOME"),
+        *("HADOOP_CONF_DIR", "YARN_CONF_DIR", "KUBECONFIG", "KRB5_CONFIG", "KRB5CCNAME"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    }
+)
+"""The only variables (and LC_*) a job gets from the daemon's environment, which holds secrets: what else a job needs
+belongs into `spark.env` or `spark.connections`."""
+
+_SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+LOG4J2 = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %p %c{1}: %m%n%ex
+appender.console.filter.every_start.type = RegexFilter
+appender.console.filter.every_start.regex = .*(Unable to load native-hadoop|Note that spark.local.dir will be).*
+appender.console.filter.every_start.onMatch = DENY
+appender.console.filter.every_start.onMismatch = NEUTRAL
+"""
+"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Where the files of one start are."""
+
+    spark_home: Path
+    python: str
+    asset_job: Path
+    context: Path
+    properties: Path
+    log4j2: Path
+    scratch: Path
+    class_archive: Path | None
+    """The AppCDS archive for this JVM and class path, when there is one."""
+
+
+def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
+    application = task_try.application
+    lists = {
+        "--jars": application.jars,
+        "--packages": application.packages,
+        "--py-files": (str(paths.asset_job), *application.py_files),
+    }
+    return [
+        str(paths.spark_home / "bin" / "spark-submit"),
+        *("--master", application.master),
+        *("--deploy-mode", "client"),
+        *("--name", task_try.dag_id),
+        *("--driver-memory", application.driver_memory),
+        *("--properties-file", str(paths.properties)),
+        "--load-spark-defaults",
+        *(word for option, items in lists.items() if items for word in (option, ",".join(items))),
+        application.application,
+        *application.args,
+    ]
+
+
+def configuration(task_try: TaskTry, paths: Paths) -> dict[str, str]:
+    """The job's own `conf`, and over it what a try must have."""
+    application = task_try.application
+    return {
+        **application.conf,
+        "spark.driver.extraJavaOptions": _java_options(application, paths),
+        "spark.local.dir": str(paths.scratch),
+        "spark.ui.port": "0",
+        "spark.asset_job.context": str(paths.context),
+        **_marks(application, task_try.tag),
+    }
+
+
+def environment(task_try: TaskTry, paths: Paths, daemon: Mapping[str, str]) -> dict[str, str]:
+    application = task_try.application
+    return {
+        "LANG": "C.UTF-8",  # without one the JVM cannot even name a file with an umlaut
+        **{name: value for name, value in daemon.items() if name in PASSED_ON or name.startswith("LC_")},
+        "TMPDIR": str(paths.scratch),
+        **({"SPARK_LOCAL_IP": "127.0.0.1"} if application.master.startswith("local") else {}),
+        **({"SPARK_LAUNCHER_OPTS": " ".join(_SMALL)} if application.profile == "small" else {}),
+        **application.env,
+        "SPARK_HOME": str(paths.spark_home),
+        "PYSPARK_PYTHON": paths.python,
+        "PYSPARK_DRIVER_PYTHON": paths.python,
+        "ASSET_JOB_CONTEXT": str(paths.context),
+        TAG_VARIABLE: task_try.tag,
+    }
+
+
+def properties(configuration: Mapping[str, str]) -> str:
+    """A Java properties file (java.util.Properties.load); Spark reads it as UTF-8."""
+    return "".join(f"{_escape_key(key)}={_escape(value)}\n" for key, value in configuration.items())
+
+
+def _java_options(application: SparkApplication, paths: Paths) -> str:
+    """The job's own come last: of an option given twice the JVM takes the second."""
+    ours = [f"-Dlog4j2.configurationFile={paths.log4j2}", f"-Djava.io.tmpdir={paths.scratch}"]
+    if application.profile == "small":
+        ours += _SMALL
+        if paths.class_archive is not None:
+            ours += [f"-XX:SharedArchiveFile={paths.class_archive}", "-Xshare:auto"]
+    own = application.conf.get("spark.driver.extraJavaOptions", "")
+    return " ".join([*map(_quote_option, ours), own]).strip()
+
+
+def _marks(application: SparkApplication, tag: str) -> dict[str, str]:
+    """The try's tag where the cluster's own tools show it."""
+    if application.master.startswith("k8s"):
+        return {f"spark.kubernetes.{role}.label.asset-watcher-try": tag for role in ("driver", "executor")}
+    if application.master.startswith("yarn"):
+        own = application.conf.get("spark.yarn.tags", "")
+        return {"spark.yarn.tags": ",".join(filter(None, (own, tag)))}
+    return {}
+
+
+def _quote_option(option: str) -> str:
+    """As Spark's launcher takes a line of options apart: double quotes, backslash escapes."""
+    if not re.search(r"[\s\"'\\]", option):
+        return option
+    return '"' + re.sub(r"([\"\\])", r"\\\1", option) + '"'
+
+
+def _escape(text: str) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return f"\\{text}" if text.startswith(" ") else text
+
+
+def _escape_key(key: str) -> str:
+    return re.sub(r"([ :=#!])", r"\\\1", _escape(key))

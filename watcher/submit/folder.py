@@ -1,0 +1,139 @@
+"""A try's folder as the daemon sees it; `shim.py` tells what each file means."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from watcher.submit import shim
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exit:
+    """What the shim wrote at the end; `exit_code` is 128 + n after a death by signal n."""
+
+    exit_code: int
+    signal: int | None
+    stopped: bool
+    reason: str
+    started_at: str
+    ended_at: str
+
+
+@dataclass(frozen=True)
+class TryFolder:
+    """The files of one try. Nothing here is cached: the folder is the truth, whichever process looks at it."""
+
+    path: Path
+
+    @property
+    def context(self) -> Path:
+        """The job's private context: api url, token, credentials."""
+        return self.path / "context.json"
+
+    @property
+    def scratch(self) -> Path:
+        """Where Spark and Python put temporary files; deleted when the try has ended."""
+        return self.path / "scratch"
+
+    def make(self) -> None:
+        """Durably, like the start marker that will lie in it."""
+        missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        for inner in (self.path / shim.WORK, self.scratch):
+            inner.mkdir(parents=True, exist_ok=True)
+        self.path.chmod(0o700)
+        os.close(os.open(self._lock, os.O_WRONLY | os.O_CREAT, 0o600))
+        for folder in missing:
+            shim.sync_folder(folder.parent)
+
+    def write_private(self, name: str, content: str) -> Path:
+        """Readable by this user only, there in whole or not at all."""
+        path = self.path / name
+        unfinished = path.with_name(f".{name}.tmp")
+        unfinished.unlink(missing_ok=True)
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(content)
+        return unfinished.rename(path)
+
+    def write_context(self, context: Mapping[str, Any]) -> None:
+        self.write_private(self.context.name, json.dumps(context))
+
+    def order(self, argv: list[str]) -> None:
+        """Say what to start: from now on, until `withdraw`, a shim of this try may start it."""
+        self.write_private("command.json", json.dumps({"argv": argv}))
+
+    def withdraw(self) -> None:
+        """Make sure that no shim still on its way starts the try; only while the lock is held by `unlocked`."""
+        (self.path / "command.json").unlink(missing_ok=True)
+
+    def wish_to_stop(self, grace: float) -> None:
+        self.write_private("stop.json", json.dumps({"grace": grace}))
+
+    def started(self) -> bool:
+        return self._marker.exists()
+
+    def shim_process(self) -> int | None:
+        """The shim's process id, which may meanwhile belong to somebody else."""
+        content = _read_json(self._marker)
+        return None if content is None else int(content["pid"])
+
+    def exit(self) -> Exit | None:
+        content = _read_json(self.path / "exit.json")
+        return None if content is None else Exit(**content)
+
+    @contextmanager
+    def unlocked(self) -> Iterator[bool]:
+        """Whether neither shim nor JVM lives; as long as the block runs no shim can start anything.
+
+        The lock is taken shared, so that two probes never mistake each other for a living try.
+        """
+        try:
+            descriptor = os.open(self._lock, os.O_RDONLY)
+        except FileNotFoundError:
+            yield True
+            return
+        try:
+            yield _locks(descriptor)
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """One submission at a time: the second must not write the files of a try that runs, or ran, already."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def _marker(self) -> Path:
+        return self.path / "started.json"
+
+
+def _locks(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read_json(path: Path) -> Mapping[str, Any] | None:
+    """None when the file is not there, or was cut off by a machine that went down while it was written."""
+    try:
+        content: Mapping[str, Any] = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return content

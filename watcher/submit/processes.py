@@ -1,0 +1,70 @@
+"""Processes of a try, known by the tag in their environment: a process id alone may by now belong to somebody else."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+TAG_VARIABLE = "ASSET_WATCHER_TRY"
+_SETTLE = 0.1
+
+
+def kill_tagged(tag: str) -> None:
+    """Kill every process of the try and wait until all are gone; blocking.
+
+    A process that is just being executed shows no environment for a moment, so only a second look some time after the
+    last kill is proof that nothing is left.
+    """
+    quiet = 0
+    while quiet < 2:  # noqa: PLR2004
+        if signal_tagged(tag, signal.SIGKILL, wait=True):
+            quiet = 0
+        else:
+            quiet += 1
+            select.select([], [], [], _SETTLE)
+
+
+def signal_tagged(tag: str, signal_number: signal.Signals, *, only: int | None = None, wait: bool = False) -> int:
+    """Signal the living processes of the try, or of these the one with process id `only`; how many there were."""
+    found = 0
+    for process in _all_processes() if only is None else [only]:
+        with _pinned(process) as descriptor:
+            # Looked at after it was pinned: from here on the descriptor can mean no other process.
+            if descriptor is not None and _has_tag(process, tag):
+                found += 1
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, signal_number)
+                if wait:
+                    select.select([descriptor], [], [])
+    return found
+
+
+def _all_processes() -> list[int]:
+    found = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+    return [process for process in found if process != os.getpid()]
+
+
+@contextmanager
+def _pinned(process: int) -> Iterator[int | None]:
+    try:
+        descriptor = os.pidfd_open(process)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _has_tag(process: int, tag: str) -> bool:
+    """False for the dead and for those of other users, whose environment is not ours to read."""
+    try:
+        environment = Path(f"/proc/{process}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{TAG_VARIABLE}={tag}".encode() in environment.split(b"\0")

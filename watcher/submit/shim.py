@@ -1,0 +1,236 @@
+"""Starts one try of a job and outlives the daemon: `python -I shim.py FOLDER`, by path, in a session of its own.
+
+Standard library only, imports nothing of ours: it may run for days while the daemon's files are replaced. FOLDER, on a
+local disk, holds everything that is known of the try:
+
+    lock           flock held by this process and, inherited, by the job's JVM: a free lock proves that both are gone,
+                   whatever became of their process ids
+    command.json   {"argv"}: what to start; taken away while the lock is held = never to be started
+    started.json   made with O_EXCL before anything starts: a try starts once, whoever asks and however often
+    stop.json      {"grace"}: seconds between SIGTERM and SIGKILL; SIGTERM to this process begins the stop
+    exit.json      {"exit_code", "signal", "stopped", "reason", "started_at", "ended_at"}, there in whole or not at all;
+                   when it is there nothing of the try but this process is alive
+
+Standard output and error are the try's log, the environment is the job's. The first process exits at once, with 0 when
+the start marker is durable; its child is the shim, so that the daemon has no children to reap, before or after a crash.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+WORK = "work"
+"""The job's working directory, inside FOLDER."""
+DEFAULT_GRACE = 30.0
+_PR_SET_CHILD_SUBREAPER = 36
+_NOT_STARTED = 127
+_LONGEST_WAIT, _SHORTEST_WAIT = 3600.0, 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How the job's first process ended; `status` is that of waitpid, None when it could not be started."""
+
+    status: int | None
+    stopped: bool
+    reason: str = ""
+
+
+def main(folder: Path) -> int:
+    read_end, write_end = os.pipe()
+    if os.fork():
+        os.close(write_end)
+        return 0 if os.read(read_end, 1) else 1
+    os.close(read_end)
+    os.chdir(folder / WORK)
+    lock = os.open(folder / "lock", os.O_RDWR)
+    if wait_for_lock(lock, folder / "started.json"):
+        run_once(folder, lock, write_end)
+    return 0
+
+
+def wait_for_lock(lock: int, marker: Path) -> bool:
+    """Take the lock, however often a probe holds it for a moment; False once another shim has started the try."""
+    while not marker.exists():
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def run_once(folder: Path, lock: int, write_end: int) -> None:
+    """Start the job unless that was withdrawn or done before; called, and returns, with the lock held."""
+    try:
+        argv = json.loads((folder / "command.json").read_bytes())["argv"]
+    except FileNotFoundError:
+        return
+    become_subreaper()
+    listen_for_signals()  # from here on a SIGTERM is a wish to stop that must be answered with an exit file
+    started_at = now()
+    try:
+        write_marker(folder / "started.json", {"pid": os.getpid(), "started_at": started_at})
+    except FileExistsError:
+        return
+    with suppress(BrokenPipeError):  # whoever waited for us may have been killed
+        os.write(write_end, b"1")
+    os.close(write_end)
+    ended = run(argv, lock, folder / "stop.json")
+    kill_what_is_left()
+    write_exit(folder / "exit.json", ended, started_at)
+
+
+def become_subreaper() -> None:
+    """Processes whose parent dies become our children instead of init's, so that none of the job's can get away."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(
+            ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused; the shim needs Linux 3.4 or later"
+        )
+
+
+def listen_for_signals() -> None:
+    """Blocked signals stay pending, SIGCHLD too, until `sigtimedwait` fetches them: no handlers, no races."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # inherited as ignored, the kernel would reap our children itself
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
+
+
+def run(argv: list[str], lock: int, stop: Path) -> Ended:
+    """Run the job to the end of its first process, or to the end of all its processes when SIGTERM asks us to stop."""
+    os.set_inheritable(lock, True)
+    try:
+        first = spawn(argv)
+    except OSError as error:
+        return Ended(status=None, stopped=False, reason=f"{argv[0]} could not be started: {error.strerror}")
+    status, deadline = None, None
+    while True:
+        buried, some_left = reap()
+        status = buried.get(first, status)
+        overdue = deadline is not None and time.monotonic() >= deadline
+        if status is not None and (deadline is None or overdue or not some_left):
+            return Ended(status=status, stopped=deadline is not None)
+        if overdue:
+            send(signal.SIGKILL, [first])
+        if stop_wanted(deadline):
+            deadline = time.monotonic() + grace(stop)  # asked again, the newest grace counts
+            send(signal.SIGTERM, descendants())
+
+
+def spawn(argv: list[str]) -> int:
+    """Python ignores two signals, and what it ignores or blocks would stay so in the job."""
+    return os.posix_spawn(argv[0], argv, os.environ, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ))
+
+
+def stop_wanted(deadline: float | None) -> bool:
+    """Wait until a child died (False), the deadline came (False), or a SIGTERM arrived (True)."""
+    left = _LONGEST_WAIT if deadline is None else max(deadline - time.monotonic(), _SHORTEST_WAIT)
+    received = signal.sigtimedwait({signal.SIGTERM, signal.SIGCHLD}, left)
+    return received is not None and received.si_signo == signal.SIGTERM
+
+
+def reap() -> tuple[dict[int, int], bool]:
+    """Bury every dead child, adopted ones too: their wait statuses, and whether any child is still alive."""
+    buried: dict[int, int] = {}
+    try:
+        while (found := os.waitpid(-1, os.WNOHANG))[0] != 0:
+            buried[found[0]] = found[1]
+    except ChildProcessError:
+        return buried, False
+    return buried, True
+
+
+def grace(stop: Path) -> float:
+    try:
+        return float(json.loads(stop.read_bytes())["grace"])
+    except (OSError, ValueError, KeyError):
+        return DEFAULT_GRACE
+
+
+def kill_what_is_left() -> None:
+    """Kill and bury all descendants: a subreaper adopts the children of those it kills.
+
+    Only own children are killed, which nobody else can reap: their process ids cannot have been reused.
+    """
+    with suppress(ChildProcessError):
+        while True:
+            send(signal.SIGKILL, children_of(parents(), os.getpid()))
+            os.waitpid(-1, 0)
+
+
+def descendants() -> list[int]:
+    table, found = parents(), [os.getpid()]
+    for process in found:
+        found.extend(children_of(table, process))
+    return found[1:]
+
+
+def children_of(table: dict[int, int], process: int) -> list[int]:
+    return [child for child, parent in table.items() if parent == process]
+
+
+def parents() -> dict[int, int]:
+    """The parent of each process; the name in /proc/PID/stat may hold blanks and brackets, so fields count from its end."""
+    table = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            table[int(stat.parent.name)] = int(stat.read_bytes().rpartition(b")")[2].split()[1])
+    return table
+
+
+def send(signal_number: int, processes: list[int]) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal_number)
+
+
+def write_marker(path: Path, content: dict[str, object]) -> None:
+    """Raises FileExistsError. Durable when it returns: after a power cut, too, a started try is known as started."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
+
+
+def write_exit(path: Path, ended: Ended, started_at: str) -> None:
+    unfinished = path.with_suffix(".tmp")
+    code, killed_by = outcome(ended.status)
+    with unfinished.open("w", encoding="utf-8") as file:
+        content = {"exit_code": code, "signal": killed_by, "stopped": ended.stopped, "reason": ended.reason}
+        json.dump({**content, "started_at": started_at, "ended_at": now()}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.rename(path)
+    sync_folder(path.parent)
+
+
+def outcome(status: int | None) -> tuple[int, int | None]:
+    """Exit code and signal; a death by signal n counts as exit code 128 + n, as in a shell."""
+    if status is None:
+        return _NOT_STARTED, None
+    code = os.waitstatus_to_exitcode(status)
+    return (code, None) if code >= 0 else (128 - code, -code)
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
