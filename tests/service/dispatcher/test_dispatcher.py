@@ -1,0 +1,248 @@
+"""The dispatcher with real processes under the real shim, on both databases; Spark itself is not needed for its rules."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+from sqlalchemy import select
+
+from store import assets, runs, tries
+from store.assets import Declared, DeclaredJob
+from store.schema import run, task_instance, task_try
+from store.triggerers import Process
+from tests.unit.submit.plain import PlainPython
+from watcher.dispatcher.dispatcher import Dispatcher
+from watcher.dispatcher.preparing import JobToStart, Preparation
+from watcher.submit.base import SparkApplication
+
+HOME = "44444444-4444-4444-4444-444444444444"
+COUNTED = "open({marks!r}, 'a').write('started\\n')\n"
+
+
+class Jobs:
+    """Programs that the dispatcher starts as jobs; each leaves a mark every time it is started."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.marks = folder / "marks"
+        self.programs: dict[str, JobToStart] = {}
+        self.declared: list[DeclaredJob] = []
+
+    def add(self, dag_id: str, program: str, **definition):
+        path = self.folder / f"{dag_id}.py"
+        path.write_text(COUNTED.format(marks=str(self.marks)) + program)
+        application = SparkApplication(application=str(path), conf={}, env={})
+        self.programs[dag_id] = JobToStart(application=application, connections={})
+        known = {"max_active_runs": 1, "retries": 0, "retry_delay": 0, "timeout": None, **definition}
+        nothing = frozenset()
+        self.declared.append(
+            DeclaredJob(
+                dag_id=dag_id,
+                task_id=dag_id,
+                definition=json.dumps(known),
+                paused=False,
+                schedule=nothing,
+                inlets=nothing,
+                outlets=nothing,
+            )
+        )
+
+    @property
+    def started(self) -> int:
+        return self.marks.read_text().count("started") if self.marks.exists() else 0
+
+
+@pytest.fixture
+def jobs(tmp_path) -> Jobs:
+    return Jobs(tmp_path)
+
+
+def make(database, jobs, *, parallelism=4, submitter=None):
+    preparation = Preparation(
+        jobs=jobs.programs,
+        runs_folder=jobs.folder / "runs",
+        logs_directory=jobs.folder / "logs",
+        api_url="http://127.0.0.1:1",
+        issue_token=lambda task_instance_id, try_number: f"token-{task_instance_id}-{try_number}",
+    )
+    return Dispatcher(
+        database,
+        submitter or PlainPython(),
+        preparation,
+        Process(id=HOME, host="here", pid=1),
+        parallelism=parallelism,
+        lease=timedelta(seconds=15),
+        on_end=lambda: None,
+    )
+
+
+@asynccontextmanager
+async def dispatching(database, jobs, **options):
+    dispatcher = make(database, jobs, **options)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(dispatcher.run)
+        yield dispatcher
+        tasks.cancel_scope.cancel()
+
+
+async def queue(database, jobs, *runs_of):
+    async with database.transaction() as session:
+        await assets.apply(session, Declared(hash="", assets=[], watchers=[], jobs=jobs.declared), database.dialect)
+        for number, dag_id in enumerate(runs_of):
+            await runs.create_manual_run(
+                session, dag_id, f"manual__{number}", dag_id, triggered_by="test", conf="{}", note=None
+            )
+
+
+async def rows(database, statement):
+    async with database.reading() as session:
+        return (await session.execute(statement)).all()
+
+
+async def states(database):
+    return [state for (state,) in await rows(database, select(run.c.state).order_by(run.c.id))]
+
+
+async def until_states(database, *wanted):
+    with anyio.fail_after(30):
+        while await states(database) != list(wanted):
+            await anyio.sleep(0.05)
+
+
+async def test_a_queued_run_is_started_once_and_ends_as_its_exit_says(database, jobs):
+    jobs.add("good", "")
+    jobs.add("bad", "raise SystemExit(3)")
+    await queue(database, jobs, "good", "bad")
+    async with dispatching(database, jobs):
+        await until_states(database, "success", "failed")
+    assert jobs.started == 2
+    found = await rows(database, select(run.c.reason, run.c.warning).order_by(run.c.id))
+    assert "never used the SDK" in found[0].warning
+    assert "3" in found[1].reason
+
+
+async def test_a_failed_try_is_repeated_as_often_as_allowed(database, jobs):
+    jobs.add("bad", "raise SystemExit(1)", retries=2)
+    await queue(database, jobs, "bad")
+    async with dispatching(database, jobs):
+        await until_states(database, "failed")
+    assert jobs.started == 3
+    ((number, state),) = await rows(database, select(task_instance.c.try_number, task_instance.c.state))
+    assert (number, state) == (3, "failed")
+
+
+async def test_max_active_runs_and_parallelism_bound_what_runs(database, jobs):
+    jobs.add("one", "import time; time.sleep(0.5)")
+    jobs.add("two", "import time; time.sleep(0.5)", max_active_runs=5)
+    await queue(database, jobs, "one", "one", "two", "two", "two")
+    most = 0
+    async with dispatching(database, jobs, parallelism=3):
+        with anyio.fail_after(60):
+            while (now := await states(database)).count("success") < 5:
+                most = max(most, now.count("running"))
+                ones = await rows(database, select(run.c.state).where(run.c.dag_id == "one", run.c.state == "running"))
+                assert len(ones) <= 1
+                await anyio.sleep(0.05)
+    assert most <= 3
+    assert jobs.started == 5
+
+
+async def test_a_job_past_its_timeout_is_stopped_and_says_so(database, jobs):
+    jobs.add("slow", "import time; time.sleep(600)", timeout=1)
+    await queue(database, jobs, "slow")
+    async with dispatching(database, jobs):
+        await until_states(database, "failed")
+    ((reason,),) = await rows(database, select(run.c.reason))
+    assert reason == "the job ran longer than its timeout of 1 s and was stopped"
+
+
+async def test_a_job_that_cannot_start_fails_with_the_remedy(database, jobs):
+    jobs.add("gone", "")
+    jobs.programs.clear()
+    await queue(database, jobs, "gone")
+    async with dispatching(database, jobs):
+        await until_states(database, "failed")
+    ((reason,),) = await rows(database, select(run.c.reason))
+    assert reason == "the job gone is not configured any more; configure it again and retry the run"
+
+
+async def test_an_intent_without_a_start_is_submitted_as_the_same_try(database, jobs):
+    """The daemon died between the commit of the intent and the start."""
+    jobs.add("good", "")
+    await queue(database, jobs, "good")
+    async with database.transaction() as session:
+        (task,) = await runs.startable(session)
+        tag = f"run-{task.task_instance_id}-1"
+        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+    async with dispatching(database, jobs):
+        await until_states(database, "success")
+    assert jobs.started == 1
+    assert [number for (number,) in await rows(database, select(task_try.c.try_number))] == [1]
+
+
+async def test_a_start_without_a_stored_handle_is_found_again_and_not_repeated(database, jobs):
+    jobs.add("good", "import time; time.sleep(1)")
+    await queue(database, jobs, "good")
+    started = anyio.Event()
+
+    class Lost(PlainPython):
+        async def submit(self, task_try):
+            await super().submit(task_try)
+            started.set()
+            await anyio.sleep_forever()
+
+    async with dispatching(database, jobs, submitter=Lost()):
+        await started.wait()
+    ((handle,),) = await rows(database, select(task_try.c.handle))
+    assert handle is None
+    async with dispatching(database, jobs):
+        await until_states(database, "success")
+    assert jobs.started == 1
+
+
+async def test_a_running_job_outlives_the_dispatcher_and_is_followed_again(database, jobs):
+    jobs.add("good", "import time; time.sleep(1.5)")
+    await queue(database, jobs, "good")
+    async with dispatching(database, jobs):
+        await until_states(database, "running")
+        with anyio.fail_after(20):
+            while jobs.started < 1:
+                await anyio.sleep(0.05)
+    async with dispatching(database, jobs):
+        await until_states(database, "success")
+    assert jobs.started == 1
+
+
+async def test_stopping_with_the_jobs_uses_up_no_retry_and_they_start_again(database, jobs):
+    jobs.add("once", f"import time; time.sleep(600 if open({str(jobs.marks)!r}).read().count('started') == 1 else 0)")
+    await queue(database, jobs, "once")
+    async with dispatching(database, jobs) as dispatcher:
+        with anyio.fail_after(20):
+            while jobs.started < 1:
+                await anyio.sleep(0.05)
+        await dispatcher.cancel_all()
+    assert await states(database) == ["running"]
+    async with dispatching(database, jobs):
+        await until_states(database, "success")
+    assert jobs.started == 2
+    counted = [one for (one,) in await rows(database, select(task_try.c.counted).order_by(task_try.c.try_number))]
+    assert counted == [False, True]
+
+
+async def test_another_homes_tries_are_left_alone(database, jobs):
+    jobs.add("theirs", "")
+    await queue(database, jobs, "theirs")
+    async with database.transaction() as session:
+        (task,) = await runs.startable(session)
+        tag = f"run-{task.task_instance_id}-1"
+        assert await tries.commit_intent(session, task, home_id=str(uuid.uuid4()), tag=tag, token_hash="")
+    async with dispatching(database, jobs) as dispatcher:
+        await dispatcher._start_due(None)
+    assert jobs.started == 0
+    assert await states(database) == ["running"]

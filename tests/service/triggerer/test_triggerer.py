@@ -1,0 +1,336 @@
+"""The triggerer with a trigger as its users write them, on both databases."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import anyio
+import pytest
+from sqlalchemy import select
+from structlog.testing import capture_logs
+
+from store import assets, positions, triggerers, watchers
+from store.assets import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.metastore import MetastoreStoreBackend
+from store.schema import asset_event, asset_store, asset_store_history, queued_event, watcher_position
+from store.triggerers import Process
+from triggers.base import (
+    BaseOptions,
+    Finding,
+    IncrementalTrigger,
+    Position,
+    RowChanges,
+    StoredPosition,
+    TriggerBatch,
+    TriggerEvent,
+)
+from triggers.errors import ConfigurationError
+from watcher.triggerer.building import Hosted
+from watcher.triggerer.clients import Clients
+from watcher.triggerer.committing import Committer
+from watcher.triggerer.supervisor import Supervisor
+from watcher.triggerer.triggerer import Triggerer
+
+JOB = {"schedule": "tape", "batch": {"mode": "coalesce", "debounce": 0, "max_wait": 0, "max_events": 10}}
+
+
+class Source:
+    """A list that grows; `grown` and `break_after` let a test act at the moment it wants."""
+
+    def __init__(self):
+        self.items: list[str] = []
+        self.identity = "one"
+        self.break_after: int | None = None
+        self.polls = 0
+        self.stall: anyio.Event | None = None
+
+
+SOURCES: dict[str, Source] = {}
+
+
+class TapeOptions(BaseOptions):
+    tape: str
+    refuse: bool = False
+
+
+class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
+    """One event for each item of a list, in order; the position is how many were read."""
+
+    Options = TapeOptions
+    interval = timedelta(milliseconds=1)
+
+    def __init__(self, options, client, context):
+        super().__init__(options, client, context)
+        if options.refuse:
+            raise ConfigurationError("the tape is refused; give another one")
+        self.source = SOURCES[options.tape]
+        self.read = 0
+
+    async def check(self):
+        return [Finding(check="tape", level="ok", message="the tape is there")]
+
+    def source_identity(self):
+        return {"tape": self.options.tape, "edition": self.source.identity}
+
+    async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        if position is not None:
+            self.read = position.state["read"]
+            assert set(position.rows) == set(range(self.read))
+        self.source.polls += 1
+        while self.read < len(self.source.items):
+            start, self.read = self.read, self.read + 1
+            item = self.source.items[start]
+            yield TriggerBatch(
+                events=[
+                    TriggerEvent(count=1, watermark={"from": start, "to": self.read}, payload={"items": [item]}),
+                ],
+                position=Position(
+                    watermark={"read": self.read}, state={"read": self.read}, rows=RowChanges(insert={start: 0})
+                ),
+                caught_up=self.read == len(self.source.items),
+            )
+            if self.source.break_after == self.read:
+                self.source.break_after = None
+                raise OSError("the tape broke")
+
+
+@pytest.fixture
+def source():
+    name = uuid.uuid4().hex
+    SOURCES[name] = Source()
+    SOURCES[name].name = name
+    yield SOURCES[name]
+    del SOURCES[name]
+
+
+def declared(*names):
+    return Declared(
+        hash="",
+        assets=[DeclaredAsset(name=name, uri=f"x-tape://{name}", group="", extra="{}") for name in names],
+        watchers=[DeclaredWatcher(name=f"{name}_items", asset=name, trigger="tape") for name in names],
+        jobs=[
+            DeclaredJob(
+                dag_id="listen",
+                task_id="listen",
+                definition=json.dumps(JOB),
+                paused=True,
+                schedule=frozenset(names),
+                inlets=frozenset(),
+                outlets=frozenset(),
+            )
+        ],
+    )
+
+
+@asynccontextmanager
+async def triggerer(database, tapes, *, process_id=None, refused=()):
+    """A running triggerer that hosts a watcher `<name>_items` for each tape."""
+    async with database.transaction() as session:
+        applied = await assets.apply(session, declared(*tapes), database.dialect)
+    hosted = [
+        Hosted(
+            name=f"{name}_items",
+            asset=name,
+            asset_id=applied.asset_ids[name],
+            trigger=TapeTrigger,
+            options=TapeOptions(tape=tape, refuse=name in refused),
+            connection=None,
+        )
+        for name, tape in tapes.items()
+    ]
+    process = Process(id=process_id or str(uuid.uuid4()), host="here", pid=1)
+    committer = Committer(database, MetastoreStoreBackend(database))
+    async with anyio.create_task_group() as tasks:
+        clients = Clients({}, tasks)
+
+        def supervise(one):
+            return Supervisor(
+                one,
+                owner=process.id,
+                database=database,
+                committer=committer,
+                clients=clients,
+                poll_timeout=timedelta(seconds=30),
+                on_events=lambda: None,
+            )
+
+        running = Triggerer(
+            database, process, hosted, supervise, heartbeat=timedelta(milliseconds=50), lease=timedelta(seconds=5)
+        )
+        await tasks.start(running.run)
+        yield running
+        tasks.cancel_scope.cancel()
+
+
+async def rows(database, statement):
+    async with database.reading() as session:
+        return (await session.execute(statement)).all()
+
+
+async def items(database):
+    found = await rows(database, select(asset_event.c.extra).order_by(asset_event.c.id))
+    return [item for (extra,) in found for item in json.loads(extra)["items"]]
+
+
+async def until(condition):
+    with anyio.fail_after(20):
+        while not await condition():
+            await anyio.lowlevel.checkpoint()
+
+
+async def seen(database, number):
+    async def enough():
+        return len(await items(database)) >= number
+
+    await until(enough)
+
+
+async def in_state(database, name, state):
+    async def reached():
+        async with database.reading() as session:
+            return (await watchers.get(session, name)).state == state
+
+    await until(reached)
+
+
+async def test_every_item_becomes_one_event_with_a_queue_row_and_a_watermark(database, source):
+    source.items = ["a", "b", "c"]
+    async with triggerer(database, {"tape": source.name}):
+        await seen(database, 3)
+        await in_state(database, "tape_items", "running")
+    assert await items(database) == ["a", "b", "c"]
+    assert len(await rows(database, select(queued_event))) == 3
+    ((value, kind, name),) = await rows(
+        database,
+        select(asset_store.c.value, asset_store.c.last_updated_by_kind, asset_store.c.last_updated_by_watcher),
+    )
+    assert (json.loads(value), kind, name) == ({"read": 3}, "watcher", "tape_items")
+    assert len(await rows(database, select(asset_store_history))) == 3
+
+
+async def test_a_restart_goes_on_where_the_last_commit_was(database, source):
+    source.items = ["a", "b"]
+    async with triggerer(database, {"tape": source.name}):
+        await seen(database, 2)
+    source.items += ["c"]
+    async with triggerer(database, {"tape": source.name}):
+        await seen(database, 3)
+    assert await items(database) == ["a", "b", "c"]
+    ids = [event_id for (event_id,) in await rows(database, select(asset_event.c.event_id))]
+    assert len(set(ids)) == 3
+
+
+async def test_a_trigger_that_breaks_is_started_again_and_repeats_nothing(database, source):
+    source.items = [str(n) for n in range(6)]
+    source.break_after = 3
+    async with triggerer(database, {"tape": source.name}):
+        await seen(database, 6)
+        await in_state(database, "tape_items", "running")
+    assert Counter(await items(database)) == Counter(source.items)
+
+
+async def test_one_bad_constructor_is_that_watchers_error_alone(database, source):
+    source.items = ["a"]
+    tapes = {"good": source.name, "bad": source.name}
+    async with triggerer(database, tapes, refused={"bad"}):
+        await seen(database, 1)
+        await in_state(database, "bad_items", "failing")
+        async with database.reading() as session:
+            bad = await watchers.get(session, "bad_items")
+    assert (bad.error, bad.error_count) == ("the tape is refused; give another one", 1)
+
+
+async def test_another_source_under_the_same_name_is_blocked_and_emits_nothing(database, source):
+    source.items = ["a"]
+    async with triggerer(database, {"tape": source.name}):
+        await seen(database, 1)
+    source.identity, source.items = "two", ["x", "y"]
+    async with triggerer(database, {"tape": source.name}):
+        await in_state(database, "tape_items", "blocked")
+        async with database.reading() as session:
+            error = (await watchers.get(session, "tape_items")).error or ""
+    assert "edition was 'one' and is 'two'" in error
+    assert "watcher rewind tape_items" in error
+    assert await items(database) == ["a"]
+
+
+async def test_a_paused_watcher_stands_still_and_catches_up_after_resume(database, source):
+    source.items = ["a"]
+    async with triggerer(database, {"tape": source.name}) as running:
+        await seen(database, 1)
+        async with database.transaction() as session:
+            await watchers.set_paused(session, "tape_items", paused=True)
+
+        async def let_go():
+            return "tape_items" not in running._running
+
+        await until(let_go)
+        polls = source.polls
+        source.items += ["b"]
+        assert source.polls == polls
+        async with database.transaction() as session:
+            await watchers.set_paused(session, "tape_items", paused=False)
+        await seen(database, 2)
+    assert await items(database) == ["a", "b"]
+
+
+async def test_who_lost_the_position_commits_nothing_more(database, source):
+    """Another owner takes over between two commits, as after a lapse of the lease."""
+    source.items = ["a"]
+    thief = Process(id="00000000-0000-0000-0000-00000000beef", host="there", pid=2)
+    with capture_logs() as records:
+        async with triggerer(database, {"tape": source.name}):
+            await seen(database, 1)
+            async with database.transaction() as session:
+                await triggerers.beat(session, thief, timedelta(minutes=5), database.dialect)
+                taken = {"owner": thief.id, "epoch": watcher_position.c.epoch + 1}
+                await session.execute(watcher_position.update().values(**taken))
+            source.items += ["b"]
+
+            async def refused():
+                return any(record["event"] == "watcher.position_lost" for record in records)
+
+            await until(refused)
+    assert await items(database) == ["a"]
+    ((owner, version),) = await rows(database, select(watcher_position.c.owner, watcher_position.c.version))
+    assert (owner, version) == (thief.id, 1)
+
+
+async def test_two_triggerers_share_the_watchers_and_a_leave_hands_over(database, source):
+    if database.dialect == "sqlite":
+        pytest.skip("an embedded database has one daemon")
+    source.items = ["a"]
+    tapes = {f"tape{n}": source.name for n in range(6)}
+    async with triggerer(database, tapes, process_id="11111111-1111-1111-1111-111111111111") as first:
+        async with triggerer(database, tapes, process_id="22222222-2222-2222-2222-222222222222") as second:
+
+            async def shared():
+                both = [set(first._running), set(second._running)]
+                return not (both[0] & both[1]) and both[0] | both[1] == {f"{name}_items" for name in tapes}
+
+            await until(shared)
+            assert first._running
+            assert second._running
+
+        async def all_back():
+            return len(first._running) == 6
+
+        await until(all_back)
+        source.items += ["b"]
+        await seen(database, 12)
+    assert Counter(await items(database)) == Counter({"a": 6, "b": 6})
+
+
+async def test_a_stop_releases_every_position(database, source):
+    source.items = ["a"]
+    async with triggerer(database, {"tape": source.name}):
+        await seen(database, 1)
+    ((owner,),) = await rows(database, select(watcher_position.c.owner))
+    assert owner is None
+    async with database.transaction() as session:
+        assert await positions.claim(session, "tape_items", "33333333-3333-3333-3333-333333333333", database.dialect)

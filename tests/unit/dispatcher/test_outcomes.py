@@ -1,0 +1,80 @@
+from datetime import timedelta
+
+import pytest
+
+from watcher.dispatcher.outcomes import Ending, Outcome, Retries, decide
+
+NONE_LEFT = Retries(allowed=0, delay=timedelta(seconds=30), used=0)
+
+
+def ended(finish_state=None, exit_code=0, *, claimed=True, **more):
+    return Ending(finish_state=finish_state, claimed=claimed, exit_code=exit_code, **more)
+
+
+@pytest.mark.parametrize(
+    ("ending", "state", "run_state"),
+    [
+        (ended("success"), "success", "success"),
+        (ended("success", 1), "success", "success"),
+        (ended("success", None), "success", "success"),
+        (ended("success", 143, stopped=True), "success", "success"),
+        (ended("skipped"), "skipped", "success"),
+        (ended("failed", 1), "failed", "failed"),
+        (ended("failed", 0), "failed", "failed"),
+        (ended("failed", 143, stopped=True), "up_for_retry", "running"),
+        (ended(None, 0), "failed", "failed"),
+        (ended(None, 0, claimed=False), "success", "success"),
+        (ended(None, 1), "failed", "failed"),
+        (ended(None, 1, claimed=False), "failed", "failed"),
+        (ended(None, None), "failed", "failed"),
+        (ended(None, 143, stopped=True), "up_for_retry", "running"),
+    ],
+)
+def test_the_table_of_endings(ending, state, run_state):
+    outcome = decide(ending, NONE_LEFT)
+    assert (outcome.state, outcome.run_state) == (state, run_state)
+
+
+def test_an_accepted_success_stays_one_and_a_bad_exit_is_a_warning():
+    assert decide(ended("success"), NONE_LEFT).warning is None
+    assert decide(ended("success", 1), NONE_LEFT).warning == "the job finished as success and then exited with 1"
+
+
+def test_a_job_that_never_claimed_is_believed_with_a_warning():
+    assert "never used the SDK" in (decide(ended(None, 0, claimed=False), NONE_LEFT).warning or "")
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        (ended("failed", 1, message="ValueError: no column id"), "ValueError: no column id"),
+        (ended(None, 1, reason="the driver ran out of memory"), "the driver ran out of memory"),
+        (ended(None, 7), "the job exited with 7"),
+        (ended(None, None), "the job was lost: its process is gone without a word"),
+        (ended(None, 0), "the job exited with 0 but never finished; let `with run()` end, or call finish"),
+    ],
+)
+def test_a_failure_says_in_a_sentence_what_happened(ending, reason):
+    assert decide(ending, NONE_LEFT).reason == reason
+
+
+@pytest.mark.parametrize(("used", "seconds"), [(0, 30), (1, 60), (2, 120), (10, 600)])
+def test_retries_double_their_delay_up_to_ten_minutes(used, seconds):
+    outcome = decide(ended("failed", 1), Retries(allowed=20, delay=timedelta(seconds=30), used=used))
+    assert (outcome.state, outcome.retry_in) == ("up_for_retry", timedelta(seconds=seconds))
+
+
+def test_the_last_retry_ends_in_failure():
+    outcome = decide(ended("failed", 1), Retries(allowed=2, delay=timedelta(seconds=1), used=2))
+    assert (outcome.state, outcome.run_state) == ("failed", "failed")
+
+
+def test_stopping_the_daemon_uses_up_no_retry():
+    outcome = decide(ended(None, 143, stopped=True), NONE_LEFT)
+    assert outcome == Outcome(
+        state="up_for_retry",
+        run_state="running",
+        reason="stopped together with the daemon; it starts again with it",
+        retry_in=timedelta(0),
+        counted=False,
+    )

@@ -1,0 +1,34 @@
+import pytest
+
+from watcher.scheduler.conditions import is_met, shown
+
+NESTED = {"all": ["a", {"any": ["b", "c"]}]}
+
+
+@pytest.mark.parametrize(
+    ("condition", "assets", "met"),
+    [
+        ("a", {"a"}, True),
+        ("a", {"b"}, False),
+        ({"all": ["a", "b"]}, {"a"}, False),
+        ({"all": ["a", "b"]}, {"a", "b"}, True),
+        ({"any": ["a", "b"]}, {"b"}, True),
+        ({"any": ["a", "b"]}, set(), False),
+        (NESTED, {"a"}, False),
+        (NESTED, {"b", "c"}, False),
+        (NESTED, {"a", "c"}, True),
+    ],
+)
+def test_a_condition_is_met_by_the_assets_it_names(condition, assets, met):
+    assert is_met(condition, assets) is met
+
+
+def test_a_condition_is_shown_as_people_write_it():
+    assert shown(NESTED) == "a & (b | c)"
+    assert shown({"all": ["a"]}) == "a"
+
+
+@pytest.mark.parametrize("nonsense", [{"all": []}, {"any": []}, {"none": ["a"]}, 5, {}])
+def test_what_is_no_condition_is_refused_and_never_met(nonsense):
+    with pytest.raises(ValueError, match="not a condition"):
+        is_met(nonsense, {"a"})

@@ -1,0 +1,234 @@
+"""The dispatcher: starts what is queued, follows every try to its end, and finds its tries again after a crash.
+
+Order, always: the intent is committed -> the submitter starts the try -> the handle is stored. What the crash left in
+between is settled at the next start by the home that stored the intent, and by nobody else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from store import runs, tries, triggerers
+from store.database import Database
+from store.runs import Startable
+from store.tokens import digest
+from store.tries import OpenTry
+from store.triggerers import Process
+from watcher.dispatcher.outcomes import Ending, Retries, decide
+from watcher.dispatcher.preparing import Preparation
+from watcher.retrying import keep_going
+from watcher.submit.base import Attachment, Handle, Status, SubmitError, Submitter
+from watcher.wakeups import Wakeup
+
+LOOK_EVERY: Final = timedelta(seconds=5)
+POLL_EVERY: Final = timedelta(milliseconds=300)
+CANCEL_GRACE: Final = 10.0
+LOST: Final = "the job was lost: its process is gone without a word"
+
+log = structlog.get_logger()
+
+
+class Dispatcher:
+    """Runs the tries of one home. `on_end` is called after a try's end was committed."""
+
+    def __init__(
+        self,
+        database: Database,
+        submitter: Submitter,
+        preparation: Preparation,
+        process: Process,
+        *,
+        parallelism: int,
+        lease: timedelta,
+        on_end: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._submitter = submitter
+        self._preparation = preparation
+        self._process = process
+        self._parallelism = parallelism
+        self._lease = lease
+        self._on_end = on_end
+        self._followed: dict[str, Handle | None] = {}
+        self._stopping = False
+        self.wakeup = Wakeup()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled. Started once every try that a crash left open is being followed again."""
+        async with anyio.create_task_group() as tasks:
+            await self._beat()
+            async with self._database.reading() as session:
+                left_open = await tries.open_tries(session, self._process.id)
+            for open_try in left_open:
+                self._follow(tasks, open_try, token=None)
+            tasks.start_soon(self._keep_beating)
+            task_status.started()
+            while True:
+                async with keep_going("dispatcher.failed"):
+                    await self._start_due(tasks)
+                await self.wakeup.wait(LOOK_EVERY.total_seconds())
+
+    async def cancel_all(self) -> None:
+        """Stop every driver, because the daemon itself is being stopped; they start again with it."""
+        self._stopping = True
+        async with anyio.create_task_group() as tasks:
+            for handle in self._followed.values():
+                if handle is not None:
+                    tasks.start_soon(self._submitter.cancel, handle, CANCEL_GRACE)
+        while self._followed:  # noqa: ASYNC110  a few polls at the very end need no event
+            await anyio.sleep(POLL_EVERY.total_seconds())
+
+    async def _keep_beating(self) -> None:
+        while True:
+            await anyio.sleep(self._lease.total_seconds() / 3)
+            async with keep_going("dispatcher.heartbeat_failed"):
+                await self._beat()
+
+    async def _beat(self) -> None:
+        async with self._database.transaction() as session:
+            await triggerers.beat_dispatcher(session, self._process, self._lease, self._database.dialect)
+
+    # --- starting
+
+    async def _start_due(self, tasks: TaskGroup) -> None:
+        async with self._database.reading() as session:
+            waiting = await runs.startable(session)
+            running = await runs.running_runs(session)
+        for task in waiting:
+            if len(self._followed) >= self._parallelism or self._stopping:
+                return
+            allowed = json.loads(task.definition)["max_active_runs"]
+            if task.run_state == "queued" and running.get(task.dag_id, 0) >= allowed:
+                continue
+            if (intended := await self._intend(task)) is not None:
+                if task.run_state == "queued":
+                    running[task.dag_id] = running.get(task.dag_id, 0) + 1
+                self._follow(tasks, *intended)
+
+    async def _intend(self, task: Startable) -> tuple[OpenTry, str] | None:
+        number = task.try_number + 1
+        token = self._preparation.issue_token(task.task_instance_id, number)
+        async with self._database.transaction() as session:
+            ours = await tries.commit_intent(
+                session,
+                task,
+                home_id=self._process.id,
+                tag=f"run-{task.task_instance_id}-{number}",
+                token_hash=digest(token),
+            )
+            intended = await tries.open_try(session, task.task_instance_id, number) if ours else None
+        return None if intended is None else (intended, token)
+
+    def _follow(self, tasks: TaskGroup, open_try: OpenTry, token: str | None) -> None:
+        self._followed[open_try.tag] = None
+        tasks.start_soon(self._to_its_end, open_try, token)
+
+    # --- following one try
+
+    async def _to_its_end(self, open_try: OpenTry, token: str | None) -> None:
+        """`token` is given exactly when this process has just committed the intent."""
+        names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
+        with structlog.contextvars.bound_contextvars(**{name: getattr(open_try, name) for name in names}):
+            try:
+                while not await self._tried(open_try, token):
+                    token = None
+                    await anyio.sleep(LOOK_EVERY.total_seconds())
+            finally:
+                del self._followed[open_try.tag]
+        self._on_end()
+
+    async def _tried(self, open_try: OpenTry, token: str | None) -> bool:
+        """Whether the try's end is known and committed; False when something passing got in the way."""
+        async with keep_going("run.following_failed"):
+            try:
+                handle = await (self._found(open_try) if token is None else self._submitted(open_try, token))
+            except SubmitError as error:
+                await self._end(open_try, Status(phase="exited", reason=str(error)))
+                return True
+            if handle is None:
+                await self._end(open_try, Status(phase="exited", reason=LOST))
+                return True
+            self._followed[open_try.tag] = handle
+            await self._end(open_try, await self._watched(open_try, handle))
+            return True
+        return False
+
+    async def _submitted(self, open_try: OpenTry, token: str) -> Handle:
+        handle = await self._submitter.submit(self._preparation.prepare(open_try, token))
+        await self._store(open_try, handle)
+        log.info("run.submitted", tag=open_try.tag)
+        return handle
+
+    async def _found(self, open_try: OpenTry) -> Handle | None:
+        stored = None if open_try.handle is None else json.loads(open_try.handle)
+        found = await self._submitter.attach(self._preparation.describe(open_try), stored)
+        if found is Attachment.LOST:
+            return None
+        if found is Attachment.ABSENT:
+            token = self._preparation.issue_token(open_try.task_instance_id, open_try.try_number)
+            async with self._database.transaction() as session:
+                await tries.replace_token(session, open_try.task_instance_id, open_try.try_number, digest(token))
+            return await self._submitted(open_try, token)
+        handle: Handle = found
+        if stored is None:
+            await self._store(open_try, handle)
+        log.info("run.attached", tag=open_try.tag)
+        return handle
+
+    async def _store(self, open_try: OpenTry, handle: Handle) -> None:
+        async with self._database.transaction() as session:
+            await tries.store_handle(session, open_try.task_instance_id, open_try.try_number, json.dumps(handle))
+
+    async def _watched(self, open_try: OpenTry, handle: Handle) -> Status:
+        timeout = json.loads(open_try.definition)["timeout"]
+        left = math.inf if timeout is None else timeout - open_try.age_seconds
+        with anyio.move_on_after(max(left, 0)):
+            return await self._exited(handle)
+        log.warning("run.timed_out", timeout=timeout)
+        await self._submitter.cancel(handle, CANCEL_GRACE)
+        status = await self._exited(handle)
+        return replace(status, reason=f"the job ran longer than its timeout of {timeout:g} s and was stopped")
+
+    async def _exited(self, handle: Handle) -> Status:
+        while (status := await self._submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
+            await anyio.sleep(POLL_EVERY.total_seconds())
+        return status
+
+    async def _end(self, open_try: OpenTry, status: Status) -> None:
+        definition = json.loads(open_try.definition)
+        async with self._database.transaction() as session:
+            now = await tries.open_try(session, open_try.task_instance_id, open_try.try_number, lock=True)
+            if now is None:
+                return
+            ending = Ending(
+                finish_state=now.finish_state,
+                claimed=now.claimed,
+                exit_code=status.exit_code,
+                reason=status.reason,
+                message=now.message,
+                stopped=self._stopping,
+            )
+            used = await tries.counted_tries(session, open_try.task_instance_id)
+            delay = timedelta(seconds=definition["retry_delay"])
+            outcome = decide(ending, Retries(allowed=definition["retries"], delay=delay, used=used))
+            await tries.end(
+                session,
+                now,
+                exit_code=status.exit_code,
+                state=outcome.state,
+                run_state=outcome.run_state,
+                reason=outcome.reason,
+                warning=outcome.warning,
+                retry_in=None if outcome.retry_in is None else outcome.retry_in.total_seconds(),
+                counted=outcome.counted,
+            )
+        log.info("run.ended", state=outcome.state, exit_code=status.exit_code, reason=outcome.reason)

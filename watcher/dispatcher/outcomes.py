@@ -1,0 +1,95 @@
+"""What becomes of a task instance and its run when nothing of a try is alive any more: pure rules.
+
+finish said   the process           becomes
+success       exited with 0         success
+success       ended otherwise       success, with a warning: an accepted finish is final
+skipped       either                skipped (the run is a success), likewise
+not success   we stopped it         up_for_retry at once, and it uses up no retry
+failed        ended                 retry or failed
+nothing       exited with 0         retry or failed: it left without saying how it went
+nothing       … and never claimed   success, with a warning: the job does not use the SDK
+nothing       ended otherwise       retry or failed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal
+
+LONGEST_DELAY: Final = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a try ended: `exit_code` None means lost. `reason` is the submitter's sentence, `message` the job's own."""
+
+    finish_state: str | None
+    claimed: bool
+    exit_code: int | None
+    reason: str = ""
+    message: str | None = None
+    stopped: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retries:
+    """How often and how late a failed try is repeated; `used` tries have ended and counted before this one."""
+
+    allowed: int
+    delay: timedelta
+    used: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The task instance's and the run's next state. `retry_in` is set exactly when the state is `up_for_retry`."""
+
+    state: Literal["success", "skipped", "failed", "up_for_retry"]
+    run_state: Literal["success", "failed", "running"]
+    reason: str | None = None
+    warning: str | None = None
+    retry_in: timedelta | None = None
+    counted: bool = True
+
+
+def decide(ending: Ending, retries: Retries) -> Outcome:
+    """Apply the table above."""
+    match ending.finish_state:
+        case "success" | "skipped" as state:
+            warning = None if ending.exit_code == 0 else f"the job finished as {state} and then {_exit(ending)}"
+            return Outcome(state=state, run_state="success", reason=ending.message, warning=warning)
+        case "failed" if not ending.stopped:
+            return _again_or_failed(ending.message or ending.reason or "the job said that it failed", retries)
+    if ending.stopped:
+        return Outcome(
+            state="up_for_retry",
+            run_state="running",
+            reason="stopped together with the daemon; it starts again with it",
+            retry_in=timedelta(0),
+            counted=False,
+        )
+    if ending.exit_code == 0 and not ending.claimed:
+        return Outcome(
+            state="success",
+            run_state="success",
+            warning="the job never used the SDK: its exit code 0 is all that is known, and it was not fenced",
+        )
+    if ending.exit_code == 0:
+        return _again_or_failed(
+            "the job exited with 0 but never finished; let `with run()` end, or call finish", retries
+        )
+    return _again_or_failed(ending.reason or f"the job {_exit(ending)}", retries)
+
+
+def _again_or_failed(reason: str, retries: Retries) -> Outcome:
+    if retries.used >= retries.allowed:
+        return Outcome(state="failed", run_state="failed", reason=reason)
+    delay = min(retries.delay * 2**retries.used, LONGEST_DELAY)
+    return Outcome(state="up_for_retry", run_state="running", reason=reason, retry_in=delay)
+
+
+def _exit(ending: Ending) -> str:
+    if ending.exit_code is None:
+        return "was lost: its process is gone without a word"
+    return f"exited with {ending.exit_code}"

@@ -1,0 +1,56 @@
+"""A daemon's home: one machine's local folder with its identity, its runs, its logs and, by default, its database."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.locks import exclusive
+
+
+@dataclass(frozen=True, kw_only=True)
+class Home:
+    """An open home. Exactly one daemon holds it, by an flock that ends with the process."""
+
+    folder: Path
+    id: str
+
+    @property
+    def runs(self) -> Path:
+        """Where each try has its own folder."""
+        return self.folder / "runs"
+
+    def secret(self) -> bytes:
+        """The key that signs the tries' tokens, made on first use (0600)."""
+        return bytes.fromhex(_made_once(self.folder / "secret", lambda: secrets.token_hex(64)))
+
+
+def lock_path(folder: Path) -> Path:
+    """The file whose flock says that a daemon runs in this home."""
+    return folder / "daemon.lock"
+
+
+@contextmanager
+def open_home(folder: Path) -> Iterator[Home]:
+    """Make the folder where needed (0700) and hold it. Raises the lock's error when another daemon runs in it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with exclusive(lock_path(folder)):
+        yield Home(folder=folder, id=_made_once(folder / "home_id", lambda: str(uuid.uuid4())))
+
+
+def _made_once(path: Path, make: Callable[[], str]) -> str:
+    """The text of a small private file, written whole or not at all."""
+    if not path.exists():
+        temporary = path.with_suffix(".new")
+        temporary.unlink(missing_ok=True)
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(make())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    return path.read_text().strip()

@@ -1,0 +1,44 @@
+"""Asset conditions as pure functions over the JSON that jobs are stored with.
+
+A condition is an asset's name, `{"alias": name}`, `{"all": [condition, …]}` or `{"any": [condition, …]}`; Airflow's
+`a & (b | c)` (https://airflow.apache.org/docs/apache-airflow/stable/authoring-and-scheduling/asset-scheduling.html).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeAlias
+
+Condition: TypeAlias = str | Mapping[str, Any]
+
+
+def is_met(condition: Condition, assets: AbstractSet[str]) -> bool:
+    """Whether events of these assets satisfy the condition. Raises `ValueError` for what is no condition."""
+    match condition:
+        case str():
+            return condition in assets
+        case {"all": [_, *_] as parts}:
+            return all(is_met(part, assets) for part in parts)
+        case {"any": [_, *_] as parts}:
+            return any(is_met(part, assets) for part in parts)
+    raise ValueError(f"not a condition: {condition!r}")
+
+
+def shown(condition: Condition) -> str:
+    """The condition as people read it: `a & (b | c)`."""
+    match condition:
+        case str():
+            return condition
+        case {"alias": str(name)}:
+            return f"alias {name}"
+        case {"all": [_, *_] as parts}:
+            return " & ".join(_bracketed(part) for part in parts)
+        case {"any": [_, *_] as parts}:
+            return " | ".join(_bracketed(part) for part in parts)
+    raise ValueError(f"not a condition: {condition!r}")
+
+
+def _bracketed(condition: Condition) -> str:
+    text = shown(condition)
+    return f"({text})" if " & " in text or " | " in text else text

@@ -1,0 +1,1 @@
+"""Hosts the watchers: one supervised task each, one transaction per batch."""

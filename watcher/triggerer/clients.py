@@ -1,0 +1,38 @@
+"""The clients of sources, one per connection, shared by all its watchers and opened on first use."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, cast
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from pydantic import BaseModel
+
+from triggers.base import BaseConnection
+
+
+class Clients:
+    """Opens each connection once. Every client lives in a task of its own, so that one task enters and leaves it."""
+
+    def __init__(self, connections: Mapping[str, BaseModel], tasks: TaskGroup) -> None:
+        self._connections = connections
+        self._tasks = tasks
+        self._open: dict[str, Any] = {}
+        self._opening: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
+
+    async def get(self, name: str | None) -> Any:
+        """The client of this connection; None for watchers that need none. Raises what opening it raises."""
+        if name is None:
+            return None
+        async with self._opening[name]:
+            if name not in self._open:
+                self._open[name] = await self._tasks.start(self._keep, name)
+        return self._open[name]
+
+    async def _keep(self, name: str, *, task_status: TaskStatus[Any]) -> None:
+        connection = cast("BaseConnection", self._connections[name])  # the vocabulary holds no others
+        async with connection.open() as client:
+            task_status.started(client)
+            await anyio.sleep_forever()

@@ -1,0 +1,88 @@
+"""From a trigger's batch to the one transaction that makes it true."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from typing import Any
+
+import structlog
+
+from store import detection
+from store.base import AssetStoreWriterKind, Writer
+from store.database import Database
+from store.detection import Detection
+from store.events import NewEvent
+from store.metastore import MetastoreStoreBackend
+from store.positions import HeldPosition
+from store.values import WATERMARK_SUFFIX, to_json
+from triggers.base import JsonValue, Position, TriggerBatch, TriggerEvent
+from watcher.triggerer.building import Hosted
+
+log = structlog.get_logger()
+
+
+class Committer:
+    """Commits batches: the position first (the fence), then everything it makes true."""
+
+    def __init__(self, database: Database, backend: MetastoreStoreBackend) -> None:
+        self._database = database
+        self._backend = backend
+
+    async def commit(self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
+        """Returns the position as it is now held.
+
+        Raises `PositionLost` when somebody else moved it, `CommitUnknown` when the connection broke during COMMIT:
+        either way the position must be read again.
+        """
+        if batch.position is None:
+            return held
+        write_id = uuid.uuid4().hex
+        found = _detection(hosted, held, identity, batch, batch.position, write_id)
+        entry = {"write_id": write_id, "key": hosted.name + WATERMARK_SUFFIX}
+        async with self._database.transaction() as session:
+            moved = await detection.commit(session, found, self._backend, self._database.dialect)
+            log.info("store.writing", events=len(batch.events), position_version=moved.version, **entry)
+        log.info("store.written", **entry)
+        return moved
+
+
+def _detection(
+    hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch, position: Position, write_id: str
+) -> Detection:
+    return Detection(
+        held=held,
+        asset_id=hosted.asset_id,
+        source_identity=identity,
+        state=to_json(position.state),
+        watermark=to_json(position.watermark),
+        writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=hosted.name, write_id=write_id),
+        events=[_event(hosted, held.version + 1, index, event) for index, event in enumerate(batch.events)],
+        delete_below=position.rows.delete_below,
+        delete_members=position.rows.delete,
+        insert_members=position.rows.insert,
+    )
+
+
+def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> NewEvent:
+    event_id = hashlib.sha256(f"{hosted.name}\n{version}\n{index}".encode()).hexdigest()
+    extra: dict[str, Any] = {
+        "watcher": hosted.name,
+        "event_id": event_id,
+        "count": event.count,
+        "watermark": event.watermark,
+        **event.payload,
+    }
+    return NewEvent(
+        asset_id=hosted.asset_id,
+        extra=to_json(extra),
+        trace_id=uuid.uuid4().hex,
+        event_id=event_id,
+        source_watcher=hosted.name,
+    )
+
+
+def identity_json(identity: JsonValue) -> str:
+    """A source's identity as it is stored and compared: canonical JSON."""
+    return json.dumps(identity, sort_keys=True)

@@ -1,0 +1,157 @@
+"""One watcher's life: claim the position, check the source, commit batch after batch, come back after every failure.
+
+starting -> running            the first batch came; its position, if any, is committed
+starting, running -> failing   something raised; again with backoff, 1 s to 5 min
+starting -> blocked            the source is not the one the position was made from; `watcher rewind` decides
+any -> stopped                 the triggerer let go of the watcher
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import anyio
+import structlog
+
+from store import positions, watchers
+from store.database import Database
+from store.errors import CommitUnknown, PositionLost
+from store.positions import LoadedPosition
+from triggers.base import BaseEventTrigger, Finding, StoredPosition
+from triggers.errors import ConfigurationError, SourceChanged, TriggerError
+from watcher.retrying import backoff
+from watcher.triggerer.building import Hosted, build
+from watcher.triggerer.clients import Clients
+from watcher.triggerer.committing import Committer, identity_json
+
+CLAIM_AGAIN: Final = 1.0
+
+log = structlog.get_logger()
+
+
+class Supervisor:
+    """Runs one watcher for one triggerer, until cancelled. Nothing that the watcher raises leaves this class."""
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        *,
+        owner: str,
+        database: Database,
+        committer: Committer,
+        clients: Clients,
+        poll_timeout: timedelta,
+        on_events: Callable[[], None],
+    ) -> None:
+        self._hosted = hosted
+        self._owner = owner
+        self._database = database
+        self._committer = committer
+        self._clients = clients
+        self._poll_timeout = poll_timeout
+        self._on_events = on_events
+        self._failures = 0
+        self._state = ""
+        self.last_poll_at: datetime | None = None
+
+    async def run(self) -> None:
+        """Until cancelled; the caller releases the position."""
+        with structlog.contextvars.bound_contextvars(watcher=self._hosted.name, asset=self._hosted.asset):
+            while True:
+                try:
+                    await self._claim_and_watch()
+                except (PositionLost, CommitUnknown) as error:
+                    log.warning("watcher.position_lost", error=str(error))
+                except Exception as error:  # noqa: BLE001  a watcher's error is its own: others never notice
+                    await self._fail(error)
+
+    async def _claim_and_watch(self) -> None:
+        async with self._database.transaction() as session:
+            loaded = await positions.claim(session, self._hosted.name, self._owner, self._database.dialect)
+        if loaded is None:  # another triggerer has it; it is ours when that one releases it or dies
+            await anyio.sleep(CLAIM_AGAIN)
+            return
+        await self._show("starting")
+        trigger = await build(self._hosted, self._clients, self._poll_timeout)
+        _refuse_errors(await trigger.check())
+        identity = identity_json(trigger.source_identity())
+        if loaded.source_identity is not None and loaded.source_identity != identity:
+            raise SourceChanged(_changes(self._hosted.name, loaded.source_identity, identity))
+        await self._watch(trigger, loaded, identity)
+
+    async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
+        held = loaded.held
+        async with aclosing(trigger.events(_stored(loaded))) as batches:
+            async for batch in batches:
+                with structlog.contextvars.bound_contextvars(poll_id=uuid.uuid4().hex[:12]):
+                    held = await self._committer.commit(self._hosted, held, identity, batch)
+                    self.last_poll_at = datetime.now(UTC)
+                    log.debug("watcher.polled", caught_up=batch.caught_up)
+                    if batch.events:
+                        items = sum(event.count for event in batch.events)
+                        log.info("watcher.found", items=items, events=len(batch.events))
+                        self._on_events()
+                if self._state != "running":
+                    await self._show("running")
+                self._failures = 0
+        raise ConfigurationError("the trigger stopped yielding; `events` must go on without end")
+
+    async def _fail(self, error: Exception) -> None:
+        self._failures += 1
+        blocked = isinstance(error, SourceChanged)
+        sentence = str(error) or type(error).__name__
+        pause = backoff(self._failures, random.random)
+        expected = isinstance(error, (TriggerError, OSError))
+        log.error(
+            "watcher.blocked" if blocked else "watcher.failed",
+            error=sentence,
+            kind=type(error).__name__,
+            failures=self._failures,
+            retry_in=round(pause.total_seconds(), 1),
+            exc_info=not expected,
+        )
+        await self._show("blocked" if blocked else "failing", sentence)
+        await anyio.sleep(pause.total_seconds())
+
+    async def _show(self, state: str, error: str | None = None) -> None:
+        """Record the state; when the database cannot be reached now, the log has it."""
+        self._state = state
+        count = self._failures if error else 0
+        try:
+            async with self._database.transaction() as session:
+                await watchers.set_state(session, self._hosted.name, state, error=error, error_count=count)
+        except Exception as refused:  # noqa: BLE001  the state is for people; the watcher goes on
+            log.warning("watcher.state_not_recorded", state=state, error=str(refused))
+        log.info("watcher.state", state=state)
+
+
+def _stored(loaded: LoadedPosition) -> StoredPosition | None:
+    if loaded.state is None:
+        return None
+    return StoredPosition(state=json.loads(loaded.state), rows=loaded.rows)
+
+
+def _refuse_errors(findings: list[Finding]) -> None:
+    for finding in findings:
+        if finding.level == "warning":
+            log.warning("watcher.check", check=finding.check, message=finding.message, remedy=finding.remedy)
+    errors = [f"{f.message}; {f.remedy}" if f.remedy else f.message for f in findings if f.level == "error"]
+    if errors:
+        raise ConfigurationError(" · ".join(errors))
+
+
+def _changes(watcher: str, stored: str, configured: str) -> str:
+    """One sentence that names what changed in the source."""
+    before, now = json.loads(stored), json.loads(configured)
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        what = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
+    else:
+        what = f"it was {before!r} and is {now!r}"
+    return f"the source changed: {what}; configure it as it was, or decide with `watcher rewind {watcher} --to …`"

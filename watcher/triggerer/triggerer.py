@@ -1,0 +1,113 @@
+"""The triggerer: keeps a lease, hosts the watchers that fall to it, lets go of those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from store import positions, triggerers, watchers
+from store.database import Database
+from store.triggerers import Process
+from watcher.retrying import keep_going
+from watcher.triggerer.assignment import assigned
+from watcher.triggerer.building import Hosted
+from watcher.triggerer.supervisor import Supervisor
+from watcher.wakeups import Wakeup
+
+FORGET_AFTER: Final = timedelta(days=1)
+
+log = structlog.get_logger()
+
+
+class Triggerer:
+    """Hosts watchers under one lease. `supervise` makes the supervisor of a watcher."""
+
+    def __init__(
+        self,
+        database: Database,
+        process: Process,
+        hosted: Sequence[Hosted],
+        supervise: Callable[[Hosted], Supervisor],
+        *,
+        heartbeat: timedelta,
+        lease: timedelta,
+    ) -> None:
+        self._database = database
+        self._process = process
+        self._hosted: Mapping[str, Hosted] = {one.name: one for one in hosted}
+        self._supervise = supervise
+        self._heartbeat = heartbeat
+        self._lease = lease
+        self._running: dict[str, tuple[Supervisor, anyio.CancelScope]] = {}
+        self._ended: dict[str, anyio.Event] = {}
+        self.wakeup = Wakeup()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled; then the commit in flight finishes and everything is released."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                await self._beat(tasks)
+                task_status.started()
+                while True:
+                    await self.wakeup.wait(self._heartbeat.total_seconds())
+                    async with keep_going("triggerer.heartbeat_failed"):
+                        await self._beat(tasks)
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with keep_going("triggerer.release_failed"):
+                    await self._leave()
+
+    async def _beat(self, tasks: TaskGroup) -> None:
+        async with self._database.transaction() as session:
+            await triggerers.beat(session, self._process, self._lease, self._database.dialect)
+            await triggerers.forget_dead(session, FORGET_AFTER)
+            await watchers.set_polled(session, self._polled())
+            living = await triggerers.living(session)
+            paused = await watchers.paused_watchers(session)
+        ours = assigned(self._hosted, self._process.id, living)
+        for name in set(self._running) - (ours - paused):
+            await self._stop(name, "paused" if name in paused else None)
+        for name in sorted(ours - paused - set(self._running)):
+            self._start(tasks, name)
+
+    def _polled(self) -> dict[str, datetime]:
+        return {name: one.last_poll_at for name, (one, _) in self._running.items() if one.last_poll_at is not None}
+
+    def _start(self, tasks: TaskGroup, name: str) -> None:
+        supervisor, scope, ended = self._supervise(self._hosted[name]), anyio.CancelScope(), anyio.Event()
+
+        async def supervised() -> None:
+            try:
+                with scope:
+                    await supervisor.run()
+            finally:
+                ended.set()
+
+        self._running[name] = (supervisor, scope)
+        self._ended[name] = ended
+        tasks.start_soon(supervised, name=f"watcher {name}")
+
+    async def _stop(self, name: str, state: str | None) -> None:
+        """Let go of a watcher: its commit in flight finishes, then its position is free."""
+        _, scope = self._running.pop(name)
+        scope.cancel()
+        await self._ended.pop(name).wait()
+        async with self._database.transaction() as session:
+            await positions.release(session, self._process.id, [name])
+            if state is not None:
+                await watchers.set_state(session, name, state, error=None, error_count=0)
+        log.info("watcher.released", watcher=name, state=state)
+
+    async def _leave(self) -> None:
+        async with self._database.transaction() as session:
+            await watchers.set_polled(session, self._polled())
+            for name in self._running:
+                await watchers.set_state(session, name, "stopped", error=None, error_count=0)
+            await positions.release(session, self._process.id)
+            await triggerers.leave(session, self._process.id)
+        self._running.clear()
