@@ -1,0 +1,138 @@
+"""The demo's PostgreSQL and S3, with a fresh database or bucket for each test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+from sqlalchemy.engine import make_url
+
+from watcher.demo import servers
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresDatabase:
+    """One database; both addresses are of the superuser."""
+
+    name: str
+    dsn: str
+    """For asyncpg and psycopg."""
+    sqlalchemy_url: str
+    """For `settings.database.url`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresServer:
+    """A running PostgreSQL, known by the address of its superuser's own database."""
+
+    address: str
+    _templates: dict[str, str] = field(default_factory=dict)
+
+    def dsn(self, database: str = "postgres") -> str:
+        """The address of a database for asyncpg and psycopg."""
+        return make_url(self.address).set(database=database).render_as_string(hide_password=False)
+
+    def sqlalchemy_url(self, database: str = "postgres", *, driver: str = "asyncpg") -> str:
+        """The address of a database for SQLAlchemy."""
+        url = make_url(self.dsn(database)).set(drivername=f"postgresql+{driver}")
+        return url.render_as_string(hide_password=False)
+
+    @contextlib.contextmanager
+    def database(self, *, template: str = "template1") -> Iterator[PostgresDatabase]:
+        """A fresh copy of `template`, dropped at the end together with the sessions that are still in it."""
+        name = f"test_{uuid4().hex}"
+        self.execute("CREATE DATABASE {} TEMPLATE {}", name, template)
+        try:
+            yield PostgresDatabase(name=name, dsn=self.dsn(name), sqlalchemy_url=self.sqlalchemy_url(name))
+        finally:
+            self._drop(name)
+
+    def template(self, name: str, prepare: Callable[[str], None]) -> str:
+        """The name of a database that `prepare(dsn)` filled once for this session, to be copied by `database`."""
+        if name not in self._templates:
+            database = f"template_{name}_{uuid4().hex}"
+            self.execute("CREATE DATABASE {}", database)
+            prepare(self.dsn(database))
+            self._templates[name] = database
+        return self._templates[name]
+
+    def drop_templates(self) -> None:
+        for database in self._templates.values():
+            self._drop(database)
+        self._templates.clear()
+
+    def execute(self, statement: str, *names: str) -> None:
+        """Run one statement as superuser, outside a transaction; each `{}` stands for the next of `names`, quoted."""
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+    def _drop(self, database: str) -> None:
+        """FORCE ends sessions but refuses prepared transactions: those are rolled back first, from inside."""
+        with psycopg.connect(self.dsn(database), autocommit=True) as connection:
+            pending = connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+            for (gid,) in pending.fetchall():
+                connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
+        self.execute("DROP DATABASE {} WITH (FORCE)", database)
+
+
+@contextlib.contextmanager
+def running_postgres(**settings: object) -> Iterator[PostgresServer]:
+    """A PostgreSQL of our own; `settings` go to its postgresql.conf."""
+    with servers.running_postgres(**settings) as address:
+        yield PostgresServer(address=address)
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Server:
+    """An S3 server over HTTP, with path-style addresses; `client` is for filling it and takes part in no test's subject."""
+
+    endpoint: str
+    access_key: str
+    secret_key: str
+    region: str
+    client: Any
+
+
+@contextlib.contextmanager
+def running_s3() -> Iterator[S3Server]:
+    with servers.running_s3() as server:
+        yield S3Server(
+            endpoint=server.endpoint,
+            access_key=servers.ACCESS_KEY,
+            secret_key=servers.SECRET_KEY,
+            region=servers.REGION,
+            client=server.client,
+        )
+
+
+@contextlib.contextmanager
+def fresh_bucket(server: S3Server) -> Iterator[str]:
+    name = f"test-{uuid4().hex}"
+    server.client.create_bucket(Bucket=name)
+    try:
+        yield name
+    finally:
+        _delete_bucket(server.client, name)
+
+
+def _delete_bucket(client: Any, name: str) -> None:
+    """With all versions and unfinished uploads: what stays would slow down the tests that follow."""
+    for upload in client.list_multipart_uploads(Bucket=name).get("Uploads", ()):
+        client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=name):
+        found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+        objects = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in found]
+        if objects:
+            client.delete_objects(Bucket=name, Delete={"Objects": objects, "Quiet": True})
+    client.delete_bucket(Bucket=name)
+
+
+def external_postgres() -> str | None:
+    """The address of a PostgreSQL to use instead of a started one; it must allow prepared transactions."""
+    return os.environ.get("WATCHER_TEST_POSTGRES")

@@ -1,0 +1,113 @@
+"""What can be said about the image without building it."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Instruction(NamedTuple):
+    name: str
+    text: str
+
+
+@pytest.fixture(scope="module")
+def stages() -> list[list[Instruction]]:
+    """The instructions of each stage, from its FROM on."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    text = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    found: list[list[Instruction]] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, _, rest = line.partition(" ")
+        if name == "FROM":
+            found.append([])
+        if found:
+            found[-1].append(Instruction(name, " ".join(rest.split())))
+    return found
+
+
+@pytest.fixture(scope="module")
+def final(stages: list[list[Instruction]]) -> dict[str, str]:
+    """The last word of each instruction in the image that is run."""
+    return {instruction.name: instruction.text for instruction in stages[-1]}
+
+
+def copied(stages: list[list[Instruction]]) -> list[str]:
+    copies = [text for stage in stages for name, text in stage if name == "COPY" and "--from" not in text]
+    return [source for text in copies for source in text.split()[:-1]]
+
+
+def let_in(path: str) -> bool:
+    """Whether .dockerignore lets a file into the build; the last line that matches decides."""
+    decision = True
+    for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#") and matches(line.removeprefix("!"), path):
+            decision = line.startswith("!")
+    return decision
+
+
+def matches(pattern: str, path: str) -> bool:
+    """The three forms that our .dockerignore uses; a folder's pattern takes all below it."""
+    if pattern.startswith("**/"):
+        return pattern.removeprefix("**/") in Path(path).parts
+    return pattern in ("*", path) or path.startswith(f"{pattern}/")
+
+
+def test_two_stages_of_the_same_slim_python(stages: list[list[Instruction]]) -> None:
+    build, image = (stage[0].text for stage in stages)
+    assert build == f"{image} AS build"
+    assert "-slim-" in image
+
+
+def test_every_file_copied_is_there_and_let_into_the_build(stages: list[list[Instruction]]) -> None:
+    sources = copied(stages)
+    assert {source for source in sources if not (ROOT / source).exists()} == set()
+    assert {source for source in sources if not let_in(source)} == set()
+    assert not let_in("tests/conftest.py")
+    assert not let_in(".git/config")
+    assert not let_in("watcher/__pycache__/guard.cpython-312.pyc")
+
+
+def test_everything_that_is_packaged_is_copied(stages: list[list[Instruction]]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = {pattern.removesuffix("*") for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]}
+    files = {project["project"]["readme"], *project["project"]["license-files"], "pyproject.toml"}
+    assert packages | files <= set(copied(stages))
+
+
+def test_pip_installs_by_hash_only_and_does_not_stay(stages: list[list[Instruction]]) -> None:
+    commands = [command for name, text in stages[0] if name == "RUN" for command in text.split(" && ")]
+    installs = [command for command in commands if " install " in command]
+    assert [command for command in installs if "--require-hashes" not in command and "--no-deps" not in command] == []
+    assert [command for command in installs if "--no-build-isolation" not in command] == installs[:1]
+    assert "uninstall --yes setuptools pip" in commands[-1]
+    assert not any("pip" in text for _, text in stages[-1])
+
+
+def test_it_runs_the_daemon_as_somebody_without_rights(final: dict[str, str]) -> None:
+    assert int(final["USER"]) >= 10000
+    assert json.loads(final["ENTRYPOINT"]) == ["tini", "--", "watcher", "run", "--cancel-jobs"]
+    assert "WATCHER_SETTINGS__API__HOST=0.0.0.0" in final["ENV"]
+
+
+def test_a_read_only_root_has_volumes_where_it_writes(final: dict[str, str]) -> None:
+    volumes = json.loads(final["VOLUME"])
+    home = re.search(r"WATCHER_SETTINGS__HOME=(\S+)", final["ENV"])
+    assert home is not None
+    assert {home[1], "/tmp"} == set(volumes)  # noqa: S108
+    assert "PYTHONDONTWRITEBYTECODE=1" in final["ENV"]
+
+
+def test_the_health_check_is_a_program_that_compiles(final: dict[str, str]) -> None:
+    _, _, command = final["HEALTHCHECK"].partition(" CMD ")
+    program, option, code = json.loads(command)
+    assert (program, option) == ("python", "-c")
+    compile(code, "HEALTHCHECK", "exec")
+    assert f":{final['EXPOSE']}/healthz" in code

@@ -1,0 +1,70 @@
+"""The shell scripts behind `make setup` say in one sentence what is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPTS = [*sorted((ROOT / "tools").iterdir()), ROOT / ".ci" / "run"]
+
+
+def program(path: Path, output: str) -> Path:
+    """A program that prints `output`, as `java -version` does: on standard error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{output}\nEND\n")
+    path.chmod(0o755)
+    return path
+
+
+def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_parse_and_may_be_executed(script: Path) -> None:
+    interpreter = script.read_text(encoding="utf-8").splitlines()[0].removeprefix("#!")
+    assert run(interpreter, "-n", script).stderr == ""
+    assert os.access(script, os.X_OK)
+
+
+@pytest.mark.parametrize(
+    "version", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "21" 2023-09-19', 'java version "25.0.1"']
+)
+def test_a_new_enough_java_is_enough(tmp_path: Path, version: str) -> None:
+    program(tmp_path / "bin" / "java", version)
+    done = run(ROOT / "tools" / "java", JAVA_HOME=str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("version", ['openjdk version "11.0.22" 2024-01-16', 'java version "1.8.0_402"', "broken"])
+def test_an_old_java_in_java_home_is_not_replaced_but_named(tmp_path: Path, version: str) -> None:
+    program(tmp_path / "bin" / "java", version)
+    done = run(ROOT / "tools" / "java", JAVA_HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == f"JAVA_HOME={tmp_path} has no Java 17 or newer: unset it or point it to one.\n"
+
+
+def test_an_old_python_is_named_with_the_remedy(tmp_path: Path) -> None:
+    old = tmp_path / "python3.9"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = run(ROOT / "tools" / "venv", old, tmp_path / "venv")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{old} is not Python 3.11 or newer: name one that is")
+    assert not (tmp_path / "venv").exists()
+
+
+def test_an_environment_of_the_wanted_python_is_kept(tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    assert run(ROOT / "tools" / "venv", sys.executable, venv).returncode == 0
+    (venv / "kept").touch()
+    assert run(ROOT / "tools" / "venv", sys.executable, venv).returncode == 0
+    assert run(ROOT / "tools" / "venv", "", venv).returncode == 0
+    assert (venv / "kept").exists()

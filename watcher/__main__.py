@@ -1,0 +1,5 @@
+"""`python -m watcher`."""
+
+from watcher.guard import main
+
+main()

