@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from triggers.errors import SourceUnavailable
 
-JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 JsonObject: TypeAlias = "Mapping[str, JsonValue]"
 
 
@@ -157,7 +157,7 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
         self.context = context
 
     @classmethod
-    def defaults(cls, asset_uri: str) -> JsonObject:
+    def defaults(cls, asset_uri: str) -> JsonObject:  # noqa: ARG003  there for those who override it
         """Options that an asset's URI implies (bucket and prefix, table, path); keys given in the YAML win."""
         return {}
 

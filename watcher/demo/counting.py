@@ -50,6 +50,8 @@ class Seen:
             extra = event["extra"]
             self.events += 1
             self.latest = [event, *self.latest[:5]]
+            if "watcher" not in extra:
+                continue  # a job told of its table
             self.files.update(file["key"] for file in extra.get("files", ()))
             for low, high in extra.get("ranges", ()):
                 self.rows.update(range(low, high + 1))

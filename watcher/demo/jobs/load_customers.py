@@ -15,4 +15,4 @@ with run() as r:
     store = r.asset_store["customers_table"]
     store.set("rows_loaded", store.get("rows_loaded", default=0) + len(rows))
     store.set("last_run_summary", {"rows": len(rows), "by_city": by_city, "finished_at": r.now().isoformat()})
-    r.outlet_events["customers_table"].extra = {"rows": len(rows)}
+    r.outlet_events["customers_table"].extra = {"rows_loaded": len(rows)}

@@ -39,4 +39,4 @@ with run() as r:
     store = r.asset_store["orders_table"]
     store.set("files_loaded", store.get("files_loaded", default=0) + count)
     store.set("last_run_summary", {"files": count, "finished_at": r.now().isoformat()})
-    r.outlet_events["orders_table"].extra = {"files": count}
+    r.outlet_events["orders_table"].extra = {"files_loaded": count}

@@ -1,0 +1,118 @@
+"""What one committed detection costs, beside the least that could be written: an event row alone.
+
+Both go to the same database in the same run, in turns, so that the ratio means something on a noisy machine.
+A detection is: position (the fence), event, queue row, watermark entry, history row; one transaction, fsync on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+
+from store import assets, detection, events, migrations, positions, triggerers
+from store.assets import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.base import AssetStoreWriterKind, Writer
+from store.database import Database, sqlite_url
+from store.detection import Detection
+from store.events import NewEvent
+from store.metastore import MetastoreStoreBackend
+from store.triggerers import Process
+from watcher.demo.servers import running_postgres
+
+ROUNDS = 10
+COMMITS = 40
+
+
+async def measure(url: str) -> None:
+    async with Database.open(url) as database:
+        await migrations.upgrade(database)
+        asset_id = await prepare(database)
+        owner = str(uuid.uuid4())
+        async with database.transaction() as session:
+            process = Process(id=owner, host="bench", pid=1)
+            await triggerers.beat(session, process, timedelta(hours=1), database.dialect)
+            claimed = await positions.claim(session, "files", owner, database.dialect)
+        assert claimed is not None
+        held = claimed.held
+        backend = MetastoreStoreBackend(database)
+
+        async def bare() -> None:
+            async with database.transaction() as session:
+                await events.append(session, [new_event(bare_asset)])
+
+        async def whole() -> None:
+            nonlocal held
+            found = Detection(
+                held=held,
+                asset_id=asset_id["landing"],
+                source_identity="{}",
+                state=json.dumps({"version": held.version}),
+                watermark=json.dumps({"up_to": held.version}),
+                writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher="files", write_id=uuid.uuid4().hex),
+                events=[new_event(asset_id["landing"])],
+            )
+            async with database.transaction() as session:
+                held = await detection.commit(session, found, backend, database.dialect)
+
+        bare_asset = asset_id["unscheduled"]
+        rates = {"event row alone": 0.0, "whole detection": 0.0}
+        for _ in range(ROUNDS):
+            rates["event row alone"] += await seconds(bare)
+            rates["whole detection"] += await seconds(whole)
+        total = ROUNDS * COMMITS
+        print(f"\n{database.dialect}: {total} commits each, in turns")
+        for name, spent in rates.items():
+            print(f"  {name:<16} {total / spent:8.0f}/s")
+        print(f"  ratio            {rates['whole detection'] / rates['event row alone']:8.2f}")
+
+
+async def seconds(commit: Callable[[], Awaitable[None]]) -> float:
+    started = time.perf_counter()
+    for _ in range(COMMITS):
+        await commit()
+    return time.perf_counter() - started
+
+
+def new_event(asset_id: int) -> NewEvent:
+    return NewEvent(asset_id=asset_id, extra="{}", trace_id=uuid.uuid4().hex)
+
+
+async def prepare(database: Database) -> dict[str, int]:
+    batch = {"mode": "coalesce", "debounce": 0, "max_wait": 0, "max_events": 1}
+    job = DeclaredJob(
+        dag_id="load",
+        task_id="load",
+        definition=json.dumps({"schedule": "landing", "batch": batch}),
+        paused=False,
+        schedule=frozenset({"landing"}),
+        inlets=frozenset(),
+        outlets=frozenset(),
+    )
+    names = ("landing", "unscheduled")
+    declared = Declared(
+        hash="",
+        assets=[DeclaredAsset(name=name, uri=f"x-bench://{name}", group="", extra="{}") for name in names],
+        watchers=[DeclaredWatcher(name="files", asset="landing", trigger="bench")],
+        jobs=[job],
+    )
+    async with database.transaction() as session:
+        return dict((await assets.apply(session, declared, database.dialect)).asset_ids)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(measure, sqlite_url(Path(folder) / "bench.db"))
+    with running_postgres() as address:
+        anyio.run(measure, address.replace("postgresql://", "postgresql+asyncpg://"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

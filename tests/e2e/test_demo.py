@@ -1,0 +1,97 @@
+"""The whole path, real from end to end, with SIGKILL in the middle of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from tests.e2e.watching import processes_that_mention
+from watcher.demo.command import World, demo_world, result_of, settled
+from watcher.demo.counting import get
+from watcher.demo.daemon import Daemon, running_daemon
+from watcher.demo.setting import JOBS
+
+pytestmark = [pytest.mark.service, pytest.mark.spark, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+
+
+def record_every_application(world: World) -> Path:
+    """Let Spark itself write one event log for each application that starts; returns their folder."""
+    folder = world.setting.configuration.parent / "applications"
+    folder.mkdir()
+    text = world.setting.configuration.read_text()
+    conf = f'conf: {{spark.eventLog.enabled: "true", spark.eventLog.dir: "file://{folder}"}}'
+    world.setting.configuration.write_text(text.replace("master: local[2]", f"master: local[2]\n      {conf}"))
+    return folder
+
+
+async def tries(client: httpx.AsyncClient) -> int:
+    """How many tries all runs of the demo's jobs have had."""
+    total = 0
+    for dag_id in JOBS:
+        for run in (await get(client, f"/api/v2/dags/{dag_id}/dagRuns", limit=100))["dag_runs"]:
+            path = f"/api/v2/dags/{dag_id}/dagRuns/{run['dag_run_id']}/taskInstances"
+            total += sum(task["try_number"] for task in (await get(client, path))["task_instances"])
+    return total
+
+
+async def until_a_job_runs(daemon: Daemon) -> None:
+    async with httpx.AsyncClient(base_url=daemon.url) as client:
+        with anyio.fail_after(60):
+            while True:
+                for dag_id in JOBS:
+                    runs = (await get(client, f"/api/v2/dags/{dag_id}/dagRuns"))["dag_runs"]
+                    if any(run["state"] == "running" for run in runs):
+                        return
+                await anyio.sleep(0.2)
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubles_nothing(database):
+    async with demo_world(database, load_seconds=25) as world:
+        applications = record_every_application(world)
+        folder = world.setting.configuration.parent
+        async with running_daemon(*world.daemon_arguments) as daemon:
+            async with anyio.create_task_group() as load:
+                load.start_soon(world.shop.write)
+                await until_a_job_runs(daemon)
+                for pause in (0.0, 3.0, 5.0):
+                    await anyio.sleep(pause)
+                    await daemon.kill()
+                    await daemon.start()
+            async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
+                await settled(client, world)
+                result = await result_of(client, world, 0)
+                tried = await tries(client)
+        started = [path for path in applications.iterdir() if not path.name.startswith(".")]
+        left = processes_that_mention(folder)
+    assert (result.files.lost, result.files.repeated) == (0, 0)
+    assert (result.rows.lost, result.rows.repeated) == (0, 0)
+    assert result.files.seen > 20
+    assert result.rows.seen > 100
+    assert result.runs["failed"] == 0
+    assert result.runs["success"] >= 2
+    assert len(started) == tried, "Spark applications that started, against tries that the daemon meant to start"
+    assert left == []
+
+
+def test_the_demo_ends_with_a_line_of_json_that_a_program_can_read():
+    done = subprocess.run(
+        [sys.executable, "-m", "watcher", "demo", "--json"], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert set(last) == {"files", "rows", "runs", "store_writes", "seconds"}
+    for counted in (last["files"], last["rows"]):
+        assert counted["written"] > 0
+        assert counted == {"written": counted["written"], "seen": counted["written"], "lost": 0, "repeated": 0}
+    assert last["runs"]["success"] >= 2
+    assert last["runs"]["failed"] == 0
+    assert all(last["store_writes"][kind] > 0 for kind in ("watcher", "task", "api"))

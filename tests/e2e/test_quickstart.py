@@ -1,0 +1,51 @@
+"""`watcher run` on the quickstart: no service, no credentials; SIGTERM ends it and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from tests.e2e.watching import processes_that_mention
+from watcher.demo.counting import get
+from watcher.demo.daemon import running_daemon
+from watcher.demo.servers import free_port
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
+
+
+@pytest.fixture
+def quickstart(tmp_path) -> Path:
+    """The example as a stranger has it, in a folder of its own."""
+    return Path(shutil.copytree(QUICKSTART, tmp_path / "quickstart", ignore=shutil.ignore_patterns(".watcher")))
+
+
+async def test_a_new_file_becomes_a_spark_jobs_recorded_write_and_sigterm_leaves_no_process(quickstart):
+    port = free_port()
+    environment = {**os.environ, "WATCHER_SETTINGS__API__PORT": str(port)}
+    async with running_daemon(quickstart / "watchers.yaml", f"http://127.0.0.1:{port}", environment) as daemon:
+        async with httpx.AsyncClient(base_url=daemon.url) as client:
+            (quickstart / "inbox" / "tuesday.csv").write_text("id,amount\n7,1.5\n8,2.5\n")
+            with anyio.fail_after(120):
+                while (entry := await last_write_of_a_task(client)) is None:
+                    await anyio.sleep(0.3)
+            writer = entry["last_updated_by"]
+            assert (writer["dag_id"], writer["task_id"], writer["map_index"]) == ("load_orders", "load_orders", -1)
+            lines = (await client.get(writer["log_url"])).raise_for_status().text
+            assert writer["write_id"] in lines
+        assert await daemon.stop() == 0
+    assert processes_that_mention(quickstart) == []
+
+
+async def last_write_of_a_task(client: httpx.AsyncClient):
+    for asset in (await get(client, "/api/v2/assets"))["assets"]:
+        for entry in (await get(client, f"/api/v2/assets/{asset['id']}/store"))["asset_store"]:
+            if (entry["last_updated_by"] or {}).get("kind") == "task":
+                return entry
+    return None
