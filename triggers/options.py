@@ -16,6 +16,7 @@ _UNITS: Final = {
     "ms": timedelta(milliseconds=1),
 }
 _PATTERN: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
+_LONGEST: Final = timedelta(days=36_500)  # so that no sum with a date overflows
 
 
 def parse_duration(value: object) -> timedelta:
@@ -23,16 +24,18 @@ def parse_duration(value: object) -> timedelta:
     if isinstance(value, timedelta):
         return value
     if isinstance(value, str) and (found := _PATTERN.fullmatch(value)):
-        return int(found[1]) * _UNITS[found[2]]
-    raise ValueError("write a duration as a whole number and its unit, like 500ms, 10s, 5m, 2h or 7d")
+        duration = int(found[1]) * _UNITS[found[2]]
+        if duration <= _LONGEST:
+            return duration
+    raise ValueError("write a duration of at most 36500d as a whole number and its unit, like 500ms, 10s, 5m, 2h or 7d")
 
 
 def format_duration(value: timedelta) -> str:
-    """The shortest text that `parse_duration` reads back; parts below a millisecond are dropped."""
-    for name, unit in _UNITS.items():
-        if not value % unit:
-            return f"{value // unit}{name}"
-    return f"{value // _UNITS['ms']}ms"
+    """The shortest text that `parse_duration` reads back; `value` is a whole number of milliseconds."""
+    if not value:
+        return "0s"
+    name, unit = next((name, unit) for name, unit in _UNITS.items() if not value % unit)
+    return f"{value // unit}{name}"
 
 
 Duration: TypeAlias = Annotated[

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.locks import exclusive
+from watcher.errors import StartRefused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,9 @@ def lock_path(folder: Path) -> Path:
 
 @contextmanager
 def open_home(folder: Path) -> Iterator[Home]:
-    """Make the folder where needed (0700) and hold it. Raises the lock's error when another daemon runs in it."""
+    """Make the folder where needed (0700) and hold it. Raises `HeldElsewhere` when another daemon runs in it."""
+    if ":" in str(folder):
+        raise StartRefused(f"settings.home {folder} holds a colon, which no PYTHONPATH can; choose another folder")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with exclusive(lock_path(folder)):
         yield Home(folder=folder, id=_made_once(folder / "home_id", lambda: str(uuid.uuid4())))

@@ -46,11 +46,12 @@ class Preparation:
         return self._task_try(open_try, SparkApplication(application="", conf={}, env={}), {})
 
     def _task_try(self, open_try: OpenTry, application: SparkApplication, context: Mapping[str, Any]) -> TaskTry:
-        place = (open_try.dag_id, open_try.run_id, open_try.task_id, str(open_try.map_index), str(open_try.try_number))
+        # No run_id in it: that holds colons, and the folder becomes part of the driver's PYTHONPATH.
+        folder = self.runs_folder / open_try.dag_id / open_try.task_instance_id / str(open_try.try_number)
         return TaskTry(
             **{name: getattr(open_try, name) for name in _IDENTITY},
             tag=open_try.tag,
-            folder=self.runs_folder.joinpath(*place),
+            folder=folder,
             log=try_log(
                 self.logs_directory,
                 open_try.dag_id,

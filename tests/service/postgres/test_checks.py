@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+import asyncpg
+import pytest
+
+from tests.servers import PostgresDatabase
+from tests.service.postgres.tiny_host import options
+from triggers.base import Finding, TriggerContext
+from triggers.errors import SourceUnavailable
+from triggers.postgres.connection import PostgresConnection
+from triggers.postgres.new_rows import NewRows
+
+pytestmark = pytest.mark.service
+
+GOOD = "CREATE TABLE orders (id bigserial PRIMARY KEY, note text);"
+PARTS = "CREATE TABLE part PARTITION OF orders FOR VALUES FROM (0) TO (1000);"
+
+
+async def findings_of(dsn: str, **values: object) -> list[Finding]:
+    async with PostgresConnection.model_validate({"dsn": dsn}).open() as client:
+        return await NewRows(options(**values), client, TriggerContext(watcher="orders_rows")).check()
+
+
+@pytest.fixture
+async def admin(postgres_database: PostgresDatabase) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(postgres_database.dsn)
+    yield connection
+    await connection.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    schema: str
+    finding: str
+    remedy: str
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+BY_ID = {
+    "view": Case(
+        schema="CREATE VIEW orders AS SELECT 1 AS id",
+        finding="error table: public.orders is a view",
+        remedy="watch the table that the rows are inserted into",
+    ),
+    "inherited": Case(
+        schema=f"{GOOD} CREATE TABLE child () INHERITS (orders)",
+        finding="error table: other tables inherit from public.orders: nothing keeps their ids unique together",
+        remedy="watch each table, or turn it into a partitioned table",
+    ),
+    "no column": Case(
+        schema=GOOD,
+        options={"column": "nr", "columns": ["note", "price"]},
+        finding="error columns: public.orders has no column nr, price",
+        remedy="choose among id, note, with `column` and `columns`",
+    ),
+    "no index": Case(
+        schema="CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY)",
+        finding="error index: no valid btree index starts with id: each poll would read the whole table",
+        remedy='CREATE UNIQUE INDEX CONCURRENTLY ON "public"."orders" ("id")',
+    ),
+    "partial index": Case(
+        schema="CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY); CREATE UNIQUE INDEX ON orders (id) WHERE id > 0",
+        finding="error index: no valid btree index starts with id: each poll would read the whole table",
+        remedy='CREATE UNIQUE INDEX CONCURRENTLY ON "public"."orders" ("id")',
+    ),
+    "text": Case(
+        schema="CREATE TABLE orders (id text PRIMARY KEY)",
+        finding="error column: id is text, no integer",
+        remedy="mode: id needs an integer that grows; for other keys use mode: updated_at",
+    ),
+    "nullable": Case(
+        schema="CREATE TABLE orders (id bigint UNIQUE DEFAULT 1)",
+        finding="error column: id may be null",
+        remedy='ALTER TABLE "public"."orders" ALTER COLUMN "id" SET NOT NULL',
+    ),
+    "not unique": Case(
+        schema="CREATE TABLE orders (id bigserial, note text, PRIMARY KEY (id, note))",
+        finding="error unique: id is not unique: no unique index holds it alone",
+        remedy='CREATE UNIQUE INDEX CONCURRENTLY ON "public"."orders" ("id")',
+    ),
+    "unique with the partition key": Case(
+        schema="CREATE TABLE orders (id bigserial, day date, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)",
+        finding="warning unique: id is unique together with the partition key only: PostgreSQL cannot enforce more",
+        remedy="let all ids come from the sequence, then each is unique",
+    ),
+    "no default": Case(
+        schema="CREATE TABLE orders (id bigint PRIMARY KEY)",
+        finding="error ids: id is not drawn from a sequence but has no default",
+        remedy="make it an identity column, or set `unsafe_ids: true` if nextval draws every id",
+    ),
+    "other default": Case(
+        schema="CREATE SEQUENCE s; CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT nextval('s') * 10)",
+        finding="error ids: id is not drawn from a sequence but has (nextval('s'::regclass) * 10)",
+        remedy="make it an identity column, or set `unsafe_ids: true` if nextval draws every id",
+    ),
+    "other default of a partition": Case(
+        schema=f"CREATE TABLE orders (id bigserial PRIMARY KEY) PARTITION BY RANGE (id);{PARTS} ALTER TABLE part ALTER id SET DEFAULT 7",
+        finding="error ids: id is not drawn from a sequence but has 7",
+        remedy="make it an identity column, or set `unsafe_ids: true` if nextval draws every id",
+    ),
+    "no default, overridden": Case(
+        schema="CREATE TABLE orders (id bigint PRIMARY KEY)",
+        options={"unsafe_ids": True},
+        finding="warning ids: id is not drawn from a sequence but has no default",
+        remedy="detection is exact only while every id is drawn by nextval in its own transaction",
+    ),
+    "several sequences": Case(
+        schema=f"CREATE TABLE orders (id bigserial PRIMARY KEY) PARTITION BY RANGE (id);{PARTS} CREATE SEQUENCE other; ALTER TABLE part ALTER id SET DEFAULT nextval('other')",
+        finding="error sequence: ids come from several sequences: orders_id_seq, other",
+        remedy="let all partitions draw from one sequence",
+    ),
+    "cache": Case(
+        schema=f"{GOOD} ALTER SEQUENCE orders_id_seq CACHE 20",
+        finding="error sequence: orders_id_seq hands out ids in blocks: a session may use a low id long after others used higher ones",
+        remedy="ALTER SEQUENCE orders_id_seq CACHE 1",
+    ),
+    "downwards": Case(
+        schema="CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY (INCREMENT -1) PRIMARY KEY)",
+        finding="error sequence: orders_id_seq counts downwards",
+        remedy="ALTER SEQUENCE orders_id_seq INCREMENT 1",
+    ),
+    "cycle": Case(
+        schema=f"{GOOD} ALTER SEQUENCE orders_id_seq CYCLE",
+        finding="error sequence: orders_id_seq starts again from below at its end",
+        remedy="ALTER SEQUENCE orders_id_seq NO CYCLE",
+    ),
+    "steps": Case(
+        schema=f"{GOOD} ALTER SEQUENCE orders_id_seq INCREMENT 50",
+        finding="warning increment: orders_id_seq counts by 50: clients that fill the steps themselves lose rows",
+        remedy="ALTER SEQUENCE orders_id_seq INCREMENT 1, unless nobody fills the steps",
+    ),
+    "unlogged": Case(
+        schema="CREATE UNLOGGED TABLE orders (id bigserial PRIMARY KEY, note text);",
+        finding="warning durability: public.orders is unlogged: a crash of its server empties it and may set its ids back, unseen by the watcher",
+        remedy='ALTER TABLE "public"."orders" SET LOGGED',
+    ),
+    "no table": Case(
+        schema='CREATE TABLE "Orders" ()',
+        finding="error table: there is no table public.orders in this database",
+        remedy="correct `table` (schema.table, upper and lower case as in the catalogue) or the connection's database",
+    ),
+    "where with an unknown column": Case(
+        schema=GOOD,
+        options={"where": "prise > 3"},
+        finding='error where: PostgreSQL refused: column "prise" does not exist (SQLSTATE 42703)',
+        remedy="write a condition on one row of the table, as it may stand after WHERE",
+    ),
+    "where with an aggregate": Case(
+        schema=GOOD,
+        options={"where": "count(*) > 1"},
+        finding="error where: PostgreSQL refused: aggregate functions are not allowed in WHERE (SQLSTATE 42803)",
+        remedy="write a condition on one row of the table, as it may stand after WHERE",
+    ),
+    "where with a set": Case(
+        schema=GOOD,
+        options={"where": "generate_series(1, 2) = 1"},
+        finding="error where: PostgreSQL refused: set-returning functions are not allowed in WHERE (SQLSTATE 0A000)",
+        remedy="write a condition on one row of the table, as it may stand after WHERE",
+    ),
+    "where that is no condition": Case(
+        schema=GOOD,
+        options={"where": "id + 1"},
+        finding="error where: PostgreSQL refused: argument of WHERE must be type boolean, not type bigint (SQLSTATE 42804)",
+        remedy="write a condition on one row of the table, as it may stand after WHERE",
+    ),
+}
+
+MOMENT = "updated_at timestamptz NOT NULL DEFAULT now()"
+TOUCH = (
+    "CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.updated_at := now(); RETURN NEW; END';"
+    "CREATE TRIGGER touch BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION touch();"
+)
+BY_UPDATE = {
+    "no time zone": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamp UNIQUE); {TOUCH}",
+        finding="error column: updated_at is timestamp without time zone: without a time zone its values mean what each writer's session says",
+        remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" TYPE timestamptz',
+    ),
+    "nullable": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE DEFAULT now()); {TOUCH}",
+        finding="warning column: updated_at may be null: such rows are never found",
+        remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" SET NOT NULL',
+    ),
+    "no default": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL); {TOUCH}",
+        finding="warning default: updated_at has no default: an INSERT may set the client's time",
+        remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" SET DEFAULT now()',
+    ),
+    "no trigger": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT} UNIQUE)",
+        finding="warning trigger: no BEFORE UPDATE trigger sets updated_at: an UPDATE without it is not found",
+        remedy="add a trigger that sets it to now()",
+    ),
+    "no primary key": Case(
+        schema=f"CREATE TABLE orders (id int, {MOMENT} UNIQUE); {TOUCH}",
+        finding="error primary key: public.orders has no primary key",
+        remedy="add one: events name the rows by it",
+    ),
+    "no index": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT}); {TOUCH}",
+        finding="error index: no valid btree index starts with updated_at: each poll would read the whole table",
+        remedy='CREATE INDEX CONCURRENTLY ON "public"."orders" ("updated_at")',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BY_UPDATE.values(), ids=BY_UPDATE)
+async def test_what_breaks_mode_updated_at_is_named_with_its_remedy(
+    postgres_database: PostgresDatabase, admin: asyncpg.Connection, case: Case
+) -> None:
+    await admin.execute(case.schema)
+    findings = await findings_of(postgres_database.dsn, mode="updated_at")
+
+    assert [spelled(finding) for finding in findings if finding.level != "ok"] == [(case.finding, case.remedy)]
+
+
+@pytest.mark.parametrize("case", BY_ID.values(), ids=BY_ID)
+async def test_what_breaks_exactness_is_named_with_its_remedy(
+    postgres_database: PostgresDatabase, admin: asyncpg.Connection, case: Case
+) -> None:
+    await admin.execute(case.schema)
+    findings = await findings_of(postgres_database.dsn, **case.options)
+
+    assert [spelled(finding) for finding in findings if finding.level != "ok"] == [(case.finding, case.remedy)]
+
+
+async def test_a_good_table_passes_every_check(postgres_database: PostgresDatabase, admin: asyncpg.Connection) -> None:
+    await admin.execute(GOOD)
+    findings = await findings_of(postgres_database.dsn, where="note <> ''")
+
+    assert {finding.level for finding in findings} == {"ok"}
+    assert {finding.check for finding in findings} >= {
+        "primary",
+        "version",
+        "index",
+        "unique",
+        "ids",
+        "sequence",
+        "where",
+    }
+
+
+async def test_a_partitioned_table_passes_every_check(
+    postgres_database: PostgresDatabase, admin: asyncpg.Connection
+) -> None:
+    await admin.execute(
+        f"CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY) PARTITION BY RANGE (id); {PARTS}"
+    )
+    findings = await findings_of(postgres_database.dsn)
+
+    assert {finding.level for finding in findings} == {"ok"}
+
+
+async def test_a_table_fed_by_a_subscription_is_refused(
+    postgres_database: PostgresDatabase, admin: asyncpg.Connection
+) -> None:
+    await admin.execute(GOOD)
+    await admin.execute(
+        "CREATE SUBSCRIPTION feed CONNECTION 'host=127.0.0.1' PUBLICATION p WITH (connect = false, slot_name = NONE)"
+    )
+    # Without a publisher the subscription knows no tables; this is the row that REFRESH PUBLICATION adds.
+    await admin.execute(
+        "SET allow_system_table_mods = on;"
+        "INSERT INTO pg_subscription_rel SELECT oid, 'orders'::regclass, 'r', NULL FROM pg_subscription"
+    )
+    try:
+        findings = await findings_of(postgres_database.dsn)
+    finally:
+        await admin.execute("DROP SUBSCRIPTION feed")
+
+    assert [spelled(finding) for finding in findings if finding.level != "ok"] == [
+        (
+            "error subscription: public.orders is fed by a subscription: its ids were drawn on another server",
+            "watch the table on the publishing server, or use mode: updated_at",
+        )
+    ]
+
+
+async def test_a_role_without_select_is_told_what_to_grant(
+    postgres_database: PostgresDatabase, admin: asyncpg.Connection
+) -> None:
+    role = f"reader_{postgres_database.name}"
+    await admin.execute(
+        f"CREATE SCHEMA shop; CREATE TABLE shop.orders (id bigserial PRIMARY KEY); CREATE ROLE {role} LOGIN"
+    )
+    dsn = postgres_database.dsn.replace("postgres@", f"{role}@")
+    try:
+        [refused] = [one for one in await findings_of(dsn, table="shop.orders") if one.level == "error"]
+        assert spelled(refused) == (
+            "error select: PostgreSQL refused: permission denied for schema shop (SQLSTATE 42501)",
+            f'GRANT USAGE ON SCHEMA "shop" TO "{role}"; GRANT SELECT ON "shop"."orders" TO "{role}"',
+        )
+
+        await admin.execute(refused.remedy)
+        assert {finding.level for finding in await findings_of(dsn, table="shop.orders")} == {"ok"}
+    finally:
+        await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def test_an_unknown_database_or_role_is_an_error_of_the_configuration(
+    postgres_database: PostgresDatabase,
+) -> None:
+    remedy = "correct the connection; its user must be allowed to sign in and to execute pg_control_system()"
+
+    [finding] = await findings_of(postgres_database.dsn.replace(postgres_database.name, "nowhere"))
+    assert spelled(finding) == (
+        'error connection: PostgreSQL refused: database "nowhere" does not exist (SQLSTATE 3D000)',
+        remedy,
+    )
+    [finding] = await findings_of(postgres_database.dsn.replace("postgres@", "nobody@"))
+    assert spelled(finding) == (
+        'error connection: PostgreSQL refused: role "nobody" does not exist (SQLSTATE 28000)',
+        remedy,
+    )
+
+
+async def test_a_server_that_does_not_answer_may_come_back() -> None:
+    with pytest.raises(SourceUnavailable, match="PostgreSQL did not answer"):
+        await findings_of("postgresql://nobody@127.0.0.1:1/nowhere")
+
+
+def spelled(finding: Finding) -> tuple[str, str]:
+    return f"{finding.level} {finding.check}: {finding.message}", finding.remedy

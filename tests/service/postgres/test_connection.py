@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import anyio
+import asyncpg
+import pytest
+
+from tests.servers import PostgresDatabase
+from tests.service.postgres.conftest import Connect
+from tests.service.postgres.tiny_host import hosted
+from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.postgres.connection import PostgresClient, PostgresConnection
+from triggers.postgres.sql import LOCKS
+
+pytestmark = pytest.mark.service
+
+
+def connection_to(database: PostgresDatabase, **values: object) -> PostgresConnection:
+    return PostgresConnection.model_validate({"dsn": database.dsn, **values})
+
+
+async def test_sessions_only_read_and_say_who_they_are(postgres_database: PostgresDatabase) -> None:
+    async with connection_to(postgres_database).open() as client:
+        session = client.session("any")
+        with pytest.raises(ConfigurationError, match="cannot execute CREATE TABLE in a read-only transaction"):
+            await session.fetch("CREATE TABLE t ()")
+        [row] = (
+            await session.fetch("SELECT current_setting('application_name'), current_setting('statement_timeout')")
+        ).rows
+        assert list(row) == ["asset-watcher", "1min"]
+
+
+async def test_a_key_keeps_its_session_and_keys_are_spread(postgres_database: PostgresDatabase) -> None:
+    async with connection_to(postgres_database, pool_size=3).open() as client:
+        sessions = [client.session(key) for key in "abcdef"]
+        assert sessions == [client.session(key) for key in "abcdef"]
+        assert len({id(session) for session in sessions}) == 3
+
+
+async def test_nothing_is_reached_before_it_is_asked(connect: Connect, postgres_database: PostgresDatabase) -> None:
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    admin = await connect()
+    async with connection_to(postgres_database).open():
+        assert await admin.fetchval(others) == 0
+
+
+async def test_an_ended_session_is_replaced(connect: Connect, postgres_database: PostgresDatabase) -> None:
+    admin = await connect()
+    async with connection_to(postgres_database, pool_size=1).open() as client:
+        session = client.session("any")
+        [row] = (await session.fetch("SELECT pg_backend_pid()")).rows
+        async with anyio.create_task_group() as group:
+            group.start_soon(end_once_busy, admin)
+            with pytest.raises(SourceUnavailable):
+                await session.fetch("SELECT pg_sleep(60)")
+        [other] = (await session.fetch("SELECT pg_backend_pid()")).rows
+        assert other[0] != row[0]
+
+
+async def end_once_busy(admin: asyncpg.Connection) -> None:
+    busy = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(60)'"
+    while not await admin.fetchval(busy):
+        pass
+
+
+async def test_a_cancelled_statement_leaves_the_session_usable(postgres_database: PostgresDatabase) -> None:
+    async with connection_to(postgres_database, pool_size=1).open() as client:
+        session = client.session("any")
+        with anyio.move_on_after(0.1) as scope:
+            await session.fetch("SELECT pg_sleep(60)")
+        assert scope.cancelled_caught
+        assert (await session.fetch("SELECT 1")).rows[0][0] == 1
+
+
+async def test_a_statement_that_takes_too_long_may_pass_next_time(postgres_database: PostgresDatabase) -> None:
+    async with connection_to(postgres_database, pool_size=1).open() as client:
+        session = client.session("any")
+        await session.fetch("SET statement_timeout = '10ms'")
+        with pytest.raises(SourceUnavailable, match="statement timeout"):
+            await session.fetch("SELECT pg_sleep(60)")
+
+
+async def test_one_list_of_lock_holders_serves_all_who_wait_for_it(
+    orders: asyncpg.Connection, postgres_database: PostgresDatabase
+) -> None:
+    await orders.execute("CREATE TABLE other (id int)")
+    relations = [
+        row[0] for row in await orders.fetch("SELECT oid FROM pg_class WHERE relname IN ('orders', 'other') ORDER BY 1")
+    ]
+    async with connection_to(postgres_database, pool_size=1).open() as client, orders.transaction():
+        await orders.execute("INSERT INTO other VALUES (1)")
+        asked = await statements_of(client)
+        async with anyio.create_task_group() as group:
+            for number in range(30):
+                group.start_soon(assert_holders, client, relations[number % 2], number % 2, orders.get_server_pid())
+        assert 1 <= asked.count(LOCKS) <= 2
+
+
+async def statements_of(client: PostgresClient) -> list[str]:
+    """Grows with each statement of the only session."""
+    statements: list[str] = []
+    async with client.session("any").pool.acquire() as connection:
+        connection.add_query_logger(lambda record: statements.append(record.query))
+    return statements
+
+
+async def assert_holders(client: PostgresClient, relation: int, expected: int, pid: int) -> None:
+    locks = await client.locks.read([relation])
+    assert list(locks.holders.values()) == [pid] * expected
+
+
+async def test_prepared_statements_are_kept(orders: asyncpg.Connection, postgres_database: PostgresDatabase) -> None:
+    async with hosted(postgres_database.dsn) as host:
+        session = host.client.session("orders_rows")
+        calls = (
+            "SELECT generic_plans + custom_plans FROM pg_prepared_statements WHERE statement LIKE 'SELECT \"public\"%'"
+        )
+        await orders.execute("INSERT INTO orders DEFAULT VALUES")
+        [before] = (await session.fetch(calls)).rows
+        for _ in range(5):
+            await host.poll()
+        [after] = (await session.fetch(calls)).rows
+        assert after[0] == before[0] + 5

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import anyio
+import asyncpg
+import pytest
+
+from tests.servers import PostgresDatabase
+from tests.service.postgres.conftest import Connect, MortalServer
+from tests.service.postgres.tiny_host import TinyHost, hosted
+from triggers.errors import ConfigurationError, SourceChanged
+from triggers.postgres import by_update
+from triggers.postgres.by_update import RowsByUpdateReader
+
+pytestmark = pytest.mark.service
+
+CUSTOMERS = """
+CREATE TABLE customers (id int PRIMARY KEY, note text, updated_at timestamptz NOT NULL DEFAULT now());
+CREATE INDEX ON customers (updated_at);
+CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.updated_at := now(); RETURN NEW; END $$;
+CREATE TRIGGER touch BEFORE UPDATE ON customers FOR EACH ROW EXECUTE FUNCTION touch();
+"""
+OPTIONS = {"table": "public.customers", "mode": "updated_at"}
+
+OUTLAST_THE_MARGIN = "SELECT pg_sleep(1.2)"
+"""Only then could a floor that moves too early pass an open writer: a second is allowed for."""
+
+
+@pytest.fixture
+async def customers(connect: Connect) -> asyncpg.Connection:
+    connection = await connect()
+    await connection.execute(CUSTOMERS)
+    return connection
+
+
+async def insert(connection: asyncpg.Connection, *ids: int) -> None:
+    await connection.executemany("INSERT INTO customers (id, note) VALUES ($1, 'a')", [(number,) for number in ids])
+
+
+async def test_now_tells_of_rows_that_come_or_change(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection
+) -> None:
+    await insert(customers, 1, 2, 3)
+    async with hosted(postgres_database.dsn, **OPTIONS, columns=["note"]) as host:
+        assert host.committed.events == []
+
+        await insert(customers, 4)
+        await customers.execute("UPDATE customers SET note = 'b' WHERE id = 2")
+        assert sorted(await host.catch_up()) == [2, 4]
+        assert await host.catch_up() == []
+
+        [event] = host.committed.events
+        assert event.payload["table"] == "public.customers"
+        assert event.payload["column"] == "updated_at"
+        assert sorted(row["note"] for row in event.payload["rows"]) == ["a", "b"]
+        assert event.watermark["from"] <= event.watermark["to"] == host.committed.watermark["up_to"]
+
+
+async def test_all_tells_of_every_row_in_bounded_events_of_one_commit(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection
+) -> None:
+    await insert(customers, *range(25))
+    async with hosted(postgres_database.dsn, **OPTIONS, start="all", batch={"max_rows": 10}) as host:
+        assert sorted(host.committed.ids) == list(range(25))
+        assert [event.count for event in host.committed.events] == [10, 10, 5]
+        assert host.committed.writes == 2
+
+
+async def test_a_timestamp_is_the_first_floor(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection
+) -> None:
+    await customers.execute("INSERT INTO customers VALUES (1, 'a', '2026-01-01'), (2, 'a', '2026-01-03')")
+    async with hosted(postgres_database.dsn, **OPTIONS, start="2026-01-02T00:00:00Z") as host:
+        assert host.committed.ids == [2]
+
+
+async def test_writers_in_flight_are_found_whatever_overtakes_them(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
+) -> None:
+    early, prepared = await connect(), await connect()
+    await early.execute("BEGIN; INSERT INTO customers VALUES (1); SAVEPOINT a; INSERT INTO customers VALUES (2)")
+    await prepared.execute("BEGIN; INSERT INTO customers VALUES (3); PREPARE TRANSACTION 'waiting'")
+    async with hosted(postgres_database.dsn, **OPTIONS) as host:
+        await insert(customers, 4)
+        assert await host.catch_up() == [4]
+        await customers.execute(OUTLAST_THE_MARGIN)
+        await host.catch_up()
+        await early.execute("ROLLBACK TO a; INSERT INTO customers VALUES (5); COMMIT")
+        assert await host.catch_up() == [1, 5]
+        await host.catch_up()
+        await prepared.execute("COMMIT PREPARED 'waiting'")
+        assert await host.catch_up() == [3]
+
+
+@pytest.mark.usefixtures("customers")
+async def test_the_watermark_tells_who_keeps_the_floor_down(
+    postgres_database: PostgresDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RowsByUpdateReader, "moved_state_every", timedelta(0))
+    async with hosted(postgres_database.dsn, **OPTIONS, gap_alarm={"age": "0s"}) as host:
+        slow = await connect()
+        async with slow.transaction():
+            await slow.execute("SELECT 1")
+            await host.catch_up()
+            watermark = host.committed.watermark
+            assert watermark["oldest"]["pid"] == slow.get_server_pid()
+            assert watermark["alarm"]["query"] == "SELECT 1"
+        await host.catch_up()
+        assert "alarm" not in host.committed.watermark
+
+
+async def test_what_was_handled_is_kept_as_rows_and_forgotten_in_time(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
+) -> None:
+    async with hosted(postgres_database.dsn, **OPTIONS) as host:
+        slow = await connect()
+        transaction = slow.transaction()
+        await transaction.start()
+        await slow.execute("INSERT INTO customers VALUES (0)")
+        for number in range(1, 6):
+            await insert(customers, number)
+            await host.catch_up()
+        assert len(host.committed.rows) == 5
+
+        await transaction.commit()
+        assert await host.catch_up() == [0]
+        await insert(customers, 6)
+        await host.catch_up()
+        assert host.committed.rows == {}
+
+
+async def test_a_crash_before_the_commit_repeats_nothing_and_loses_nothing(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection
+) -> None:
+    async with hosted(postgres_database.dsn, **OPTIONS) as host:
+        await insert(customers, 1, 2)
+        await host.crash()
+        await insert(customers, 3)
+        await host.catch_up()
+        assert sorted(host.committed.ids) == [1, 2, 3]
+
+
+async def test_where_filters_versions(postgres_database: PostgresDatabase, customers: asyncpg.Connection) -> None:
+    async with hosted(postgres_database.dsn, **OPTIONS, where="note = 'wanted'") as host:
+        await insert(customers, 1, 2)
+        assert await host.catch_up() == []
+        await customers.execute("UPDATE customers SET note = 'wanted' WHERE id = 2")
+        assert await host.catch_up() == [2]
+
+
+async def test_keys_of_several_columns_are_lists(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection
+) -> None:
+    await customers.execute(
+        "CREATE TABLE lines (nr numeric, part text, updated_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (nr, part));"
+        "CREATE INDEX ON lines (updated_at)"
+    )
+    async with hosted(postgres_database.dsn, table="public.lines", mode="updated_at") as host:
+        await customers.execute("INSERT INTO lines VALUES (1.10, 'a')")
+        await host.catch_up()
+        assert host.committed.events[0].payload["keys"] == [["1.10", "a"]]
+
+
+async def test_partitions_are_watched_together(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection
+) -> None:
+    await customers.execute(
+        "CREATE TABLE parted (id int PRIMARY KEY, updated_at timestamptz NOT NULL DEFAULT now()) PARTITION BY RANGE (id);"
+        "CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO (10);"
+        "CREATE TABLE high PARTITION OF parted FOR VALUES FROM (10) TO (20); CREATE INDEX ON parted (updated_at)"
+    )
+    async with hosted(postgres_database.dsn, table="public.parted", mode="updated_at") as host:
+        await customers.execute("INSERT INTO parted VALUES (1), (11)")
+        assert sorted(await host.catch_up()) == [1, 11]
+        await customers.execute("VACUUM FULL high")
+        await assert_blocked(host, "public.parted was rewritten or emptied")
+
+
+@pytest.mark.parametrize(
+    "statement", ["VACUUM FULL customers", "ALTER TABLE customers ALTER note TYPE varchar(99)", "TRUNCATE customers"]
+)
+async def test_a_rewritten_table_is_not_guessed_about(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, statement: str
+) -> None:
+    async with hosted(postgres_database.dsn, **OPTIONS) as host:
+        await insert(customers, 1)
+        await host.catch_up()
+        await customers.execute(statement)
+        await assert_blocked(host, "public.customers was rewritten or emptied")
+
+
+async def assert_blocked(host: TinyHost, sentence: str) -> None:
+    with pytest.raises(SourceChanged, match=sentence):
+        await host.catch_up()
+
+
+async def test_more_rows_than_one_commit_takes_are_refused(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_update, "MOST_ROWS", 24)
+    await insert(customers, *range(25))
+    with pytest.raises(ConfigurationError, match="more than 24 rows"):
+        async with hosted(postgres_database.dsn, **OPTIONS, start="all"):
+            pass
+
+
+async def test_a_restart_ends_open_writers_and_keeps_prepared_ones(mortal_server: MortalServer) -> None:
+    writer = await asyncpg.connect(mortal_server.dsn)
+    await writer.execute(CUSTOMERS)
+    async with hosted(mortal_server.dsn, **OPTIONS) as host:
+        await writer.execute("BEGIN; INSERT INTO customers VALUES (1); PREPARE TRANSACTION 'waiting'")
+        await writer.execute("INSERT INTO customers VALUES (2)")
+        assert await host.catch_up() == [2]
+        await anyio.to_thread.run_sync(mortal_server.restart, "fast")
+        writer.terminate()
+
+        again = await asyncpg.connect(mortal_server.dsn)
+        await again.execute(f"INSERT INTO customers VALUES (3); {OUTLAST_THE_MARGIN}")
+        await host.start()
+        assert await host.catch_up() == [3]
+        await host.catch_up()
+        await again.execute("COMMIT PREPARED 'waiting'")
+        assert await host.catch_up() == [1]
+        await again.close()

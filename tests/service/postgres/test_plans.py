@@ -1,0 +1,98 @@
+"""The hot statements touch a few pages, however large the table is, with the plans PostgreSQL may choose for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.servers import PostgresDatabase
+from triggers.postgres.connection import PostgresConnection, Session
+from triggers.postgres.sql import RowsById, RowsByUpdate, Table, primary_key_as_json, row_as_json
+
+pytestmark = pytest.mark.service
+
+ROWS = 200_000
+TABLES = {
+    "plain": "CREATE TABLE t (id bigint PRIMARY KEY, note text)",
+    "int4": "CREATE TABLE t (id int PRIMARY KEY, note text)",
+    "partitioned": "CREATE TABLE t (id bigint PRIMARY KEY, note text) PARTITION BY RANGE (id);"
+    f"CREATE TABLE low PARTITION OF t FOR VALUES FROM (1) TO ({ROWS // 2});"
+    f"CREATE TABLE high PARTITION OF t FOR VALUES FROM ({ROWS // 2}) TO ({10 * ROWS})",
+    "partitioned by another column": "CREATE TABLE t (id bigint, note text, PRIMARY KEY (id, note)) PARTITION BY LIST (note);"
+    "CREATE TABLE even PARTITION OF t FOR VALUES IN ('0'); CREATE TABLE odd PARTITION OF t FOR VALUES IN ('1')",
+}
+SQL = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=row_as_json(["note"], {"note": "text"}))
+UPDATES = RowsByUpdate.of(
+    Table.parse("public.t"),
+    "updated_at",
+    key=primary_key_as_json(["id"], {"id": "integer"}),
+    where=None,
+    row=row_as_json([], {}),
+)
+STATEMENTS = {
+    "fresh": (SQL.fresh, f"({ROWS}, 1000)"),
+    "fresh and late": (SQL.fresh_and_late, f"({ROWS}, 1000, '{{10,{ROWS // 2}}}', '{{12,{ROWS // 2 + 9}}}', 1000)"),
+    "a part of a large gap": (SQL.fresh_and_late, f"({ROWS}, 1000, '{{1}}', '{{{ROWS}}}', 100)"),
+    "a part of a drain": (SQL.fresh, "(0, 100)"),
+}
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("schema", TABLES.values(), ids=TABLES)
+async def test_hot_statements_read_few_pages(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, schema: str, mode: str
+) -> None:
+    await orders.execute(schema)
+    # In a random order, so that the table's order gives the planner no reason to like the index.
+    await orders.execute(
+        f"INSERT INTO t SELECT n, (n % 2)::text FROM generate_series(1, {ROWS}) n"
+        " WHERE n NOT IN (10, 12) ORDER BY hashint8(n)"
+    )
+    await orders.execute("VACUUM ANALYZE t")
+    async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
+        session = client.session("t")
+        await session.fetch(f"SET plan_cache_mode = {mode}")
+        plans = {name: await plan_of(session, *asked) for name, asked in STATEMENTS.items()}
+    for name, plan in plans.items():
+        nodes = {node["Node Type"] for node in nodes_of(plan)}
+        assert nodes.isdisjoint({"Seq Scan", "Sort", "Bitmap Heap Scan"}), name
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 200, name
+
+
+async def test_a_poll_for_updates_reads_few_pages(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection
+) -> None:
+    await orders.execute("CREATE TABLE t (id int PRIMARY KEY, updated_at timestamptz NOT NULL)")
+    await orders.execute(
+        f"INSERT INTO t SELECT n, now() - n * interval '1 second' FROM generate_series(1, {ROWS}) n ORDER BY hashint4(n)"
+    )
+    await orders.execute("CREATE INDEX ON t (updated_at)")
+    await orders.execute("VACUUM ANALYZE t")
+    floor = await orders.fetchval("SELECT (now() - interval '5 minutes')::text")
+    arguments = f"('{{}}', '{floor}', '3', '{{}}')"
+    async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
+        plan = await plan_of(client.session("t"), UPDATES.new_rows, arguments, executions=10)
+
+    assert "Seq Scan on t" not in {f"{node['Node Type']} on {node.get('Relation Name')}" for node in nodes_of(plan)}
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000
+
+
+async def plan_of(session: Session, statement: str, arguments: str, *, executions: int = 0) -> dict[str, Any]:
+    """After so many executions PostgreSQL may have settled for a plan that suits any arguments."""
+    await session.fetch(f"PREPARE hot AS {statement}")
+    for _ in range(executions):
+        await session.fetch(f"EXECUTE hot{arguments}")
+    [row] = (await session.fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE hot{arguments}")).rows
+    await session.fetch("DEALLOCATE hot")
+    plan: dict[str, Any] = json.loads(row[0])[0]["Plan"]
+    return plan
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes_of(below)

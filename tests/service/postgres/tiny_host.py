@@ -1,0 +1,124 @@
+"""The least a host does: start-up checks, one commit per batch, and a new start from the last commit after a crash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from triggers.base import StoredPosition, TriggerBatch, TriggerContext, TriggerEvent
+from triggers.errors import TriggerError
+from triggers.postgres.connection import PostgresClient, PostgresConnection
+from triggers.postgres.new_rows import NewRows
+from triggers.postgres.options import NewRowsOptions
+
+
+def options(**values: object) -> NewRowsOptions:
+    return NewRowsOptions.model_validate({"table": "public.orders", "interval": "1ms", **values})
+
+
+def ids_of(events: list[TriggerEvent]) -> list[int]:
+    """Every id that the events' ranges hold (the keys in mode `updated_at`), in order; they number the events' count."""
+    ids: list[int] = []
+    for event in events:
+        payload: Any = event.payload
+        ranges = payload.get("ranges", ())
+        numbers = payload.get("keys") or [number for low, high in ranges for number in range(low, high + 1)]
+        assert len(numbers) == event.count
+        ids += numbers
+    return ids
+
+
+@dataclass
+class Committed:
+    """What survives a crash: JSON text as a database keeps it."""
+
+    state: str | None = None
+    rows: dict[int, int] = field(default_factory=dict)
+    watermark: Any = None
+    events: list[Any] = field(default_factory=list)
+    writes: int = 0
+
+    def apply(self, batch: TriggerBatch) -> None:
+        if batch.position is None:
+            return
+        changes = batch.position.rows
+        self.state = json.dumps(batch.position.state)
+        below = changes.delete_below
+        self.rows = {member: value for member, value in self.rows.items() if below is None or value >= below}
+        self.rows = {member: value for member, value in self.rows.items() if member not in changes.delete}
+        self.rows.update(changes.insert)
+        self.watermark = json.loads(json.dumps(batch.position.watermark))
+        self.events += batch.events
+        self.writes += 1
+
+    @property
+    def ids(self) -> list[int]:
+        return ids_of(self.events)
+
+    @property
+    def position(self) -> StoredPosition | None:
+        return None if self.state is None else StoredPosition(state=json.loads(self.state), rows=dict(self.rows))
+
+
+class TinyHost:
+    def __init__(self, client: PostgresClient, watched: NewRowsOptions) -> None:
+        self.client = client
+        self.options = watched
+        self.committed = Committed()
+        self._batches: AsyncGenerator[TriggerBatch, None] | None = None
+
+    async def start(self) -> NewRows:
+        await self.stop()
+        trigger = NewRows(self.options, self.client, TriggerContext(watcher="orders_rows"))
+        findings = await trigger.check()
+        assert [finding for finding in findings if finding.level == "error"] == []
+        self._batches = trigger.events(self.committed.position)
+        return trigger
+
+    async def stop(self) -> None:
+        if self._batches is not None:
+            await self._batches.aclose()
+            self._batches = None
+
+    async def crash(self) -> None:
+        """Dies with the next batch in its hands, and starts again."""
+        assert self._batches is not None
+        await anext(self._batches)
+        await self.start()
+
+    async def poll(self) -> bool:
+        """One poll, committed; whether the trigger has caught up."""
+        if self._batches is None:
+            await self.start()
+        assert self._batches is not None
+        try:
+            async for batch in self._batches:
+                if batch.position is None:
+                    return batch.caught_up
+                self.committed.apply(batch)
+        except TriggerError:
+            self._batches = None
+            raise
+        raise AssertionError("events never end")
+
+    async def catch_up(self) -> list[int]:
+        """Polls till nothing is waiting; the ids that came."""
+        before = len(self.committed.events)
+        while not await self.poll():
+            pass
+        return ids_of(self.committed.events[before:])
+
+
+@asynccontextmanager
+async def hosted(dsn: str, **values: object) -> AsyncIterator[TinyHost]:
+    """A started host; it has committed its first position and caught up."""
+    async with PostgresConnection.model_validate({"dsn": dsn}).open() as client:
+        host = TinyHost(client, options(**values))
+        try:
+            await host.catch_up()
+            yield host
+        finally:
+            await host.stop()

@@ -1,0 +1,64 @@
+"""The least a host of triggers must do: keep the last committed position of one watcher."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from triggers.base import BaseEventTrigger, JsonValue, Position, StoredPosition, TriggerEvent
+
+
+class DictHost:
+    """Positions and events as a database would hold them; a commit is all or nothing."""
+
+    def __init__(self) -> None:
+        self.state: str | None = None
+        self.watermark: JsonValue = None
+        self.rows: dict[int, int] = {}
+        self.events: list[TriggerEvent] = []
+        self.commits = 0
+
+    @property
+    def stored(self) -> StoredPosition | None:
+        return None if self.state is None else StoredPosition(state=json.loads(self.state), rows=dict(self.rows))
+
+    @property
+    def files(self) -> list[Any]:
+        return [file for event in self.events for file in event.payload["files"]]  # type: ignore[union-attr]
+
+    def commit(self, position: Position, events: Iterable[TriggerEvent] = ()) -> None:
+        changes = position.rows
+        if changes.delete_below is not None:
+            self.rows = {member: value for member, value in self.rows.items() if value >= changes.delete_below}
+        for member in changes.delete:
+            self.rows.pop(member, None)
+        self.rows.update(changes.insert)
+        self.state = json.dumps(position.state)
+        self.watermark = json.loads(json.dumps(position.watermark))
+        self.events.extend(events)
+        self.commits += 1
+
+    async def run(self, trigger: BaseEventTrigger[Any, Any], *, polls: int = 1) -> Sequence[TriggerEvent]:
+        """What came during so many polls, committed batch by batch; then the trigger is closed."""
+        before = len(self.events)
+        async with aclosing(trigger.events(self.stored)) as batches:
+            async for batch in batches:
+                if batch.position is not None:
+                    self.commit(batch.position, batch.events)
+                else:  # the end of a poll
+                    polls -= 1
+                if polls == 0:
+                    break
+        return self.events[before:]
+
+    async def run_until_commit(self, trigger: BaseEventTrigger[Any, Any], *, commits: int) -> None:
+        """A process that dies right after so many commits."""
+        async with aclosing(trigger.events(self.stored)) as batches:
+            async for batch in batches:
+                if batch.position is not None:
+                    self.commit(batch.position, batch.events)
+                    commits -= 1
+                if commits == 0:
+                    return

@@ -1,0 +1,88 @@
+"""A bucket as S3 behaves, with its own clock: whole seconds, uploads that become visible with the time they began."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from triggers.files.moments import SECOND, Moment
+from triggers.files.version import fingerprint
+
+KEYS = [f"k{number:02}" for number in range(40)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedVersion:
+    key: str
+    number: int
+    modified: Moment
+    visible: Moment
+
+    @property
+    def fingerprint(self) -> int:
+        return fingerprint(f"{self.key} {self.number}".encode())
+
+    def describe(self) -> dict[str, str]:
+        return {"key": self.key}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedPage:
+    clock: Moment
+    last: str | None
+    listed: list[SimulatedVersion]
+
+    def versions(self, since: Moment | None) -> Iterable[SimulatedVersion]:
+        return [version for version in self.listed if since is None or version.modified >= since]
+
+
+@dataclass(kw_only=True)
+class SimulatedBucket:
+    dice: random.Random
+    longest_upload: int
+    """Microseconds between the beginning and the end of an upload, at most."""
+    skew: int = 0
+    """The clock of the Date header minus the clock that stamps objects."""
+    time: Moment = 1_800_000_000 * SECOND
+    objects: dict[str, SimulatedVersion] = field(default_factory=dict)
+    uploads: list[tuple[str, Moment, Moment]] = field(default_factory=list)
+    """Key, begin, latest end."""
+    versions: int = 0
+
+    def happen(self) -> None:
+        """Something a client may do, and the time that takes; every upload completes in time."""
+        self.time += self.dice.choice([0, 0, SECOND // 3, SECOND, 8 * SECOND])
+        for upload in [upload for upload in self.uploads if upload[2] <= self.time]:
+            self._complete(upload, at=upload[2])
+        key = self.dice.choice(KEYS)
+        match self.dice.randrange(8):
+            case 0 | 1 | 2 | 3:
+                self._put(key, began=self.time, at=self.time)
+            case 4 | 5:
+                self.uploads.append((key, self.time, self.time + self.dice.randrange(self.longest_upload + 1)))
+            case 6 if self.uploads:
+                self._complete(self.dice.choice(self.uploads), at=self.time)
+            case _:
+                self.objects.pop(key, None)
+
+    def settle(self) -> None:
+        """All that is under way comes to its end; then nothing more happens."""
+        for upload in [*self.uploads]:
+            self.time = max(self.time, upload[2])
+            self._complete(upload, at=self.time)
+
+    def page(self, after: str | None, size: int) -> SimulatedPage:
+        keys = sorted(key for key in self.objects if after is None or key > after)
+        listed = [self.objects[key] for key in keys[:size]]
+        last = listed[-1].key if len(keys) > size else None
+        return SimulatedPage(clock=(self.time + self.skew) // SECOND * SECOND, last=last, listed=listed)
+
+    def _complete(self, upload: tuple[str, Moment, Moment], *, at: Moment) -> None:
+        self.uploads.remove(upload)
+        self._put(upload[0], began=upload[1], at=at)
+
+    def _put(self, key: str, *, began: Moment, at: Moment) -> None:
+        self.versions += 1
+        modified = began // SECOND * SECOND
+        self.objects[key] = SimulatedVersion(key=key, number=self.versions, modified=modified, visible=at)

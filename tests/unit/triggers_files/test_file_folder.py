@@ -1,0 +1,225 @@
+"""`file.new_files` over real folders."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.unit.triggers_files.dict_host import DictHost
+from triggers.base import TriggerContext
+from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.file.folder import list_files
+from triggers.file.new_files import FileNewFiles, FileNewFilesOptions
+from triggers.files.matching import Matcher
+
+
+def trigger(folder: Path, **options: Any) -> FileNewFiles:
+    wanted = {"path": str(folder), "min_age": "0s", "interval": "1ms", **options}
+    return FileNewFiles(FileNewFilesOptions.model_validate(wanted), None, TriggerContext(watcher="w"))
+
+
+def write(path: Path, content: str = "x") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    return path
+
+
+def keys(folder: Path, *, match: str | None = None, regex: str | None = None) -> list[str]:
+    return [file.key for file in list_files(str(folder), Matcher.of(match=match, regex=regex))]
+
+
+def names(host: DictHost, folder: Path) -> list[str]:
+    return [file["path"].removeprefix(f"{folder}/") for file in host.files]
+
+
+@pytest.mark.parametrize("mode", ["strict", "window"])
+async def test_each_file_comes_once_over_restarts(tmp_path: Path, mode: str) -> None:
+    host = DictHost()
+    write(tmp_path / "a.csv")
+    await host.run(trigger(tmp_path, start="all", mode=mode), polls=3)
+    write(tmp_path / "sub/b.csv")
+    await host.run(trigger(tmp_path, start="all", mode=mode), polls=3)
+    assert names(host, tmp_path) == ["a.csv", "sub/b.csv"]
+
+
+async def test_from_now_on_only_what_comes_is_emitted(tmp_path: Path) -> None:
+    host = DictHost()
+    old = write(tmp_path / "old")
+    past = time.time() - 3600
+    os.utime(old, (past, past))
+    await _until_clock_passes(old)
+    assert await host.run(trigger(tmp_path)) == []
+    write(tmp_path / "new")
+    await host.run(trigger(tmp_path))
+    assert names(host, tmp_path) == ["new"]
+
+
+async def test_a_written_file_is_a_new_version_and_a_touched_mode_is_not(tmp_path: Path) -> None:
+    host = DictHost()
+    file = write(tmp_path / "a", "one")
+    await host.run(trigger(tmp_path, start="all"))
+    file.chmod(0o600)
+    await host.run(trigger(tmp_path))
+    assert names(host, tmp_path) == ["a"]
+    write(file, "more")
+    await host.run(trigger(tmp_path))
+    assert [shown["size"] for shown in host.files] == [3, 4]
+
+
+async def test_a_moved_file_is_new_though_it_keeps_its_time(tmp_path: Path) -> None:
+    host = DictHost()
+    outside = write(tmp_path / "outside/a")
+    os.utime(outside, (1, 1))
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    await host.run(trigger(inbox, mode="window"))
+    outside.rename(inbox / "a")
+    await host.run(trigger(inbox, mode="window"))
+    assert host.files == [{"path": f"{inbox}/a", "size": 1, "last_modified": "1970-01-01T00:00:01Z"}]
+
+
+async def test_a_young_file_waits(tmp_path: Path) -> None:
+    host = DictHost()
+    write(tmp_path / "a")
+    assert await host.run(trigger(tmp_path, start="all", min_age="1h")) == []
+    assert len(await host.run(trigger(tmp_path, start="all"))) == 1
+
+
+async def test_events_are_split_but_committed_together(tmp_path: Path) -> None:
+    host = DictHost()
+    for number in range(5):
+        write(tmp_path / f"{number}")
+    events = await host.run(trigger(tmp_path, start="all", batch={"max_files": 2}))
+    assert [event.count for event in events] == [2, 2, 1]
+    assert host.commits == 1
+    assert names(host, tmp_path) == ["0", "1", "2", "3", "4"]
+
+
+async def test_a_scan_goes_on_where_it_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triggers.file.new_files.PAGE", 2)
+    host = DictHost()
+    for number in range(7):
+        write(tmp_path / f"{number}")
+    await host.run_until_commit(trigger(tmp_path, start="all"), commits=2)
+    assert names(host, tmp_path) == ["0", "1", "2", "3"]
+    await host.run(trigger(tmp_path, start="all"), polls=2)
+    assert names(host, tmp_path) == ["0", "1", "2", "3", "4", "5", "6"]
+
+
+def test_a_glob_goes_no_deeper_than_it_must(tmp_path: Path) -> None:
+    for name in ("a.csv", "x/b.csv", "x/y/c.csv", "x/y/c.txt", "z/d.csv"):
+        write(tmp_path / name)
+    assert keys(tmp_path, match="*.csv") == ["a.csv"]
+    assert keys(tmp_path, match="*/*.csv") == ["x/b.csv", "z/d.csv"]
+    assert keys(tmp_path, match="**/*.csv") == ["a.csv", "x/b.csv", "x/y/c.csv", "z/d.csv"]
+    assert keys(tmp_path, match="x/**") == ["x/b.csv", "x/y/c.csv", "x/y/c.txt"]
+    assert keys(tmp_path, match="x/y/c.csv") == ["x/y/c.csv"]
+    assert keys(tmp_path, match="missing/*") == []
+    assert keys(tmp_path, regex=r"c\.") == ["x/y/c.csv", "x/y/c.txt"]
+
+
+def test_folders_the_glob_cannot_reach_are_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.csv", "x/b.csv", "wanted/c.csv"):
+        write(tmp_path / name)
+    opened: list[str] = []
+    scandir = os.scandir
+
+    def watched(path: str) -> Any:
+        opened.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", watched)
+    keys(tmp_path, match="*.csv")
+    keys(tmp_path, match="wanted/**")
+    assert opened == [str(tmp_path), f"{tmp_path}/wanted"]
+
+
+def test_links_are_followed_but_never_in_circles(tmp_path: Path) -> None:
+    inbox = tmp_path / "inbox"
+    write(inbox / "sub/a")
+    write(tmp_path / "elsewhere/b")
+    (inbox / "loop").symlink_to(inbox)
+    (inbox / "sub/up").symlink_to(inbox / "sub")
+    (inbox / "self").symlink_to(inbox / "self")
+    (inbox / "gone").symlink_to(tmp_path / "nothing")
+    (inbox / "other").symlink_to(tmp_path / "elsewhere")
+    found = keys(inbox)
+    assert {"sub/a", "other/b"} <= set(found)
+    assert len(found) < 12
+
+
+def test_only_regular_files_count(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    write(tmp_path / "file")
+    assert keys(tmp_path) == ["file"]
+
+
+def test_a_name_that_is_not_utf8_is_shown_readably(tmp_path: Path) -> None:
+    name = os.path.join(os.fsencode(tmp_path), b"odd\xff")  # noqa: PTH118
+    with open(name, "wb"):  # noqa: PTH123
+        pass
+    (file,) = list_files(str(tmp_path), Matcher())
+    assert file.key == "odd\\xff"
+    assert file.describe()["path"] == f"{tmp_path}/odd\\xff"
+
+
+async def test_a_missing_folder_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailable, match="cannot be listed"):
+        await trigger(tmp_path / "missing").check()
+
+
+async def test_a_file_instead_of_a_folder_is_an_error_with_its_remedy(tmp_path: Path) -> None:
+    (finding,) = await trigger(write(tmp_path / "file")).check()
+    assert (finding.level, finding.remedy) == ("error", "correct the watcher's path")
+
+
+def test_an_unreadable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests may run as root, whom no mode keeps out."""
+    write(tmp_path / "locked/a")
+
+    def refuse(path: str) -> Any:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(ConfigurationError, match="read permission"):
+        keys(tmp_path)
+
+
+async def test_a_readable_folder_is_found_ok(tmp_path: Path) -> None:
+    write(tmp_path / "a")
+    (finding,) = await trigger(tmp_path).check()
+    assert (finding.level, finding.message) == ("ok", f"'{tmp_path}' is listed: 1 matching files")
+
+
+def test_the_defaults_are_those_of_the_five_second_look(tmp_path: Path) -> None:
+    options = FileNewFilesOptions.model_validate(FileNewFiles.defaults(f"file://{tmp_path}/with%20space"))
+    assert options.path == f"{tmp_path}/with space"
+    assert (options.mode, options.min_age.total_seconds(), options.interval.total_seconds()) == ("strict", 2, 2)
+    assert FileNewFiles.defaults("s3://bucket/prefix") == {}
+
+
+def test_a_relative_path_is_refused() -> None:
+    with pytest.raises(ValidationError, match="absolute"):
+        FileNewFilesOptions(path="inbox")
+
+
+def test_the_identity_names_the_source(tmp_path: Path) -> None:
+    assert trigger(tmp_path, match="*.csv").source_identity() == {
+        "trigger": "file.new_files",
+        "path": str(tmp_path),
+        "match": "*.csv",
+        "regex": None,
+        "min_size": 0,
+    }
+
+
+async def _until_clock_passes(file: Path) -> None:
+    """`start: now` counts what was changed within the last clock tick as new."""
+    changed = file.stat().st_ctime_ns
+    while time.time_ns() < changed + 30_000_000:
+        pass

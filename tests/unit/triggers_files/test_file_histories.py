@@ -1,0 +1,241 @@
+"""Random histories of a bucket, with crashes at every step: nothing is lost, nothing comes twice."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias, cast
+
+import pytest
+
+from tests.unit.triggers_files.dict_host import DictHost
+from tests.unit.triggers_files.simulated_bucket import SimulatedBucket, SimulatedPage, SimulatedVersion
+from triggers.base import Position, StoredPosition
+from triggers.files.algorithm import Algorithm
+from triggers.files.moments import SECOND, Moment
+from triggers.files.scanner import Scanner, Step
+from triggers.files.state import ScanState, Start
+from triggers.files.strict import Strict
+from triggers.files.window import Window
+
+LATENESS = 120 * SECOND
+SKEW = 2 * SECOND
+
+
+class AnyScanner(Protocol):
+    @property
+    def cursor(self) -> str | None: ...
+    def advance(self, page: SimulatedPage, *, now: float) -> Step: ...
+
+
+Restart: TypeAlias = Callable[["History", StoredPosition | None], AnyScanner]
+"""Makes the watcher that goes on from a committed position."""
+
+
+@dataclass(kw_only=True)
+class History:
+    """One bucket, one watcher that crashes now and then, and what it emitted for good."""
+
+    seed: int
+    start: Start
+    restart: Restart
+    longest_upload: int = LATENESS - SKEW
+    min_age: int = 0
+    host: DictHost = field(default_factory=DictHost)
+    emitted: Counter[SimulatedVersion] = field(default_factory=Counter)
+    began: Moment | None = None
+    """The T0 that was committed first."""
+    baseline_over: Moment | None = None
+    first_look: Moment | None = None
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.seed)
+        self.bucket = SimulatedBucket(
+            dice=self.dice, longest_upload=self.longest_upload, skew=self.dice.choice([-SKEW, 0, SKEW])
+        )
+        if self.start not in ("now", "all"):
+            self.start = self.bucket.time + self.dice.randrange(200) * SECOND
+
+    def play(self) -> History:
+        for _ in range(self.dice.randrange(60)):
+            self.bucket.happen()
+        watcher = self._restart()
+        for _ in range(400):
+            match self.dice.randrange(10):
+                case 0 | 1 | 2 | 3:
+                    self.bucket.happen()
+                case 4 if self.dice.random() < 0.3:
+                    watcher = self._restart()
+                case _:
+                    watcher = self._advance(watcher, crash=self.dice.random() < 0.03)
+        self.bucket.settle()
+        self.bucket.time += self.min_age + SKEW + 10 * SECOND
+        for _ in range(80):  # several whole scans, more than a minute
+            self.bucket.time += 2 * SECOND
+            watcher = self._advance(watcher, crash=False)
+        return self
+
+    def _restart(self) -> AnyScanner:
+        return self.restart(self, self.host.stored)
+
+    def _advance(self, watcher: AnyScanner, *, crash: bool) -> AnyScanner:
+        """One page; a crash comes before the commit."""
+        page = self.bucket.page(watcher.cursor, self.dice.randint(2, 7))
+        self.first_look = self.first_look or self.bucket.time
+        step = watcher.advance(page, now=self.bucket.time / SECOND)
+        if crash:
+            return self._restart()
+        if step.position is not None:
+            self._commit(step.position, page)
+            self.emitted.update(cast("list[SimulatedVersion]", step.found))
+            if isinstance(watcher, Scanner):
+                assert self.host.rows == watcher._handled._members, "differences add up to the set"
+        else:
+            assert not step.found
+        return watcher
+
+    def _commit(self, position: Position, page: SimulatedPage) -> None:
+        self.host.commit(position)
+        if self.began is None:
+            self.began = page.clock
+        if self.baseline_over is None and not ScanState.from_json(position.state).is_baseline:
+            self.baseline_over = self.bucket.time
+
+    @property
+    def horizon(self) -> Moment | None:
+        stored = self.host.stored
+        return None if stored is None else ScanState.from_json(stored.state).horizon
+
+    @property
+    def repeated(self) -> list[SimulatedVersion]:
+        return [version for version, times in self.emitted.items() if times > 1]
+
+    @property
+    def lost(self) -> list[SimulatedVersion]:
+        return [
+            version for version in self.bucket.objects.values() if self._is_due(version) and not self.emitted[version]
+        ]
+
+    @property
+    def unwanted(self) -> list[SimulatedVersion]:
+        return [version for version in self.emitted if self._is_old(version)]
+
+    def _is_due(self, version: SimulatedVersion) -> bool:
+        if self.start == "all":
+            return True
+        if self.start != "now":
+            return version.modified >= self.start
+        assert self.began is not None
+        assert self.baseline_over is not None
+        return version.modified >= self.began or version.visible > self.baseline_over
+
+    def _is_old(self, version: SimulatedVersion) -> bool:
+        assert self.first_look is not None
+        if self.start == "all" or version.visible >= self.first_look:
+            return False
+        return version.modified < (self.began or 0 if self.start == "now" else self.start)
+
+
+def histories(
+    start: Literal["now", "all", "time"],
+    algorithm: Callable[[random.Random], Algorithm],
+    *,
+    min_age: int = 0,
+    longest_upload: int = LATENESS - SKEW,
+    count: int,
+) -> Iterator[History]:
+    def restart(history: History, stored: StoredPosition | None) -> AnyScanner:
+        now = history.bucket.time / SECOND
+        return Scanner(algorithm(history.dice), stored, start=history.start, min_age=min_age, now=now)
+
+    for seed in range(count):
+        wanted: Start = 0 if start == "time" else start
+        yield History(seed=seed, start=wanted, restart=restart, min_age=min_age, longest_upload=longest_upload).play()
+
+
+def window(_: random.Random) -> Algorithm:
+    return Window(LATENESS)
+
+
+def strict(_: random.Random) -> Algorithm:
+    return Strict()
+
+
+def changing_lateness(dice: random.Random) -> Algorithm:
+    return Window(dice.choice([1, 2, 5]) * LATENESS)
+
+
+def changing_mode(dice: random.Random) -> Algorithm:
+    return dice.choice([window, strict])(dice)
+
+
+@pytest.mark.parametrize("start", ["now", "all", "time"])
+@pytest.mark.parametrize("min_age", [0, 20 * SECOND])
+@pytest.mark.parametrize(
+    ("algorithm", "count"), [(window, 60), (strict, 20), (changing_lateness, 20), (changing_mode, 20)]
+)
+def test_no_version_is_lost_or_comes_twice(
+    start: Literal["now", "all", "time"], min_age: int, algorithm: Callable[[random.Random], Algorithm], count: int
+) -> None:
+    for history in histories(start, algorithm, min_age=min_age, count=count):
+        assert (history.lost, history.repeated, history.unwanted) == ([], [], []), history.seed
+
+
+@pytest.mark.parametrize("start", ["now", "all"])
+def test_strict_knows_no_lateness(start: Literal["now", "all"]) -> None:
+    for history in histories(start, strict, longest_upload=5 * LATENESS, count=60):
+        assert (history.lost, history.repeated, history.unwanted) == ([], [], []), history.seed
+
+
+@pytest.mark.parametrize("start", ["now", "all"])
+def test_window_keeps_what_it_may_meet_again_and_nothing_else(start: Literal["now", "all"]) -> None:
+    for history in histories(start, window, count=20):
+        listed = {version.fingerprint: version.modified for version in history.bucket.objects.values()}
+        horizon = history.horizon
+        assert horizon is not None
+        assert all(modified >= horizon for modified in history.host.rows.values())
+        assert {member for member, modified in listed.items() if modified >= horizon} <= history.host.rows.keys()
+
+
+@pytest.mark.parametrize("start", ["now", "all"])
+def test_strict_forgets_what_is_no_longer_listed(start: Literal["now", "all"]) -> None:
+    for history in histories(start, strict, count=20):
+        listed = {version.fingerprint: version.modified for version in history.bucket.objects.values()}
+        assert history.host.rows == listed
+
+
+def test_window_loses_what_is_later_than_its_lateness() -> None:
+    """The simulation reaches the bound: this is why there is a mode strict."""
+    made = list(histories("all", window, longest_upload=5 * LATENESS, count=60))
+    assert sum(len(history.lost) for history in made) > 0
+    assert all(history.repeated == [] for history in made)
+
+
+class HighestSoFar:
+    """`LastModified > max`, as most watchers do it, with the same care for crashes as ours."""
+
+    def __init__(self, stored: StoredPosition | None) -> None:
+        self.highest = 0 if stored is None else ScanState.from_json(stored.state).horizon or 0
+        self.of_scan = self.highest
+        self.cursor: str | None = None
+
+    def advance(self, page: SimulatedPage, *, now: float) -> Step:  # noqa: ARG002 - the interface
+        found = [version for version in page.listed if version.modified > self.highest]
+        self.of_scan = max([self.of_scan, *(version.modified for version in found)])
+        self.cursor = page.last
+        if page.last is None:
+            self.highest = self.of_scan
+        position = Position(watermark=self.highest, state=ScanState(horizon=self.highest).to_json())
+        return Step(found=found, watermark={}, position=position)
+
+
+def test_the_simulation_tells_a_naive_watcher_apart() -> None:
+    lost = repeated = 0
+    for seed in range(60):
+        history = History(seed=seed, start="all", restart=lambda _history, stored: HighestSoFar(stored)).play()
+        lost += len(history.lost)
+        repeated += len(history.repeated)
+    assert lost > 0
+    assert repeated > 0

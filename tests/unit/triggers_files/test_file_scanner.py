@@ -1,0 +1,264 @@
+"""When a position is written, what is in it, and the edges of the two algorithms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.triggers_files.dict_host import DictHost
+from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
+from triggers.files.algorithm import Algorithm
+from triggers.files.moments import SECOND, Moment, format_moment
+from triggers.files.scanner import QUIET_COMMIT_SECONDS, Scanner
+from triggers.files.state import ScanState, Start
+from triggers.files.strict import Strict
+from triggers.files.window import Window
+
+T = 1_800_000_000 * SECOND
+HOUR = 3600 * SECOND
+
+
+def version(key: str, modified: Moment) -> SimulatedVersion:
+    return SimulatedVersion(key=key, number=0, modified=modified, visible=modified)
+
+
+def page(*versions: SimulatedVersion, clock: Moment = T, last: str | None = None) -> SimulatedPage:
+    return SimulatedPage(clock=clock, last=last, listed=list(versions))
+
+
+class Watcher:
+    """A scanner and its host; `look` shows it a page and says what it emitted."""
+
+    def __init__(self, algorithm: Algorithm | None = None, *, start: Start = "now", min_age: int = 0) -> None:
+        self.host = DictHost()
+        self.wanted: dict[str, Any] = {"start": start, "min_age": min_age}
+        self.now = 0.0
+        self.restart(algorithm or Window(HOUR))
+
+    def restart(self, algorithm: Algorithm) -> None:
+        self.scanner = Scanner(algorithm, self.host.stored, now=self.now, **self.wanted)
+
+    def look(self, shown: SimulatedPage, *, after: float = 1.0) -> list[str]:
+        self.now += after
+        step = self.scanner.advance(shown, now=self.now)
+        if step.position is not None:
+            self.host.commit(step.position)
+        return [found.key for found in step.found]  # type: ignore[attr-defined]
+
+    @property
+    def state(self) -> ScanState:
+        stored = self.host.stored
+        assert stored is not None
+        return ScanState.from_json(stored.state)
+
+
+def test_the_first_position_is_written_after_the_first_page_with_its_time() -> None:
+    watcher = Watcher()
+    assert watcher.look(page(version("a", T - HOUR // 2), last="a")) == []
+    assert watcher.host.commits == 1
+    assert (watcher.state.began, watcher.state.baseline, watcher.state.cursor) == (T, T, "a")
+    assert len(watcher.host.rows) == 1
+
+
+def test_the_time_of_a_baseline_survives_a_crash() -> None:
+    watcher = Watcher()
+    watcher.look(page(last="a"))
+    watcher.restart(Window(HOUR))
+    shown = page(version("b", T - SECOND), version("c", T), version("d", T + 9 * SECOND), clock=T + 10 * SECOND)
+    assert watcher.look(shown) == ["c", "d"]
+
+
+def test_a_poll_that_found_nothing_writes_nothing() -> None:
+    watcher = Watcher()
+    watcher.look(page(version("a", T)))
+    for clock in range(1, 20):
+        watcher.look(page(version("a", T), clock=T + clock * SECOND))
+    assert watcher.host.commits == 1
+
+
+def test_state_that_moved_is_written_once_a_minute() -> None:
+    watcher = Watcher()
+    watcher.look(page())
+    watcher.look(page(clock=T + SECOND), after=QUIET_COMMIT_SECONDS - 1)
+    assert watcher.host.commits == 1
+    watcher.look(page(clock=T + 2 * SECOND), after=1)
+    assert watcher.host.commits == 2
+    assert watcher.state.up_to == T + 2 * SECOND
+    watcher.look(page(clock=T + 3 * SECOND), after=1)
+    assert watcher.host.commits == 2
+
+
+def test_the_end_of_a_baseline_is_written() -> None:
+    watcher = Watcher()
+    watcher.look(page(last="a"))
+    watcher.look(page(last="b"))
+    assert watcher.host.commits == 1
+    watcher.look(page())
+    assert watcher.host.commits == 2
+    assert (watcher.state.baseline, watcher.state.began, watcher.state.cursor) == (None, None, None)
+
+
+def test_the_end_of_a_resumed_scan_is_written() -> None:
+    watcher = Watcher(start="all")
+    watcher.look(page(version("a", T), last="a"))
+    watcher.restart(Window(HOUR))
+    assert watcher.scanner.cursor == "a"
+    watcher.look(page())
+    assert watcher.host.commits == 2
+    assert watcher.state.cursor is None
+    watcher.look(page(clock=T + SECOND))
+    assert watcher.host.commits == 2
+
+
+@pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])
+def test_what_was_not_written_is_written_with_the_next_version(algorithm: Algorithm) -> None:
+    watcher = Watcher(algorithm)
+    watcher.look(page(last="a"))
+    watcher.look(page(version("b", T - SECOND), last="b"))  # recorded by the baseline, not worth a write
+    assert watcher.host.rows == {}
+    assert watcher.look(page(version("c", T))) == ["c"]
+    assert len(watcher.host.rows) == 2
+
+
+def test_one_page_is_written_once_with_all_its_versions() -> None:
+    watcher = Watcher(start="all")
+    assert watcher.look(page(version("a", T - SECOND), version("b", T - 2 * HOUR))) == ["a", "b"]
+    assert watcher.host.commits == 1
+    assert list(watcher.host.rows.values()) == [T - SECOND], "only what a later scan could meet again is kept"
+
+
+def test_versions_of_one_second_are_told_apart() -> None:
+    watcher = Watcher()
+    watcher.look(page())
+    assert watcher.look(page(version("a", T), clock=T)) == ["a"]
+    assert watcher.look(page(version("a", T), version("b", T), clock=T)) == ["b"]
+
+
+def test_an_upload_that_ends_exactly_at_the_lateness_is_found() -> None:
+    """It began at 10.9 s, is listed with 10 s, and completes one lateness later, just after a scan dated with that second."""
+    watcher = Watcher(Window(HOUR))
+    late = version("late", T + 10 * SECOND)
+    watcher.look(page(clock=T))
+    watcher.look(page(clock=T + 11 * SECOND + HOUR))
+    assert watcher.look(page(late, clock=T + 11 * SECOND + HOUR)) == ["late"]
+
+
+def test_an_upload_later_than_the_lateness_is_missed_by_window_and_found_by_strict() -> None:
+    late = version("late", T)
+    for algorithm, expected in ((Window(HOUR), []), (Strict(), ["late"])):
+        watcher = Watcher(algorithm)
+        watcher.look(page(clock=T))
+        watcher.look(page(clock=T + HOUR + 10 * SECOND))
+        assert watcher.look(page(late, clock=T + HOUR + 10 * SECOND)) == expected
+
+
+def test_a_young_version_waits_and_is_not_yet_seen() -> None:
+    watcher = Watcher(min_age=10 * SECOND)
+    watcher.look(page())
+    young = version("a", T + SECOND)
+    assert watcher.look(page(young, clock=T + 10 * SECOND)) == []
+    assert watcher.look(page(young, clock=T + 11 * SECOND)) == ["a"]
+    assert watcher.look(page(young, clock=T + 12 * SECOND)) == []
+
+
+def test_a_baseline_records_the_old_at_once_and_lets_the_young_wait() -> None:
+    watcher = Watcher(min_age=10 * SECOND)
+    old, young = version("old", T - SECOND), version("young", T)
+    assert watcher.look(page(old, young)) == []
+    assert len(watcher.host.rows) == 1
+    assert watcher.look(page(old, young, clock=T + 10 * SECOND)) == ["young"]
+
+
+def test_a_start_time_emits_what_was_modified_since() -> None:
+    for algorithm in (Window(HOUR), Strict()):
+        watcher = Watcher(algorithm, start=T - 2 * HOUR)
+        shown = page(version("before", T - 2 * HOUR - 1), version("at", T - 2 * HOUR), version("after", T))
+        assert watcher.look(shown) == ["at", "after"]
+        assert watcher.look(shown) == []
+
+
+def test_a_longer_lateness_repeats_nothing_in_a_resumed_scan() -> None:
+    old = version("old", T - 2 * HOUR)
+    watcher = Watcher(Window(HOUR), start="all")
+    assert watcher.look(page(old, last="old")) == ["old"]
+    assert watcher.host.rows == {}, "below the horizon this scan leads to"
+    watcher.restart(Window(5 * HOUR))
+    watcher.look(page())
+    assert watcher.look(page(old, clock=T + SECOND)) == []
+
+
+def test_a_longer_min_age_loses_nothing_in_a_resumed_scan() -> None:
+    waiting = version("z", T - 2 * HOUR)
+    watcher = Watcher(Window(HOUR), start="all")
+    watcher.look(page(last="a"))
+    watcher.wanted["min_age"] = 3 * HOUR
+    watcher.restart(Window(5 * HOUR))
+    assert watcher.look(page(waiting)) == ["z"]
+
+
+@pytest.mark.parametrize(("before", "then"), [(Window(HOUR), Strict()), (Strict(), Window(HOUR))])
+def test_a_changed_mode_repeats_nothing_and_goes_on(before: Algorithm, then: Algorithm) -> None:
+    old, recent = version("old", T - 2 * HOUR), version("recent", T)
+    watcher = Watcher(before, start="all")
+    assert watcher.look(page(old, recent)) == ["old", "recent"]
+    watcher.restart(then)
+    assert watcher.look(page(old, recent, clock=T + SECOND)) == []
+    added = version("added", T + SECOND)
+    assert watcher.look(page(old, recent, added, clock=T + 2 * SECOND)) == ["added"]
+    assert watcher.look(page(old, recent, added, clock=T + 3 * SECOND)) == []
+
+
+def test_a_resumed_strict_scan_forgets_nothing() -> None:
+    first, second = version("a", T), version("b", T)
+    watcher = Watcher(Strict(), start="all")
+    watcher.look(page(first, last="a"))
+    watcher.restart(Strict())
+    assert watcher.look(page(second)) == ["b"]
+    assert len(watcher.host.rows) == 2
+    assert watcher.look(page(first, second)) == []
+
+
+def test_a_strict_scan_forgets_what_is_gone_and_emits_it_when_it_comes_back() -> None:
+    watcher = Watcher(Strict(), start="all")
+    here = version("a", T)
+    assert watcher.look(page(here)) == ["a"]
+    assert watcher.look(page(), after=QUIET_COMMIT_SECONDS) == []
+    assert watcher.host.rows == {}
+    assert watcher.look(page(here)) == ["a"]
+    assert len(watcher.host.rows) == 1
+
+
+def test_the_watermark_says_up_to_when_and_what_is_under_way() -> None:
+    watcher = Watcher(min_age=10 * SECOND)
+    watcher.look(page(version("a", T - SECOND), last="a"))
+    assert watcher.host.watermark == {
+        "up_to": None,
+        "horizon": None,
+        "seen": 1,
+        "scan": {"began": format_moment(T), "after": "a", "baseline": True},
+    }
+    watcher.look(page())
+    assert watcher.host.watermark == {
+        "up_to": format_moment(T - 10 * SECOND),
+        "horizon": format_moment(T - HOUR - SECOND),
+        "seen": 1,
+        "scan": None,
+    }
+
+
+def test_an_events_watermark_goes_from_the_last_whole_scan_to_this_one() -> None:
+    scanner = Scanner(Window(HOUR), None, start="all", min_age=0, now=0)
+    first = scanner.advance(page(version("a", T - SECOND)), now=0)
+    second = scanner.advance(page(version("b", T + SECOND), clock=T + 2 * SECOND), now=0)
+    assert first.watermark == {"from": None, "to": format_moment(T)}
+    assert second.watermark == {"from": format_moment(T), "to": format_moment(T + 2 * SECOND)}
+
+
+def test_a_state_is_read_back_as_it_was_written() -> None:
+    for state in (
+        ScanState(),
+        ScanState(baseline="now"),
+        ScanState(horizon=T, baseline=T + 1, began=T, next_horizon=T + 2, cursor="ü/\n", up_to=T - 1),
+    ):
+        assert ScanState.from_json(state.to_json()) == state

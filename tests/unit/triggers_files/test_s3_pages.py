@@ -1,0 +1,228 @@
+"""Pages as AWS, MinIO and moto send them, whole and broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, quote_plus
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triggers.errors import SourceUnavailable
+from triggers.files.moments import parse_moment
+from triggers.s3.new_files import S3NewFilesOptions, S3Object, S3Page
+from triggers.s3.pages import modified_at, scan_page
+
+STAMP = "2026-11-20T09:00:00.000Z"
+
+AWS = b"""<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>landing</Name><Prefix>orders/</Prefix>\
+<StartAfter>orders/0</StartAfter><KeyCount>2</KeyCount><MaxKeys>1000</MaxKeys><EncodingType>url</EncodingType>\
+<IsTruncated>true</IsTruncated><NextContinuationToken>1ueGcx/+==</NextContinuationToken>\
+<Contents><Key>orders/a+b%2Bc.json</Key><LastModified>2026-11-20T09:00:00.000Z</LastModified>\
+<ETag>&quot;9336ebf25087d91c818ee6e9ec29f8c1-2&quot;</ETag><ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>\
+<ChecksumType>FULL_OBJECT</ChecksumType><Size>12</Size><Owner><ID>abc</ID></Owner><StorageClass>STANDARD</StorageClass></Contents>\
+<Contents><Key>orders/b.json</Key><LastModified>2026-11-20T09:00:01.000Z</LastModified>\
+<ETag>&quot;9336ebf25087d91c818ee6e9ec29f8c1&quot;</ETag><Size>0</Size><StorageClass>GLACIER</StorageClass>\
+<RestoreStatus><IsRestoreInProgress>false</IsRestoreInProgress></RestoreStatus></Contents></ListBucketResult>"""
+
+MOTO = b"""<?xml version="1.0" encoding="utf-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated><Contents>\
+<Key>a%20b%2Bc</Key><LastModified>2026-11-20T10:21:16.000Z</LastModified><ETag>"9336ebf25087d91c818ee6e9ec29f8c1"</ETag>\
+<ChecksumAlgorithm>CRC32</ChecksumAlgorithm><Size>2</Size><StorageClass>STANDARD</StorageClass></Contents>\
+<Name>bucket</Name><Prefix/><MaxKeys>1000</MaxKeys><EncodingType>url</EncodingType><KeyCount>1</KeyCount></ListBucketResult>"""
+
+REORDERED = b"""<ListBucketResult><Contents>
+  <Size>7</Size><StorageClass>STANDARD</StorageClass>
+  <ETag>"e"</ETag><LastModified>2026-11-20T09:00:00Z</LastModified><Owner><ID>Key</ID></Owner><Key>x&amp;y</Key>
+</Contents><IsTruncated>false</IsTruncated></ListBucketResult>
+"""
+
+
+def body(*objects: bytes, truncated: bool = False, encoding: str = "<EncodingType>url</EncodingType>") -> bytes:
+    flag = f"<IsTruncated>{str(truncated).lower()}</IsTruncated>{encoding}".encode()
+    return b"<ListBucketResult>" + flag + b"".join(objects) + b"</ListBucketResult>"
+
+
+def contents(key: str, *, stamp: str = STAMP, size: int = 1, etag: str = "e") -> bytes:
+    return (
+        f"<Contents><Key>{key}</Key><LastModified>{stamp}</LastModified><ETag>&quot;{etag}&quot;</ETag>"
+        f"<Size>{size}</Size></Contents>"
+    ).encode()
+
+
+def page(shown: bytes, **options: Any) -> S3Page:
+    wanted = S3NewFilesOptions.model_validate({"bucket": "landing", **options})
+    return S3Page(listed=scan_page(shown), clock=0, options=wanted, matcher=wanted.matcher)
+
+
+def described(shown: bytes, **options: Any) -> list[Any]:
+    return [version.describe() for version in page(shown, **options).versions(None)]
+
+
+def keys(shown: bytes, **options: Any) -> list[str]:
+    return [version["key"] for version in described(shown, **options)]
+
+
+def test_a_page_of_aws() -> None:
+    assert described(AWS) == [
+        {
+            "bucket": "landing",
+            "key": "orders/a b+c.json",
+            "size": 12,
+            "etag": "9336ebf25087d91c818ee6e9ec29f8c1-2",
+            "last_modified": "2026-11-20T09:00:00Z",
+        },
+        {
+            "bucket": "landing",
+            "key": "orders/b.json",
+            "size": 0,
+            "etag": "9336ebf25087d91c818ee6e9ec29f8c1",
+            "last_modified": "2026-11-20T09:00:01Z",
+        },
+    ]
+    assert page(AWS).last == "orders/b.json"
+
+
+def test_a_page_of_moto() -> None:
+    assert keys(MOTO) == ["a b+c"]
+    assert page(MOTO).last is None
+
+
+def test_elements_in_another_order_and_an_encoding_the_server_ignored() -> None:
+    (found,) = described(REORDERED)
+    assert (found["key"], found["size"], found["etag"]) == ("x&y", 7, "e")
+
+
+def test_an_empty_page() -> None:
+    assert described(body()) == []
+    assert page(body()).last is None
+
+
+@pytest.mark.parametrize("cut", range(1, len(MOTO.rstrip())))
+def test_a_page_cut_anywhere_is_refused(cut: int) -> None:
+    with pytest.raises(SourceUnavailable):
+        scan_page(MOTO[:-cut])
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"",
+        b"<html><body>console</body></html>",
+        b"<Error><Code>InternalError</Code></Error>",
+        AWS.replace(b"<IsTruncated>true</IsTruncated>", b""),
+        AWS.replace(b"<Size>12</Size>", b"<Size>twelve</Size>"),
+        AWS.replace(b"<Key>orders/b.json</Key>", b""),
+        AWS.replace(b"<Contents>", b"<Contents><Contents>", 1),
+    ],
+)
+def test_what_is_no_whole_page_is_refused(broken: bytes) -> None:
+    with pytest.raises(SourceUnavailable):
+        scan_page(broken)
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    for stamp in ("yesterday", "2026-11-20T09:00:0x.000Z", "\xff"):
+        with pytest.raises(SourceUnavailable):
+            keys(body(contents("a", stamp=stamp)))
+
+
+def test_a_key_that_is_no_utf8_is_refused() -> None:
+    with pytest.raises(SourceUnavailable, match="not UTF-8"):
+        keys(body(contents("%FF")))
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["2026-11-20T09:00:01Z", "2026-11-20T09:00:01.000Z", "2026-11-20T09:00:01.000000Z", "2026-11-20T10:00:01+0100"],
+)
+def test_times_of_all_forms_compare_as_moments(stamp: str) -> None:
+    shown = page(body(contents("a", stamp=stamp)))
+    moment = parse_moment("2026-11-20T09:00:01Z")
+    assert modified_at(stamp.encode()) == moment
+    assert len([*shown.versions(moment)]) == 1
+    assert len([*shown.versions(moment - 1)]) == 1
+    assert [*shown.versions(moment + 1)] == []
+
+
+def test_markers_and_small_objects_are_left_out_unless_wanted() -> None:
+    shown = body(
+        contents("d/", size=0), contents("d/big", size=10), contents("d/empty", size=0), contents("e/", size=3)
+    )
+    assert keys(shown) == ["d/big", "d/empty", "e/"]
+    assert keys(shown, directory_markers=True) == ["d/", "d/big", "d/empty", "e/"]
+    assert keys(shown, min_size=4) == ["d/big"]
+
+
+def test_a_match_sees_the_key_behind_the_prefix() -> None:
+    shown = body(contents("orders/a.json"), contents("orders/x/b.json"), contents("orders/c.txt"))
+    assert keys(shown, prefix="orders/", match="*.json") == ["orders/a.json"]
+    assert keys(shown, prefix="orders/", match="**/*.json") == ["orders/a.json", "orders/x/b.json"]
+    assert keys(shown, prefix="orders/", regex="^x/") == ["orders/x/b.json"]
+
+
+def test_the_fingerprint_is_fixed_for_ever() -> None:
+    """A stored position holds it: another value would repeat every file of the window."""
+    (version,) = page(body(contents("orders/a%20b.json", etag="abc"))).versions(None)
+    assert version.fingerprint == 6807548650917892554
+
+
+def test_the_fingerprint_does_not_depend_on_how_a_server_writes() -> None:
+    def of(shown: bytes) -> int:
+        (version,) = page(shown).versions(None)
+        return version.fingerprint
+
+    same = [
+        body(contents("a+%2B")),
+        body(contents("a%20%2b", stamp="2026-11-20T09:00:00Z")),
+        body(contents("a +"), encoding=""),
+        body(contents("a +").replace(b"&quot;", b'"'), encoding=""),
+        body(contents("a+%2B").replace(b"&quot;", b"&#34;")),
+    ]
+    assert len({of(shown) for shown in same}) == 1
+    others = [
+        body(contents("a")),
+        body(contents("a+%2B", etag="f")),
+        body(contents("a+%2B", stamp="2026-11-20T09:00:01.000Z")),
+    ]
+    assert len({of(shown) for shown in same[:1] + others}) == 4
+
+
+KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+XML_KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30)
+OBJECTS = st.tuples(st.integers(0, 2**40), st.datetimes().map(lambda time: time.replace(microsecond=0)), st.uuids())
+
+
+@given(st.lists(st.tuples(KEYS, OBJECTS), max_size=8), st.sampled_from([quote, quote_plus]), st.booleans())
+def test_any_page_is_read_as_it_was_meant(
+    objects: list[tuple[str, tuple[int, Any, Any]]], encode: Callable[[str], str], reverse: bool
+) -> None:
+    shown = []
+    for key, (size, time, etag) in objects:
+        fields = [
+            f"<Key>{encode(key)}</Key>",
+            f"<LastModified>{time.isoformat()}.000Z</LastModified>",
+            f'<ETag>"{etag}"</ETag>',
+            f"<Size>{size}</Size>",
+        ]
+        shown.append(f"<Contents>{''.join(fields[::-1] if reverse else fields)}</Contents>".encode())
+    read = [
+        (version["key"], version["size"], version["etag"], parse_moment(version["last_modified"]))
+        for version in described(body(*shown), directory_markers=True)
+    ]
+    assert read == [(key, size, str(etag), parse_moment(time.isoformat())) for key, (size, time, etag) in objects]
+
+
+@given(XML_KEYS)
+def test_a_key_of_a_server_that_does_not_encode_is_read_as_xml(key: str) -> None:
+    assert keys(body(contents(escape(key)), encoding="")) == [key]
+
+
+def test_an_object_is_no_larger_than_its_fields() -> None:
+    """`strict` makes one per listed object."""
+    version = S3Object("landing", "k", (b"k", STAMP.encode(), b'"e"', b"1"))
+    assert not hasattr(version, "__dict__")

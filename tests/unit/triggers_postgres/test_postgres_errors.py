@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import ssl
+
+import asyncpg
+import pytest
+
+from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.postgres.connection import NotPrimary, PostgresConnection, errors_told_apart
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (asyncpg.UndefinedTableError("no such table"), ConfigurationError),
+        (asyncpg.InsufficientPrivilegeError("permission denied"), ConfigurationError),
+        (asyncpg.InvalidPasswordError("wrong"), ConfigurationError),
+        (asyncpg.DivisionByZeroError("division by zero"), ConfigurationError),
+        (asyncpg.FeatureNotSupportedError("never"), ConfigurationError),
+        (asyncpg.InvalidCachedStatementError("the table changed"), SourceUnavailable),
+        (asyncpg.QueryCanceledError("statement timeout"), SourceUnavailable),
+        (asyncpg.AdminShutdownError("terminating"), SourceUnavailable),
+        (asyncpg.TooManyConnectionsError("too many"), SourceUnavailable),
+        (asyncpg.ConnectionDoesNotExistError("gone"), SourceUnavailable),
+        (asyncpg.InterfaceError("closed"), SourceUnavailable),
+        (asyncpg.TargetServerAttributeNotMatched("standby"), NotPrimary),
+        (ConnectionRefusedError("refused"), SourceUnavailable),
+        (TimeoutError(), SourceUnavailable),
+        (ssl.SSLCertVerificationError("self-signed"), ConfigurationError),
+    ],
+)
+def test_only_a_person_mends_what_is_refused_and_all_else_may_pass(error: Exception, told: type[Exception]) -> None:
+    with pytest.raises(told) as raised, errors_told_apart():
+        raise error
+    assert type(raised.value) is told
+
+
+@pytest.mark.parametrize("dsn", ["postgresql://user:hush/hush@host/d", "postgresql://user@host:hush/d"])
+async def test_an_address_that_is_not_understood_is_never_repeated(dsn: str) -> None:
+    async with PostgresConnection.model_validate({"dsn": dsn}).open() as client:
+        with pytest.raises(ConfigurationError, match="percent-encode special characters") as raised:
+            await client.session("any").fetch("SELECT 1")
+    assert "hush" not in str(raised.value)
+    assert raised.value.__cause__ is None

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from triggers.postgres.connection import PostgresConnection
+from triggers.postgres.new_rows import NewRows
+from triggers.postgres.options import NewRowsOptions
+
+
+def parsed(**values: object) -> NewRowsOptions:
+    return NewRowsOptions.model_validate({"table": "public.orders", **values})
+
+
+def test_the_defaults_are_those_of_the_documentation() -> None:
+    options = parsed()
+
+    assert (options.mode, options.column, options.columns, options.where) == ("id", "id", (), None)
+    assert (options.start, options.interval, options.batch.max_rows) == ("now", timedelta(seconds=1), 1000)
+    assert (options.listen, options.unsafe_ids) == (False, False)
+    assert (options.gap_alarm.count, options.gap_alarm.age) == (1000, timedelta(minutes=10))
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [("now", "now"), ("all", "all"), (0, 0), (4711, 4711), ("4711", 4711), ("-1", -1)],
+)
+def test_start_of_mode_id(start: object, expected: object) -> None:
+    assert parsed(start=start).start == expected
+
+
+@pytest.mark.parametrize("start", ["2026-11-20T09:00:00Z", "2026-11-20T09:00:00", "2026-11-20T10:00:00+01:00"])
+def test_start_of_mode_updated_at(start: str) -> None:
+    assert parsed(mode="updated_at", start=start).start == datetime(2026, 11, 20, 9, tzinfo=UTC)
+
+
+def test_the_column_follows_the_mode_unless_it_is_named() -> None:
+    assert parsed(mode="updated_at").column == "updated_at"
+    assert parsed(mode="updated_at", column="changed").column == "changed"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"start": "2026-11-20T09:00:00Z"}, "a timestamp needs mode: updated_at"),
+        ({"mode": "updated_at", "start": 7}, "an id needs mode: id"),
+        ({"start": "yesterday"}, "write now, all, an id, or an ISO timestamp"),
+        ({"listen": True}, "listen: true is not available yet; remove it"),
+        ({"batch": {"max_rows": 0}}, "greater than or equal to 1"),
+        ({"interval": "0s"}, "greater than 0"),
+        ({"columns": [""]}, "an SQL name is not empty"),
+        ({"table": "public."}, "an SQL name is not empty"),
+        ({"prefix": "x"}, "Extra inputs are not permitted"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(values: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        parsed(**values)
+
+
+@pytest.mark.parametrize(
+    ("uri", "defaults"),
+    [
+        ("postgres://shop/shop/public/customers", {"table": "public.customers"}),
+        ("postgres://shop/shop/my%20schema/Order%20Items", {"table": "my schema.Order Items"}),
+        ("postgres://shop/shop", {}),
+        ("s3://bucket/a/b/c", {}),
+        ("customers", {}),
+    ],
+)
+def test_the_asset_names_the_table(uri: str, defaults: dict[str, Any]) -> None:
+    assert NewRows.defaults(uri) == defaults
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({}, "give a dsn, or at least a host"),
+        ({"dsn": "postgresql://u:hush@h/d", "host": "h", "user": "u"}, "give either dsn or host, user, not both"),
+        ({"dsn": "mysql://u:hush@h/d"}, "write the dsn as postgresql://user:password@host:5432/database"),
+        ({"host": "h", "pool_size": 0}, "greater than or equal to 1"),
+        ({"host": "h", "sslmode": "on"}, "Input should be 'disable'"),
+    ],
+)
+def test_an_address_that_cannot_be_is_refused_without_repeating_secrets(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValidationError, match=sentence) as refused:
+        PostgresConnection.model_validate({"type": "postgres", **values})
+    assert "hush" not in str(refused.value)
+
+
+def test_secrets_are_not_shown() -> None:
+    connection = PostgresConnection.model_validate({"dsn": "postgresql://u:hush@h/d"})
+    assert "hush" not in repr(connection)

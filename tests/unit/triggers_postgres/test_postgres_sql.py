@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from triggers.postgres.sql import Table, condition, quoted, row_as_json
+
+
+def test_names_are_quoted_whatever_they_hold() -> None:
+    assert quoted("id") == '"id"'
+    assert quoted('Odd "name"; --') == '"Odd ""name""; --"'
+
+
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="an SQL name"):
+        quoted(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("shop.orders", Table(schema="shop", name="orders")),
+        ("orders", Table(schema="public", name="orders")),
+        ("shop.a.b", Table(schema="shop", name="a.b")),
+    ],
+)
+def test_a_table_is_schema_dot_name(text: str, table: Table) -> None:
+    assert Table.parse(text) == table
+
+
+def test_a_comment_in_a_condition_ends_with_its_line() -> None:
+    assert condition("a > 1 -- or so") == "(\na > 1 -- or so\n)"
+    assert condition(None) == "true"
+
+
+def test_only_decimals_are_turned_into_text() -> None:
+    assert row_as_json([], {}) == "NULL::text"
+    assert '"price"::text AS "price", "note" AS "note"' in row_as_json(
+        ["price", "note"], {"price": "numeric", "note": "text"}
+    )

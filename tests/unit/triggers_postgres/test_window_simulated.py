@@ -1,0 +1,82 @@
+"""Simulated writers, restarts and crashes: the window tells every newest version once, and each of its rules is needed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.triggers_postgres.updates_model import Version, WindowPoller, simulate
+from triggers.postgres.window import Alive, Snapshot, Window
+
+
+@given(random=st.randoms(use_true_random=False))
+@settings(max_examples=100)
+def test_nothing_is_lost_and_nothing_repeated(random: Random) -> None:
+    outcome = simulate(random, WindowPoller, polls=15)
+
+    assert (outcome.lost, outcome.repeated, outcome.unwanted) == (frozenset(), frozenset(), frozenset())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int) -> None:
+    outcome = simulate(Random(seed), WindowPoller, polls=120)
+
+    assert (outcome.lost, outcome.repeated, outcome.unwanted) == (frozenset(), frozenset(), frozenset())
+    assert outcome.versions > 100
+    assert outcome.floor != "-infinity"
+
+
+class ByTimeAlone(WindowPoller):
+    """`updated_at > last`: what everybody writes first."""
+
+    def poll(self) -> int:
+        floor = self.window.floor
+        last = -1 if floor == "-infinity" else int(floor)
+        rows = [row for row in self.server.versions.values() if row.updated_at > last]
+        self.window = Window(floor=str(max([last, *(row.updated_at for row in rows)])))
+        self.others_work()
+        self._finish(rows)
+        return len(rows)
+
+
+class FloorOfNow(WindowPoller):
+    """Lets the floor follow the clock, whoever is alive."""
+
+    def living(self) -> Alive:
+        living = super().living()
+        return Alive(boot=living.boot, moment=living.moment, transactions={})
+
+
+class ForgetsThePrepared(WindowPoller):
+    def living(self) -> Alive:
+        living = super().living()
+        names = {name: pid for name, pid in living.transactions.items() if pid is not None}
+        return Alive(boot=living.boot, moment=living.moment, transactions=names)
+
+
+class FloorBeforeTheRows(WindowPoller):
+    """Uses the new floor for the rows that may still lie below it."""
+
+    def poll(self) -> int:
+        self.window = self.window.alive(self.living())
+        self.window = Window.from_state(
+            {**self.window.to_state(), "floor": self.window.next_floor}, self.window.handled
+        )
+        return super().poll()
+
+
+@pytest.mark.parametrize("poller_class", [ByTimeAlone, FloorOfNow, ForgetsThePrepared, FloorBeforeTheRows])
+def test_a_poller_that_breaks_a_rule_loses_rows_in_the_same_runs(poller_class: type[WindowPoller]) -> None:
+    assert any(simulate(Random(seed), poller_class, polls=60).lost for seed in range(100))
+
+
+class ForgetsWhatItHandled(WindowPoller):
+    def read(self, snapshot: Snapshot, rows: list[Version]) -> Window:
+        return super().read(snapshot, rows[:0])
+
+
+def test_a_poller_that_forgets_what_it_handled_repeats_it() -> None:
+    assert any(simulate(Random(seed), ForgetsWhatItHandled, polls=60).repeated for seed in range(10))

@@ -1,0 +1,223 @@
+"""PostgreSQL as mode `updated_at` must survive it: xids, subtransactions, row versions, a clock and a wrapping counter."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from triggers.postgres.window import XID_SPACE, Alive, Snapshot, Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """One version of the row `key`; `number` is unique, `xid` has the 32 bits that a row holds."""
+
+    key: int
+    number: int
+    xid: int
+    updated_at: int
+
+
+@dataclass
+class Transaction:
+    name: str
+    started: int
+    xids: list[int] = field(default_factory=list)
+    written: dict[int, Version] = field(default_factory=dict)
+    savepoint: dict[int, Version] | None = None
+    prepared: bool = False
+
+
+class Server:
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.next_xid = 7 * XID_SPACE - random.randint(1, 200)
+        self.clock = 10_000_000
+        self.boot = 1
+        self.versions: dict[int, Version] = {}
+        self.transactions: list[Transaction] = []
+        self._numbers = 0
+        self._names = 0
+        self._prepared = 0
+
+    def step(self) -> None:
+        self.clock += self.random.randint(0, 3)
+        actions = (
+            [self._begin] * 4 + [self._write] * 8 + [self._finish] * 3 + [self._savepoint, self._prepare, self._foreign]
+        )
+        if self.random.random() < 0.005:
+            actions = [self._restart]
+        self.random.choice(actions)()
+
+    def snapshot(self) -> Snapshot:
+        running = [xid for one in self.transactions for xid in one.xids]
+        return Snapshot(xmin=min(running, default=self.next_xid), xmax=self.next_xid)
+
+    def rows(self, window: Window, *, everything: bool = False) -> list[Version]:
+        """The statement, with the arithmetic of `age()` on 32 bits."""
+        floor = -1 if window.floor == "-infinity" else int(window.floor)
+        rows = [version for version in self.versions.values() if version.updated_at > floor]
+        if everything or window.xmin is None:
+            return rows
+        oldest = self.age(window.xmin % XID_SPACE)
+        handled = {xid % XID_SPACE for xid in window.handled}
+        return [row for row in rows if 1 <= self.age(row.xid) <= oldest and row.xid not in handled]
+
+    def age(self, xid: int) -> int:
+        return (self.next_xid - xid + XID_SPACE // 2) % XID_SPACE - XID_SPACE // 2
+
+    def living(self) -> Alive:
+        transactions = {one.name: None if one.prepared else 4711 for one in self.transactions}
+        return Alive(boot=str(self.boot), moment=str(self.clock - 1), transactions=transactions)
+
+    def end_all(self) -> None:
+        while self.transactions:
+            self._finish()
+
+    def _begin(self) -> None:
+        """now() is noted here; an xid comes with the first write."""
+        if len(self.transactions) < 5:
+            self._names += 1
+            self.transactions.append(Transaction(name=f"3/{self._names}", started=self.clock))
+
+    def _write(self) -> None:
+        working = [one for one in self.transactions if not one.prepared]
+        if working:
+            transaction = self.random.choice(working)
+            if not transaction.xids:
+                self._assign(transaction)
+            locked = {key for one in self.transactions if one is not transaction for key in one.written}
+            key = self.random.choice([key for key in range(100) if key not in locked])
+            self._numbers += 1
+            transaction.written[key] = Version(
+                key=key,
+                number=self._numbers,
+                xid=transaction.xids[-1] % XID_SPACE,
+                updated_at=self.random.choice([transaction.started, self.clock]),
+            )
+
+    def _assign(self, transaction: Transaction) -> None:
+        transaction.xids.append(self.next_xid)
+        self.next_xid += 1
+
+    def _savepoint(self) -> None:
+        """A subtransaction has its own xid; what it wrote may be undone, its xid stays with the transaction."""
+        working = [one for one in self.transactions if one.xids and not one.prepared]
+        if working:
+            transaction = self.random.choice(working)
+            if transaction.savepoint is not None and self.random.random() < 0.5:
+                transaction.written = transaction.savepoint
+                transaction.savepoint = None
+            else:
+                transaction.savepoint = dict(transaction.written)
+            self._assign(transaction)
+
+    def _foreign(self) -> None:
+        """Another table's transactions use up xids."""
+        self.next_xid += self.random.randint(1, 20)
+
+    def _finish(self) -> None:
+        if self.transactions:
+            transaction = self.transactions.pop(self.random.randrange(len(self.transactions)))
+            if self.random.random() < 0.8:
+                self.versions.update(transaction.written)
+
+    def _prepare(self) -> None:
+        waiting = [one for one in self.transactions if one.xids and not one.prepared]
+        if waiting:
+            transaction = self.random.choice(waiting)
+            transaction.prepared = True
+            if self.random.random() < 0.5:
+                self._rename(transaction)
+
+    def _rename(self, transaction: Transaction) -> None:
+        if not transaction.name.startswith("-1/"):
+            self._prepared += 1
+            transaction.name = f"-1/{self._prepared}"
+
+    def _restart(self) -> None:
+        self.boot += self.random.randint(0, 1)
+        self.transactions = [one for one in self.transactions if one.prepared]
+        for transaction in self.transactions:
+            self._rename(transaction)
+        self._names = 0
+
+
+class WindowPoller:
+    """A poll as the trigger does it, and a host that may die before it commits."""
+
+    def __init__(self, server: Server, *, start: str) -> None:
+        self.server = server
+        self.emitted = Counter[int]()
+        self.already_there: set[int] = set()
+        self.window = Window()
+        if start == "now":
+            rows, snapshot = self.server.rows(self.window, everything=True), self.server.snapshot()
+            self.already_there = {row.number for row in rows}
+            self.window = self.window.read(snapshot, [row.xid for row in rows])
+        self._commit([])
+
+    def others_work(self) -> None:
+        for _ in range(self.server.random.randint(0, 8)):
+            self.server.step()
+
+    def poll(self) -> int:
+        self.window = self.window.alive(self.living())
+        self.others_work()
+        rows, snapshot = self.server.rows(self.window), self.server.snapshot()
+        self.window = self.read(snapshot, rows)
+        self.others_work()
+        self._finish(rows)
+        return len(rows)
+
+    def living(self) -> Alive:
+        return self.server.living()
+
+    def read(self, snapshot: Snapshot, rows: list[Version]) -> Window:
+        return self.window.read(snapshot, [row.xid for row in rows])
+
+    def _finish(self, rows: list[Version]) -> None:
+        random = self.server.random
+        if random.random() < 0.15:
+            state, handled = self._committed
+            self.window = Window.from_state(json.loads(state), json.loads(handled))
+        elif rows or random.random() < 0.5:
+            self._commit(rows)
+
+    def _commit(self, rows: list[Version]) -> None:
+        self._committed = json.dumps(self.window.to_state()), json.dumps(sorted(self.window.handled))
+        self.emitted.update(row.number for row in rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    lost: frozenset[int]
+    repeated: frozenset[int]
+    unwanted: frozenset[int]
+    versions: int
+    floor: str
+
+
+def simulate(random: Random, poller_class: type[WindowPoller], *, polls: int = 40) -> Outcome:
+    """Writers, restarts and crashes, then a quiet end. Lost: rows whose newest version was never told."""
+    server = Server(random)
+    for _ in range(random.randint(0, 40)):
+        server.step()
+    poller = poller_class(server, start=random.choice(["all", "now"]))
+    for _ in range(polls):
+        poller.others_work()
+        poller.poll()
+    server.end_all()
+    poller.others_work = lambda: None  # type: ignore[method-assign]  # quiet
+    while poller.poll() or poller.poll() or poller.poll():
+        pass
+    newest = {version.number for version in server.versions.values()}
+    return Outcome(
+        lost=frozenset(newest - poller.emitted.keys() - poller.already_there),
+        repeated=frozenset(number for number, times in poller.emitted.items() if times > 1),
+        unwanted=frozenset(poller.emitted.keys() & poller.already_there),
+        versions=poller.emitted.total(),
+        floor=poller.window.floor,
+    )

@@ -1,0 +1,1 @@
+"""New or updated files of a local folder."""

@@ -1,0 +1,53 @@
+"""Which keys a watcher selects: a glob that must match the whole key, or a regular expression searched in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_WILDCARDS: Final = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matcher:
+    """`literal` starts every key that can match. `depth` is how many folders deep a key can lie, None if any."""
+
+    expression: re.Pattern[str] | None = None
+    literal: str = ""
+    depth: int | None = None
+
+    @classmethod
+    def of(cls, *, match: str | None, regex: str | None) -> Matcher:
+        """At most one is given; neither selects all. Raises `re.error`."""
+        if match is not None:
+            depth = None if "**" in match else match.count("/")
+            return cls(expression=glob_expression(match), literal=_WILDCARDS.split(match, maxsplit=1)[0], depth=depth)
+        return cls(expression=None if regex is None else re.compile(regex))
+
+    def __call__(self, key: str) -> bool:
+        return self.expression is None or self.expression.search(key) is not None
+
+
+def glob_expression(glob: str) -> re.Pattern[str]:
+    """`*` and `?` stop at `/`, `**/` is zero or more folders, `/**` at the end is all below, `[a-c]` and `[!a-c]` are one character."""
+    return re.compile(rf"\A{_TOKEN.sub(_translated, glob)}\Z", re.DOTALL)
+
+
+_TOKEN: Final = re.compile(
+    r"(?P<folders>(?<![^/])\*\*/)|(?P<below>(?<![^/])\*\*\Z)|(?P<name>\*+)|(?P<one>\?)|(?P<set>\[!?\]?[^\]/]*\])|(?P<literal>.)",
+    re.DOTALL,
+)
+_TRANSLATIONS: Final = {"folders": "(?:.*/)?", "below": ".*", "name": "[^/]*", "one": "[^/]"}
+
+
+def _translated(token: re.Match[str]) -> str:
+    if token["set"] is not None:
+        return _character_set(token["set"])
+    return _TRANSLATIONS.get(token.lastgroup or "") or re.escape(token[0])
+
+
+def _character_set(token: str) -> str:
+    negated = token.startswith("[!")
+    members = re.sub(r"([\\\[\]^&~|])", r"\\\1", token[2 if negated else 1 : -1])
+    return f"(?!/)[{'^' if negated else ''}{members}]"

@@ -1,0 +1,111 @@
+"""The algorithm of `s3.new_files` and `file.new_files`, without I/O: pages go in, new versions and positions come out.
+
+The order of things that makes it exact: a scan is listed in key order; each page's new versions are committed together
+with the cursor behind it, so that a crash resumes by key; the horizon moves only when a scan has come to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from triggers.base import JsonObject, Position, StoredPosition
+from triggers.files.algorithm import Algorithm
+from triggers.files.handled import Handled
+from triggers.files.moments import Moment, format_moment
+from triggers.files.state import ScanState, Start
+from triggers.files.version import FileVersion, Page
+
+QUIET_COMMIT_SECONDS: Final = 60.0
+"""State that moved without a new version is written at most this often."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What one page led to. `position` None: nothing is worth a write; then `found` is empty."""
+
+    found: Sequence[FileVersion]
+    watermark: JsonObject
+    position: Position | None
+
+
+class Scanner:
+    """Begins anew or goes on from a committed position; every position it returns must be committed before the next page."""
+
+    def __init__(
+        self, algorithm: Algorithm, stored: StoredPosition | None, *, start: Start, min_age: int, now: float
+    ) -> None:
+        """`min_age` in microseconds; `now` on the same clock as in `advance`, in seconds."""
+        self._algorithm = algorithm
+        self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
+        self._handled = Handled({} if stored is None else stored.rows)
+        self._min_age = min_age
+        self._written_at = now
+        self._nothing_stored = stored is None
+        self._resumed = self._state.began is not None
+
+    @property
+    def cursor(self) -> str | None:
+        """The next page to `advance` by is the one after this key."""
+        return self._state.cursor
+
+    def advance(self, page: Page, *, now: float) -> Step:
+        begins = self._state.began is None
+        if begins:
+            self._state = self._algorithm.begin(self._state, page.clock, self._handled)
+        must_write = self._nothing_stored or (begins and self._state.is_baseline)
+        watermark = self._watermark_of_events()
+        found = [version for version in page.versions(self._state.horizon) if self._is_new(version, page.clock)]
+        if page.last is not None:
+            self._state = replace(self._state, cursor=page.last)
+        else:
+            must_write = must_write or self._resumed or self._state.is_baseline
+            self._end()
+        write = bool(found) or must_write or now - self._written_at >= QUIET_COMMIT_SECONDS
+        return Step(found=found, watermark=watermark, position=self._position(now) if write else None)
+
+    def _is_new(self, version: FileVersion, clock: Moment) -> bool:
+        """Whether to emit it; records it when it is handled and could be met again."""
+        state, fingerprint = self._state, version.fingerprint
+        if state.horizon is not None and version.modified < state.horizon:
+            return False
+        self._algorithm.met(fingerprint)
+        if fingerprint in self._handled:
+            return False
+        modified = version.modified
+        met_again = state.next_horizon is None or modified >= state.next_horizon
+        in_baseline = isinstance(state.baseline, int) and modified < state.baseline
+        if met_again and not in_baseline and self._min_age and modified > clock - self._min_age:
+            return False  # too young: left to a later scan
+        if met_again:
+            self._handled.add(fingerprint, modified)
+        return not in_baseline
+
+    def _end(self) -> None:
+        state = self._state
+        self._state = ScanState(horizon=state.next_horizon, up_to=self._reached())
+        self._algorithm.end(self._state, self._handled)
+        self._resumed = False
+
+    def _reached(self) -> Moment | None:
+        return None if self._state.began is None else self._state.began - self._min_age
+
+    def _position(self, now: float) -> Position:
+        self._written_at = now
+        self._nothing_stored = False
+        return Position(watermark=self._watermark(), state=self._state.to_json(), rows=self._handled.take_changes())
+
+    def _watermark_of_events(self) -> JsonObject:
+        return {"from": _text(self._state.up_to), "to": _text(self._reached())}
+
+    def _watermark(self) -> JsonObject:
+        state = self._state
+        scan = None
+        if state.began is not None:
+            scan = {"began": format_moment(state.began), "after": state.cursor, "baseline": state.is_baseline}
+        return {"up_to": _text(state.up_to), "horizon": _text(state.horizon), "seen": len(self._handled), "scan": scan}
+
+
+def _text(moment: Moment | None) -> str | None:
+    return None if moment is None else format_moment(moment)

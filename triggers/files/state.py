@@ -1,0 +1,63 @@
+"""A scan's working state: the small JSON document of a position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from triggers.base import JsonObject
+from triggers.files.moments import Moment, format_moment, parse_moment
+
+Start: TypeAlias = Literal["now", "all"] | Moment
+"""Where a watcher begins: with what comes from now on, with everything, or with versions modified at or after a moment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanState:
+    """Where the watcher stands. Between two scans `began`, `next_horizon` and `cursor` are None.
+
+    `next_horizon` is fixed when a scan begins: versions below it are emitted without being recorded, so a resumed scan
+    must end with the same one, whatever `lateness` has become meanwhile.
+    """
+
+    horizon: Moment | None = None
+    """H: versions modified before it are never looked at again."""
+    baseline: Moment | Literal["now"] | None = None
+    """Versions modified before it are recorded without an event, in the scan under way or the next; `now`: the moment that scan begins."""
+    began: Moment | None = None
+    """T0: the source's clock on the first page of the scan under way; kept over a crash."""
+    next_horizon: Moment | None = None
+    """H once the scan under way has ended."""
+    cursor: str | None = None
+    """The scan under way goes on after this key."""
+    up_to: Moment | None = None
+    """What was visible when the last whole scan began, and old enough, has been handled."""
+
+    @classmethod
+    def starting(cls, start: Start) -> ScanState:
+        """For a watcher without a position, and for a rewind (which also empties the handled set)."""
+        match start:
+            case "now":
+                return cls(baseline="now")
+            case "all":
+                return cls()
+            case moment:
+                return cls(horizon=moment)
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.baseline is not None
+
+    def to_json(self) -> JsonObject:
+        return {name: format_moment(value) if isinstance(value, int) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> ScanState:
+        values: dict[str, Any] = dict(document)
+        for name in _MOMENTS:
+            if values.get(name) not in (None, "now"):
+                values[name] = parse_moment(values[name])
+        return cls(**values)
+
+
+_MOMENTS: Final = ("horizon", "baseline", "began", "next_horizon", "up_to")

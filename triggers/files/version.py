@@ -1,0 +1,48 @@
+"""What a listing shows: pages of file versions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Protocol
+
+from triggers.base import JsonObject
+from triggers.files.moments import Moment
+
+
+def fingerprint(version: bytes) -> int:
+    """The signed 64-bit name of a version, the same in every process and release.
+
+    Two versions out of a million share one with a probability of 3e-8 (birthday bound); the second would be missed.
+    """
+    return int.from_bytes(hashlib.blake2b(version, digest_size=8).digest(), "big", signed=True)
+
+
+class FileVersion(Protocol):
+    """One content of one file: overwriting makes another version of the same key."""
+
+    @property
+    def modified(self) -> Moment:
+        """When the source says it was written; it may become visible much later (multipart uploads)."""
+
+    @property
+    def fingerprint(self) -> int:
+        """Equal for equal versions, whenever they are listed."""
+
+    def describe(self) -> JsonObject:
+        """The version as an event names it."""
+
+
+class Page(Protocol):
+    """A part of one scan, in key order; the pages of a scan never overlap."""
+
+    @property
+    def clock(self) -> Moment:
+        """The source's own clock when it made this page."""
+
+    @property
+    def last(self) -> str | None:
+        """The key to go on after; None when this page ends the scan."""
+
+    def versions(self, since: Moment | None) -> Iterable[FileVersion]:
+        """Those the watcher selects; versions modified before `since` may be left out."""

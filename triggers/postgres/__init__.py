@@ -1,0 +1,1 @@
+"""New or updated rows of PostgreSQL tables."""

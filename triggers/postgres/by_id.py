@@ -1,0 +1,140 @@
+"""Mode `id`: the polls of one table, with the ledger as their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any, Final, Self
+
+import structlog
+
+from triggers.base import JsonObject, JsonValue, StoredPosition, TriggerBatch
+from triggers.postgres.ledger import MOST_GAPS, Ledger, LockSet
+from triggers.postgres.reader import Reader
+from triggers.postgres.rows import Found, events_by_id
+from triggers.postgres.source import Source
+from triggers.postgres.sql import NEWEST_IDS, RowsById, row_as_json
+
+log = structlog.get_logger()
+
+SMALLEST_ID: Final = -(2**63)
+MOST_GAPS_AT_START: Final = MOST_GAPS // 2
+"""Deleted rows leave holes too: room is left for those that writers are going to make."""
+
+
+class RowsByIdReader(Reader[Ledger]):
+    def __init__(self, source: Source, ledger: Ledger) -> None:
+        super().__init__(source, ledger, written=ledger)
+        self._sql = statements(source, where=source.options.where)
+
+    @classmethod
+    async def begin(cls, source: Source) -> Self:
+        start = source.options.start
+        if start == "now":
+            return cls(source, await _ledger_of_now(source))
+        return cls(source, Ledger(highest=start if isinstance(start, int) else _before_all(source)))
+
+    @classmethod
+    def resume(cls, source: Source, position: StoredPosition) -> Self:
+        return cls(source, Ledger.from_state(position.state))
+
+    @staticmethod
+    def trial(source: Source) -> tuple[str, Sequence[object]]:
+        return statements(source, where=None).fresh, [0, 0]
+
+    async def poll(self) -> TriggerBatch:
+        before, locks = self.memory.highest, await self._lock_holders()
+        found, more = await self._read()
+        if locks is not None:
+            await self.judge(*self._reason_for_alarm(locks))
+        events = [*events_by_id(found, self.options, {"from": before, "to": self.memory.highest})]
+        position = self.position() if events or self.worth_a_write() else None
+        return TriggerBatch(events=events, position=position, caught_up=not more)
+
+    def state(self) -> JsonObject:
+        return self.memory.to_state()
+
+    def watermark(self) -> dict[str, JsonValue]:
+        ledger, oldest = self.memory, self.memory.oldest
+        holder = oldest and {"transaction": oldest[0], "pid": oldest[1].pid, "since": oldest[1].since}
+        gaps = len(ledger.gaps) + len(ledger.holes)
+        return {"up_to": ledger.highest, "gaps": gaps, "open_ids": ledger.open_ids, "oldest": holder}
+
+    async def _lock_holders(self) -> LockSet | None:
+        """Needed only while something is missing; taken into account at once."""
+        if self.memory.settled:
+            return None
+        locks = await self.source.lock_holders()
+        self.memory = self.memory.locked(locks)
+        return locks
+
+    async def _read(self) -> tuple[Found, bool]:
+        """The wanted ones among the rows that are accounted for now, ascending; and whether more is waiting."""
+        ledger = self.memory
+        fresh_limit, late_limit = ledger.fresh_limit(self.options.batch.max_rows), ledger.late_limit()
+        if ledger.gaps:
+            limits = [gap.low for gap in ledger.gaps], [gap.high for gap in ledger.gaps], late_limit
+            arguments = ledger.highest, fresh_limit, *limits
+            rows = await self.source.fetch(self._sql.fresh_and_late, *arguments, boot=ledger.boot)
+            rows = sorted(rows, key=itemgetter("id"))
+        else:
+            rows = await self.source.fetch(self._sql.fresh, ledger.highest, fresh_limit)
+        ids = [row["id"] for row in rows]
+        self.memory, more = ledger.read(ids, fresh_limit=fresh_limit, late_limit=late_limit)
+        wanted = [row for row in rows if row["keep"]]
+        texts = [row["row"] for row in wanted] if self.options.columns else []
+        return Found(keys=[row["id"] for row in wanted], rows=texts), more
+
+    def _reason_for_alarm(self, locks: LockSet) -> tuple[str | None, str | None]:
+        """With the transaction that holds gaps open for longest."""
+        gaps, oldest = len(self.memory.gaps), self.memory.oldest
+        transaction = oldest[0] if oldest is not None else None
+        if gaps >= MOST_GAPS:
+            return "so many gaps are open that newer rows wait until their writers end", transaction
+        if gaps >= self.options.gap_alarm.count:
+            return "too many gaps are open", transaction
+        if oldest is not None and self.too_old(oldest[1].since, locks.at):
+            return "a writer keeps gaps open for too long: end its transaction", transaction
+        return None, None
+
+
+def statements(source: Source, *, where: str | None) -> RowsById:
+    options = source.options
+    row = row_as_json(options.columns, source.facts.columns)
+    return RowsById.of(options.source, options.column, where=where, row=row)
+
+
+def _before_all(source: Source) -> int:
+    smallest = min((sequence.minimum for sequence in source.facts.sequences), default=SMALLEST_ID)
+    return max(SMALLEST_ID, smallest - 1)
+
+
+async def _ledger_of_now(source: Source) -> Ledger:
+    """Everything visible is old; what is missing below may be a writer's who has not committed yet.
+
+    The lock list comes after the rows, and every hole stays a gap until the next poll has read it once more: its writer
+    may have committed between the two statements.
+    """
+    [row] = await source.fetch(statements(source, where=None).newest)
+    if row["highest"] is None:
+        return Ledger(highest=_before_all(source))
+    holes = [(low, high) for low, high in row["holes"] or ()]
+    lowest = _before_all(source) + 1
+    if row["ids"] < NEWEST_IDS and source.facts.sequences and lowest < row["lowest"]:
+        holes.insert(0, (lowest, row["lowest"] - 1))
+    locks = await source.lock_holders()
+    _warn_of_writers_below(source, row, holes, locks)
+    return Ledger(highest=row["highest"], holes=tuple(holes[-MOST_GAPS_AT_START:])).locked(locks)
+
+
+def _warn_of_writers_below(source: Source, row: Any, holes: list[tuple[int, int]], locks: LockSet) -> None:
+    """Only so many ids are looked at: a writer alive now may have drawn a lower one long ago."""
+    cut = len(holes) > MOST_GAPS_AT_START
+    if locks.holders and (cut or row["ids"] == NEWEST_IDS):
+        log.warning(
+            "postgres.start_window",
+            table=source.options.table,
+            watched_from=holes[-MOST_GAPS_AT_START][0] if cut else row["lowest"],
+            writers=sorted(pid for pid in locks.holders.values() if pid is not None),
+            consequence="a row of these writers is not found if its id was drawn below",
+        )

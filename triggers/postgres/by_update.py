@@ -1,0 +1,138 @@
+"""Mode `updated_at`: the polls of one table for new and updated rows, with the window as their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
+from triggers.errors import ConfigurationError, SourceChanged
+from triggers.postgres.reader import Reader
+from triggers.postgres.rows import Found, events_by_key
+from triggers.postgres.source import Source
+from triggers.postgres.sql import ALIVE, MOST_ROWS, RowsByUpdate, primary_key_as_json, row_as_json
+from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Alive, Snapshot, Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """`files` tells a rewritten table, None before the first read; `until`: everything committed before is accounted for."""
+
+    window: Window
+    files: int | None = None
+    until: str = BEFORE_ALL_TIME
+
+
+class RowsByUpdateReader(Reader[Memory]):
+    def __init__(self, source: Source, memory: Memory, *, written: Memory) -> None:
+        super().__init__(source, memory, written=written)
+        self._sql = statements(source, where=source.options.where)
+        self._pids: dict[str, int | None] = {}
+
+    @classmethod
+    async def begin(cls, source: Source) -> Self:
+        """With `now` all that is visible counts as handled."""
+        start, memory = source.options.start, Memory(window=Window())
+        if isinstance(start, datetime):
+            floor = start.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+            memory = Memory(window=Window(floor=floor, next_floor=floor))
+        reader = cls(source, memory, written=memory)
+        if start == "now":
+            await reader.handle_what_is_there()
+        return reader
+
+    @classmethod
+    def resume(cls, source: Source, position: StoredPosition) -> Self:
+        state: Mapping[str, Any] = position.state
+        memory = Memory(window=Window.from_state(state, position.rows), files=state["files"], until=state["until"])
+        return cls(source, memory, written=memory)
+
+    @staticmethod
+    def trial(source: Source) -> tuple[str, Sequence[object]]:
+        return statements(source, where=None).all_rows, [[], BEFORE_ALL_TIME]
+
+    async def handle_what_is_there(self) -> None:
+        living = await self._living()
+        await self._read(self._sql.visible_xids, self.source.facts.relations, living=living)
+
+    async def poll(self) -> TriggerBatch:
+        before, living = self.memory.until, await self._living()
+        rows = await self._new_rows(living)
+        await self.judge(*self._reason_for_alarm(living))
+        wanted = [row for row in rows if row["keep"]]
+        texts = [row["row"] for row in wanted] if self.options.columns else []
+        found = Found(keys=[row["key"] for row in wanted], rows=texts)
+        events = [*events_by_key(found, self.options, {"from": before, "to": self.memory.until})]
+        position = self.position() if events or self.worth_a_write() else None
+        return TriggerBatch(events=events, position=position)
+
+    def state(self) -> JsonObject:
+        return {**self.memory.window.to_state(), "files": self.memory.files, "until": self.memory.until}
+
+    def row_changes(self, written: Memory) -> RowChanges:
+        window = self.memory.window
+        new = window.handled - written.window.handled
+        return RowChanges(delete_below=window.xmin, insert={xid: xid for xid in new})
+
+    def watermark(self) -> dict[str, JsonValue]:
+        window = self.memory.window
+        oldest: JsonValue = None
+        if window.checkpoints:
+            first = window.checkpoints[0]
+            oldest = {"transaction": min(first.alive), "pid": self._pids.get(min(first.alive)), "since": first.moment}
+        return {"up_to": self.memory.until, "floor": window.floor, "seen": len(window.handled), "oldest": oldest}
+
+    async def _living(self) -> Alive:
+        """Taken into account at once."""
+        [row] = await self.source.fetch(ALIVE)
+        self._pids = dict(row["alive"])
+        living = Alive(boot=row["boot"], moment=row["moment"], transactions=self._pids)
+        self.memory = replace(self.memory, window=self.memory.window.alive(living))
+        return living
+
+    async def _new_rows(self, living: Alive) -> Sequence[Any]:
+        window, relations = self.memory.window, self.source.facts.relations
+        if window.xmin is None:
+            return await self._read(self._sql.all_rows, relations, window.floor, living=living)
+        handled = [str(xid % XID_SPACE) for xid in window.handled]
+        xmin = str(window.xmin % XID_SPACE)
+        return await self._read(self._sql.new_rows, relations, window.floor, xmin, handled, living=living)
+
+    async def _read(self, statement: str, *arguments: object, living: Alive) -> Sequence[Any]:
+        """The rows of one snapshot, handled from here on."""
+        rows = await self.source.fetch(statement, *arguments, boot=living.boot)
+        snapshot = Snapshot(xmin=rows[0]["snapshot_xmin"], xmax=rows[0]["snapshot_xmax"])
+        self._refuse_what_is_not_exact(snapshot, rows)
+        found = [row for row in rows if row["xid"] is not None]
+        window = self.memory.window.read(snapshot, {row["xid"] for row in found})
+        self.memory = Memory(window=window, files=rows[0]["files"], until=living.moment)
+        return found
+
+    def _refuse_what_is_not_exact(self, snapshot: Snapshot, rows: Sequence[Any]) -> None:
+        table, rewind = self.options.table, "`watcher rewind` to now or to a time decides"
+        if self.memory.files not in (None, rows[0]["files"]):
+            raise SourceChanged(f"{table} was rewritten or emptied: its rows no longer tell who wrote them; {rewind}")
+        if self.memory.window.too_far_back(snapshot):
+            raise SourceChanged(f"too many transactions have passed since the last poll of {table}; {rewind}")
+        if len(rows) > MOST_ROWS:
+            raise ConfigurationError(
+                f"more than {MOST_ROWS:,} rows of {table} are waiting, too many for one commit:"
+                " set `start` to now or to a later time and rewind the watcher there"
+            )
+
+    def _reason_for_alarm(self, living: Alive) -> tuple[str | None, str | None]:
+        """With one of the transactions that have been alive for longest."""
+        checkpoints = self.memory.window.checkpoints
+        if checkpoints and self.too_old(checkpoints[0].moment, living.moment):
+            reason = "a transaction is open for too long: each poll reads again what was updated since; end it"
+            return reason, min(checkpoints[0].alive)
+        return None, None
+
+
+def statements(source: Source, *, where: str | None) -> RowsByUpdate:
+    options, facts = source.options, source.facts
+    key = primary_key_as_json(facts.primary_key, facts.columns)
+    row = row_as_json(options.columns, facts.columns)
+    return RowsByUpdate.of(options.source, options.column, key=key, where=where, row=row)

@@ -1,0 +1,285 @@
+"""Start-up checks of a watched table: what the catalogue says, and whether detection is exact with it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from triggers.base import Finding
+from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.sql import quoted
+
+OLDEST_SERVER: Final = 14
+INTEGERS: Final = {"smallint", "integer", "bigint"}
+TABLE_KINDS: Final = {"r": "a table", "p": "a partitioned table"}
+OTHER_KINDS: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdSequence:
+    name: str
+    oid: int
+    cache: int
+    increment: int
+    cycle: bool
+    minimum: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFacts:
+    """One row of `sql.FACTS`. `type` None: no such column. `defaults`: of the column, on the table and its partitions."""
+
+    table_oid: int
+    database_oid: int
+    server_version: int
+    role: str
+    kind: str
+    persistence: str
+    not_null: bool | None
+    type: str | None
+    relations: Sequence[int]
+    children: int
+    has_index: bool
+    is_unique: bool
+    is_unique_per_partition: bool
+    defaults: Sequence[str]
+    subscribed: bool
+    has_update_trigger: bool
+    sequences: Sequence[IdSequence]
+    primary_key: Sequence[str]
+    columns: Mapping[str, str]
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> TableFacts:
+        sequences = [IdSequence(**json.loads(text)) for text in row["sequences"]]
+        return cls(**{**row, "sequences": sequences, "columns": json.loads(row["columns"] or "{}")})
+
+    @property
+    def locked_relations(self) -> list[int]:
+        """All that a writer locks before it draws an id. The sequence alone would do, and does for partitions to come."""
+        return [*self.relations, *(sequence.oid for sequence in self.sequences)]
+
+
+def judge(facts: TableFacts | None, options: NewRowsOptions) -> list[Finding]:
+    """One finding per check; what makes the rest meaningless ends the list."""
+    if facts is None:
+        return [_missing_table(options)]
+    findings: list[Finding] = []
+    for stage in _STAGES[options.mode]:
+        findings += [finding for check in stage for finding in check(facts, options)]
+        if any(finding.level == "error" for finding in findings):
+            break
+    return findings
+
+
+def _missing_table(options: NewRowsOptions) -> Finding:
+    return _error(
+        "table",
+        f"there is no table {options.table} in this database",
+        "correct `table` (schema.table, upper and lower case as in the catalogue) or the connection's database",
+    )
+
+
+def _version(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
+    major = facts.server_version // 10_000
+    if major < OLDEST_SERVER:
+        yield _error("version", f"the server is PostgreSQL {major}", f"upgrade it to {OLDEST_SERVER} or newer")
+    else:
+        yield _ok("version", f"PostgreSQL {major}")
+
+
+def _kind(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    if facts.kind not in TABLE_KINDS:
+        found = OTHER_KINDS.get(facts.kind, "no table")
+        yield _error("table", f"{options.table} is {found}", "watch the table that the rows are inserted into")
+    elif facts.kind == "r" and facts.children:
+        yield _error(
+            "table",
+            f"other tables inherit from {options.table}: nothing keeps their ids unique together",
+            "watch each table, or turn it into a partitioned table",
+        )
+    else:
+        yield _ok("table", f"{options.table} is {TABLE_KINDS[facts.kind]}")
+
+
+def _persistence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    if facts.persistence == "u":
+        yield _warning(
+            "durability",
+            f"{options.table} is unlogged: a crash of its server empties it and may set its ids back, unseen by the watcher",
+            f"ALTER TABLE {options.source.sql} SET LOGGED",
+        )
+
+
+def _columns(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    missing = [name for name in (options.column, *options.columns) if name not in facts.columns]
+    if missing:
+        yield _error(
+            "columns",
+            f"{options.table} has no column {', '.join(missing)}",
+            f"choose among {', '.join(facts.columns)}, with `column` and `columns`",
+        )
+
+
+def _index(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    unique = "UNIQUE " if options.mode == "id" else ""
+    if facts.has_index:
+        yield _ok("index", f"a btree index starts with {options.column}")
+    else:
+        yield _error(
+            "index",
+            f"no valid btree index starts with {options.column}: each poll would read the whole table",
+            f"CREATE {unique}INDEX CONCURRENTLY ON {options.source.sql} ({quoted(options.column)})",
+        )
+
+
+def _integer(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    if facts.type not in INTEGERS:
+        yield _error(
+            "column",
+            f"{options.column} is {facts.type}, no integer",
+            "mode: id needs an integer that grows; for other keys use mode: updated_at",
+        )
+    elif not facts.not_null:
+        yield _error(
+            "column",
+            f"{options.column} may be null",
+            f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(options.column)} SET NOT NULL",
+        )
+    else:
+        yield _ok("column", f"{options.column} is {facts.type} and never null")
+
+
+def _unique(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    if not facts.has_index:
+        return  # said already
+    if facts.is_unique:
+        yield _ok("unique", f"{options.column} is unique")
+    elif facts.kind == "p" and facts.is_unique_per_partition:
+        yield _warning(
+            "unique",
+            f"{options.column} is unique together with the partition key only: PostgreSQL cannot enforce more",
+            "let all ids come from the sequence, then each is unique",
+        )
+    else:
+        yield _error(
+            "unique",
+            f"{options.column} is not unique: no unique index holds it alone",
+            f"CREATE UNIQUE INDEX CONCURRENTLY ON {options.source.sql} ({quoted(options.column)})",
+        )
+
+
+def _drawn(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    """Identity columns have no default expression at all, others must have nextval and nothing around it."""
+    others = [default or "no default" for default in facts.defaults if not _NEXTVAL.fullmatch(default)]
+    if not others:
+        yield _ok("ids", f"{options.column} is drawn from a sequence")
+        return
+    message = f"{options.column} is not drawn from a sequence but has {others[0]}"
+    if options.unsafe_ids:
+        yield _warning(
+            "ids", message, "detection is exact only while every id is drawn by nextval in its own transaction"
+        )
+    else:
+        yield _error("ids", message, "make it an identity column, or set `unsafe_ids: true` if nextval draws every id")
+
+
+def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
+    if len(facts.sequences) > 1:
+        names = ", ".join(sequence.name for sequence in facts.sequences)
+        yield _error(
+            "sequence", f"ids come from several sequences: {names}", "let all partitions draw from one sequence"
+        )
+    for sequence in facts.sequences:
+        mends = {
+            "CACHE 1": sequence.cache > 1,
+            "INCREMENT 1": sequence.increment <= 0,
+            "NO CYCLE": sequence.cycle,
+        }
+        for mend in (mend for mend, needed in mends.items() if needed):
+            yield _error(
+                "sequence", _SEQUENCE_FAULTS[mend].format(name=sequence.name), f"ALTER SEQUENCE {sequence.name} {mend}"
+            )
+        if not any(mends.values()):
+            yield _ok("sequence", f"{sequence.name} hands out ids one by one, upwards")
+        if sequence.increment > 1:
+            yield _warning(
+                "increment",
+                f"{sequence.name} counts by {sequence.increment}: clients that fill the steps themselves lose rows",
+                f"ALTER SEQUENCE {sequence.name} INCREMENT 1, unless nobody fills the steps",
+            )
+
+
+def _subscription(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    if facts.subscribed and options.mode == "id":
+        yield _error(
+            "subscription",
+            f"{options.table} is fed by a subscription: its ids were drawn on another server",
+            "watch the table on the publishing server, or use mode: updated_at",
+        )
+    elif facts.subscribed:
+        yield _warning(
+            "subscription",
+            f"{options.table} is fed by a subscription: its rows bring the publishing server's time",
+            f"set {options.column} by a trigger here too, with ALTER TABLE … ENABLE ALWAYS TRIGGER",
+        )
+
+
+def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    name = options.column
+    if facts.type != "timestamp with time zone":
+        yield _error(
+            "column",
+            f"{name} is {facts.type}: without a time zone its values mean what each writer's session says",
+            f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(name)} TYPE timestamptz",
+        )
+        return
+    alter = f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(name)} SET"
+    if not facts.not_null:
+        yield _warning("column", f"{name} may be null: such rows are never found", f"{alter} NOT NULL")
+    if not any(facts.defaults):
+        yield _warning(
+            "default", f"{name} has no default: an INSERT may set the client's time", f"{alter} DEFAULT now()"
+        )
+    if not facts.has_update_trigger:
+        yield _warning(
+            "trigger",
+            f"no BEFORE UPDATE trigger sets {name}: an UPDATE without it is not found",
+            "add a trigger that sets it to now()",
+        )
+
+
+def _primary_key(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    if facts.primary_key:
+        yield _ok("primary key", f"rows are named by {', '.join(facts.primary_key)}")
+    else:
+        yield _error("primary key", f"{options.table} has no primary key", "add one: events name the rows by it")
+
+
+Check = Callable[[TableFacts, NewRowsOptions], Iterator[Finding]]
+_ESSENTIAL: Final = (_version, _kind, _columns)
+_STAGES: Final[Mapping[str, Sequence[Sequence[Check]]]] = {
+    "id": (_ESSENTIAL, (_integer,), (_persistence, _index, _unique, _drawn, _sequence, _subscription)),
+    "updated_at": (_ESSENTIAL, (_moment,), (_persistence, _index, _primary_key, _subscription)),
+}
+_NEXTVAL: Final = re.compile(r"nextval\('.*'::regclass\)")
+_SEQUENCE_FAULTS: Final = {
+    "CACHE 1": "{name} hands out ids in blocks: a session may use a low id long after others used higher ones",
+    "INCREMENT 1": "{name} counts downwards",
+    "NO CYCLE": "{name} starts again from below at its end",
+}
+
+
+def _ok(check: str, message: str) -> Finding:
+    return Finding(check=check, level="ok", message=message)
+
+
+def _warning(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check=check, level="warning", message=message, remedy=remedy)
+
+
+def _error(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check=check, level="error", message=message, remedy=remedy)

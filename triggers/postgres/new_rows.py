@@ -1,0 +1,115 @@
+"""`postgres.new_rows`: new rows of a PostgreSQL table, each exactly once, with nothing but SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from datetime import timedelta
+from typing import Any, ClassVar, Final
+from urllib.parse import unquote, urlsplit
+
+import anyio
+from pydantic import BaseModel
+
+from triggers.base import (
+    Finding,
+    IncrementalTrigger,
+    JsonObject,
+    StoredPosition,
+    TriggerBatch,
+    TriggerContext,
+)
+from triggers.errors import ConfigurationError, SourceChanged
+from triggers.postgres.by_id import RowsByIdReader
+from triggers.postgres.by_update import RowsByUpdateReader
+from triggers.postgres.connection import PostgresClient
+from triggers.postgres.examination import examine
+from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.reader import Reader
+from triggers.postgres.source import Source
+
+_READERS: Final[Mapping[str, type[Reader[Any]]]] = {"id": RowsByIdReader, "updated_at": RowsByUpdateReader}
+
+
+class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
+    """Detection is exact where `check` finds neither error nor warning, and as long as rows live to the next poll.
+
+    Mode `id` also counts on ids drawn in the transaction that inserts them, and on a sequence nobody sets back; mode
+    `updated_at` on writes that set the column to now() or later, on the server.
+    """
+
+    Options: ClassVar[type[BaseModel]] = NewRowsOptions
+    connection_type: ClassVar[str | None] = "postgres"
+    look_again_every: timedelta = timedelta(minutes=1)
+    """How often a running watcher makes sure that the name still means the table it was checked on."""
+
+    def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext) -> None:
+        super().__init__(options, client, context)
+        self._session = client.session(context.watcher)
+        self._reader_class = _READERS[options.mode]
+        self._reader: Reader[Any] | None = None
+        self._source: Source | None = None
+        self._examined_at = 0.0
+
+    @classmethod
+    def defaults(cls, asset_uri: str) -> JsonObject:
+        """`postgres://host/database/schema/table` names the table."""
+        uri = urlsplit(asset_uri)
+        match uri.path.split("/"):
+            case [_, _, schema, table] if uri.scheme == "postgres":
+                return {"table": f"{unquote(schema)}.{unquote(table)}"}
+        return {}
+
+    @property
+    def interval(self) -> timedelta:
+        return self.options.interval
+
+    async def check(self) -> list[Finding]:
+        findings, self._source = await examine(self.options, self.client, self._session, self._reader_class.trial)
+        self._examined_at = anyio.current_time()
+        return findings
+
+    def source_identity(self) -> JsonObject:
+        source = self._checked()
+        return {
+            "trigger": "postgres.new_rows",
+            "system_identifier": source.server.system_identifier,
+            "database": source.facts.database_oid,
+            "table": source.facts.table_oid,
+            "mode": self.options.mode,
+            "column": self.options.column,
+            "where": self.options.where,
+        }
+
+    async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        if self._reader is not None:
+            await self._look_again(self._reader)
+            yield await self._reader.poll()
+        elif position is not None:
+            self._reader = self._resumed(position)
+            yield await self._reader.poll()
+        else:
+            self._reader = await self._reader_class.begin(self._checked())
+            yield TriggerBatch(position=self._reader.position(), caught_up=False)
+
+    def _resumed(self, position: StoredPosition) -> Reader[Any]:
+        source = self._checked()
+        state: Mapping[str, Any] = position.state
+        source.notice_timeline(since=state["timeline"], now=source.server.timeline)
+        return self._reader_class.resume(source, position)
+
+    async def _look_again(self, reader: Reader[Any]) -> None:
+        """Another table may have taken the name, and what is exact today may have been altered."""
+        if anyio.current_time() - self._examined_at < self.look_again_every.total_seconds():
+            return
+        identity = self.source_identity()
+        errors = [f"{one.message}; {one.remedy}" for one in await self.check() if one.level == "error"]
+        if errors:
+            raise ConfigurationError(". ".join(errors))
+        if self.source_identity() != identity:
+            raise SourceChanged(f"{self.options.table} is another table now; `watcher rewind` decides where to begin")
+        reader.source.facts = self._checked().facts
+
+    def _checked(self) -> Source:
+        if self._source is None:
+            raise ConfigurationError("the start-up checks found errors: mend those first")
+        return self._source

@@ -1,0 +1,99 @@
+"""What the readers of both modes share: a memory, when it is worth a write, and the alarm about writers that take long."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Generic, Self, TypeVar
+
+import anyio
+import structlog
+
+from triggers.base import JsonObject, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch
+from triggers.postgres.source import Source
+
+log = structlog.get_logger()
+
+MemoryT = TypeVar("MemoryT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarm:
+    """Why a person should look, and what is known about the transaction that others wait for."""
+
+    transaction: str | None
+    details: Mapping[str, JsonValue]
+
+
+class Reader(ABC, Generic[MemoryT]):
+    """Reads what is new since its memory. After an error it is not used again: the next starts from the last commit."""
+
+    moved_state_every: timedelta = timedelta(minutes=1)
+    """How often a memory that moved without an event is worth a write."""
+
+    def __init__(self, source: Source, memory: MemoryT, *, written: MemoryT) -> None:
+        self.source = source
+        self.options = source.options
+        self.memory = memory
+        self.alarm: Alarm | None = None
+        self._written: tuple[MemoryT, Alarm | None] = (written, None)
+        self._written_at = anyio.current_time()
+
+    @classmethod
+    @abstractmethod
+    async def begin(cls, source: Source) -> Self:
+        """Where `start` says; its first position is committed before it polls."""
+
+    @classmethod
+    @abstractmethod
+    def resume(cls, source: Source, position: StoredPosition) -> Self:
+        """Where the last commit left off."""
+
+    @staticmethod
+    @abstractmethod
+    def trial(source: Source) -> tuple[str, Sequence[object]]:
+        """A statement, and its arguments, that needs every right a poll needs; without `where`."""
+
+    @abstractmethod
+    async def poll(self) -> TriggerBatch:
+        """One look; the batch carries a position only if that is worth a write."""
+
+    @abstractmethod
+    def state(self) -> JsonObject:
+        """The memory as small JSON."""
+
+    @abstractmethod
+    def watermark(self) -> dict[str, JsonValue]:
+        """Answers "up to when? what is still open, and who holds it?"."""
+
+    def row_changes(self, written: MemoryT) -> RowChanges:  # noqa: ARG002  # for memories that may grow large
+        """How the large part of the memory differs from the one that was written."""
+        return RowChanges()
+
+    def position(self) -> Position:
+        """The memory as it is now; from here on it counts as written."""
+        state = {**self.state(), "timeline": self.source.server.timeline}
+        watermark = self.watermark() | ({} if self.alarm is None else {"alarm": self.alarm.details})
+        changes = self.row_changes(self._written[0])
+        self._written, self._written_at = (self.memory, self.alarm), anyio.current_time()
+        return Position(watermark=watermark, state=state, rows=changes)
+
+    def worth_a_write(self) -> bool:
+        due = anyio.current_time() - self._written_at >= self.moved_state_every.total_seconds()
+        return due and self._written != (self.memory, self.alarm)
+
+    async def judge(self, reason: str | None, transaction: str | None) -> None:
+        """Warns once for each transaction that others wait for too long, while there is a `reason` to."""
+        if reason is None:
+            self.alarm = None
+        elif self.alarm is None or self.alarm.transaction != transaction:
+            about = await self.source.about(transaction) if transaction is not None else {}
+            self.alarm = Alarm(transaction=transaction, details={"reason": reason, **about})
+            log.warning("postgres.gap_alarm", table=self.options.table, **self.watermark(), **self.alarm.details)
+
+    def too_old(self, since: str, now: str) -> bool:
+        """By the server's clock."""
+        age = datetime.fromisoformat(now) - datetime.fromisoformat(since)
+        return age >= self.options.gap_alarm.age

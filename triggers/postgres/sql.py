@@ -1,0 +1,231 @@
+"""Every statement that reaches a watched PostgreSQL, each once. All of them only read, and need SELECT on the table only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+NEWEST_IDS: Final = 100_000
+"""How far back from the highest id `start: now` looks for ids that are still to come."""
+
+MOST_ROWS: Final = 1_000_000
+"""The most rows that one poll of mode `updated_at` takes: they are committed together."""
+
+SERVER: Final = """
+SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
+       ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline,
+       pg_postmaster_start_time()::text AS boot
+"""
+"""Which server, which history and which life of it a connection leads to; fails on a standby."""
+
+LOCKS: Final = """
+SELECT pg_postmaster_start_time()::text AS boot,
+       to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS at,
+       ARRAY(SELECT ROW(relation::int8, virtualtransaction, pid) FROM pg_locks
+             WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+               AND relation = ANY($1::oid[])) AS locks
+"""
+"""Who writes to the relations `$1` now; pid is null for a prepared transaction."""
+
+ALIVE: Final = """
+SELECT pg_postmaster_start_time()::text AS boot,
+       to_char((statement_timestamp() - interval '1 second') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS moment,
+       ARRAY(SELECT ROW(virtualtransaction, pid) FROM pg_locks
+             WHERE locktype = 'virtualxid' AND virtualxid = virtualtransaction AND pid <> pg_backend_pid()
+               AND pid IN (SELECT a.pid FROM pg_stat_activity a WHERE a.datname = current_database())
+                OR locktype = 'transactionid' AND pid IS NULL) AS alive
+"""
+"""Which transactions of this database are alive; a prepared one has no process and no lock on its virtual transaction."""
+
+HOLDER: Final = """
+SELECT a.usename AS "user", a.application_name AS application, a.state, left(a.query, 200) AS query,
+       coalesce(a.xact_start, p.prepared)::text AS started, p.gid AS prepared_as
+FROM pg_locks l
+LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+LEFT JOIN pg_locks x ON x.virtualtransaction = l.virtualtransaction AND x.locktype = 'transactionid' AND x.pid IS NULL
+LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
+WHERE l.virtualtransaction = $1 LIMIT 1
+"""
+"""What may be known about one virtual transaction; what belongs to other users is null without pg_read_all_stats."""
+
+FACTS: Final = """
+WITH RECURSIVE
+watched AS (SELECT c.* FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2),
+tree(oid) AS (SELECT oid FROM watched UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree ON i.inhparent = tree.oid),
+cursors AS (SELECT a.attrelid, a.attnum, a.attidentity, d.oid AS default_oid, pg_get_expr(d.adbin, d.adrelid) AS default_expression
+            FROM tree JOIN pg_attribute a ON a.attrelid = tree.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
+            LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum),
+sequences AS (SELECT DISTINCT s.* FROM cursors k
+              JOIN pg_depend d ON (d.refclassid, d.refobjid, d.refobjsubid, d.classid)
+                                = ('pg_class'::regclass, k.attrelid, k.attnum::int, 'pg_class'::regclass)
+              JOIN pg_sequence s ON s.seqrelid = d.objid
+              UNION
+              SELECT s.* FROM cursors k
+              JOIN pg_depend d ON (d.classid, d.objid, d.refclassid) = ('pg_attrdef'::regclass, k.default_oid, 'pg_class'::regclass)
+              JOIN pg_sequence s ON s.seqrelid = d.refobjid),
+indexes AS (SELECT i.*, (i.indkey::int2[])[0] = k.attnum AS leads, i.indnkeyatts = 1 AS alone,
+                   k.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AS includes
+            FROM pg_index i JOIN cursors k ON k.attrelid = i.indrelid JOIN watched ON watched.oid = i.indrelid
+            JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam
+            WHERE m.amname = 'btree' AND i.indisvalid AND i.indpred IS NULL)
+SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datname = current_database()) AS database_oid,
+       current_setting('server_version_num')::int AS server_version, session_user AS role,
+       w.relkind::text AS kind, w.relpersistence::text AS persistence, a.attnotnull AS not_null, a.atttypid::regtype::text AS type,
+       ARRAY(SELECT oid::int8 FROM tree) AS relations,
+       (SELECT count(*) FROM tree) - 1 AS children,
+       EXISTS (SELECT FROM indexes WHERE leads) AS has_index,
+       EXISTS (SELECT FROM indexes WHERE indisunique AND alone AND leads) AS is_unique,
+       EXISTS (SELECT FROM indexes WHERE indisunique AND includes) AS is_unique_per_partition,
+       ARRAY(SELECT coalesce(default_expression, '') FROM cursors WHERE attidentity = '' AND (default_oid IS NOT NULL OR attrelid = w.oid)) AS defaults,
+       EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid IN (SELECT oid FROM tree)) AS subscribed,
+       EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND NOT tgisinternal AND tgenabled <> 'D'
+               AND tgtype & 2 = 2 AND tgtype & 16 = 16) AS has_update_trigger,
+       ARRAY(SELECT json_build_object('name', seqrelid::regclass::text, 'oid', seqrelid::int8, 'cache', seqcache,
+             'increment', seqincrement, 'cycle', seqcycle, 'minimum', seqmin)::text FROM sequences ORDER BY seqrelid) AS sequences,
+       ARRAY(SELECT k.attname::text FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, place)
+             JOIN pg_attribute k ON k.attrelid = i.indrelid AND k.attnum = u.attnum
+             WHERE i.indrelid = w.oid AND i.indisprimary AND u.place <= i.indnkeyatts ORDER BY u.place) AS primary_key,
+       (SELECT json_object_agg(attname, atttypid::regtype)::text FROM pg_attribute
+        WHERE attrelid = w.oid AND attnum > 0 AND NOT attisdropped) AS columns
+FROM watched w LEFT JOIN pg_attribute a ON a.attrelid = w.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
+"""
+"""What the catalogue knows about table `$1.$2` and its column `$3`: no row when there is no such table."""
+
+
+def quoted(identifier: str) -> str:
+    """The identifier as SQL, whatever characters it holds."""
+    if not identifier or "\0" in identifier:
+        raise ValueError("an SQL name is not empty and holds no NUL")
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Names exactly as the catalogue has them: case and blanks count."""
+
+    schema: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Table:
+        """`schema.table`; without a schema it is `public`. What follows the first dot is the table."""
+        schema, dot, name = text.partition(".")
+        table = cls(schema=schema, name=name) if dot else cls(schema="public", name=text)
+        quoted(table.schema), quoted(table.name)
+        return table
+
+    @property
+    def sql(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+def row_as_json(columns: Sequence[str], types: Mapping[str, str]) -> str:
+    """An expression that is one row's `columns` as JSON text, null when none are wanted.
+
+    PostgreSQL's own rules of to_json hold (timestamps are ISO 8601 strings, bytea is a hexadecimal string, so is NaN a
+    string), but for numeric, which becomes a string too: JSON readers would round it.
+    """
+    if not columns:
+        return "NULL::text"
+    items = ", ".join(f"{_exact(name, types)} AS {quoted(name)}" for name in columns)
+    return f"(SELECT row_to_json(item)::text FROM (SELECT {items}) item)"  # noqa: S608  # names are quoted
+
+
+def primary_key_as_json(columns: Sequence[str], types: Mapping[str, str]) -> str:
+    """A key's value as JSON text, a list of values when it has several columns."""
+    values = ", ".join(_exact(name, types) for name in columns)
+    return f"to_json({values})::text" if len(columns) == 1 else f"json_build_array({values})::text"
+
+
+def _exact(name: str, types: Mapping[str, str]) -> str:
+    return quoted(name) + {"numeric": "::text", "numeric[]": "::text[]"}.get(types[name], "")
+
+
+def condition(where: str | None) -> str:
+    """A user's condition as an expression; the line breaks end a comment in it."""
+    return f"(\n{where}\n)" if where else "true"
+
+
+def trial_of_condition(table: Table, where: str) -> str:
+    """A statement that is valid if `where` is a condition on one row: no aggregate, no set, nothing but a boolean."""
+    return f"SELECT FROM {table.sql} WHERE {condition(where)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsById:
+    """Statement B of mode `id`. `where` never filters: it tells by `keep` which rows are wanted."""
+
+    fresh: str
+    """Rows above `$1`, the lowest `$2` of them."""
+    fresh_and_late: str
+    """In the same snapshot also those in the gaps `$3` to `$4`, the lowest `$5` of each."""
+    newest: str
+    """Highest and lowest id, number of ids and holes among the newest `NEWEST_IDS`, in one snapshot."""
+
+    @classmethod
+    def of(cls, table: Table, column: str, *, where: str | None, row: str) -> RowsById:
+        name, cursor = table.sql, f"{table.sql}.{quoted(column)}"  # qualified: never taken for a result's name
+        select = f"SELECT {cursor}::int8 AS id, {condition(where)} IS TRUE AS keep, {row} AS row FROM {name}"  # noqa: S608
+        fresh = f"{select} WHERE {cursor} > $1::int8 ORDER BY {cursor} LIMIT $2::int8"
+        late = f"{select} WHERE {cursor} >= gap.low AND {cursor} <= gap.high ORDER BY {cursor} LIMIT $5::int8"
+        newest = f"SELECT {cursor}::int8 AS id FROM {name} ORDER BY {cursor} DESC LIMIT {NEWEST_IDS}"  # noqa: S608
+        return cls(
+            fresh=fresh,
+            fresh_and_late=_FRESH_AND_LATE.format(fresh=fresh, late=late),
+            newest=_NEWEST.format(newest=newest),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsByUpdate:
+    """The statements of mode `updated_at`; each row carries its snapshot, one row without `xid` when there is none.
+
+    `files` changes when the table is rewritten, for `$1` the table and its partitions.
+    """
+
+    visible_xids: str
+    """The xids at or above the snapshot's own xmin that wrote visible rows."""
+    all_rows: str
+    """Rows above the floor `$2`."""
+    new_rows: str
+    """Rows above the floor `$2`, written at or above xid `$3`, by none of the xids `$4`."""
+
+    @classmethod
+    def of(cls, table: Table, column: str, *, key: str, where: str | None, row: str) -> RowsByUpdate:
+        name, xmin = table.sql, f"{table.sql}.xmin"
+        select = f"SELECT {key} AS key, {xmin}::text::int8 AS xid, {condition(where)} IS TRUE AS keep, {row} AS row FROM {name}"  # noqa: S608
+        above = f"{select} WHERE {name}.{quoted(column)} > $2::text::timestamptz"
+        new = f"{above} AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} <> ALL ($4::text[]::xid[])"
+        xids = f"SELECT DISTINCT {xmin}::text::int8 AS xid FROM {name}"  # noqa: S608
+        visible = f"{xids} WHERE age({xmin}) BETWEEN 1 AND age(pg_snapshot_xmin(s.snapshot)::xid)"
+        return cls(
+            visible_xids=_IN_SNAPSHOT.format(rows=visible),
+            all_rows=_IN_SNAPSHOT.format(rows=f"{above} LIMIT {MOST_ROWS + 1}"),
+            new_rows=_IN_SNAPSHOT.format(rows=f"{new} LIMIT {MOST_ROWS + 1}"),
+        )
+
+
+_IN_SNAPSHOT: Final = """
+WITH s AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot)
+SELECT pg_snapshot_xmin(s.snapshot)::text::int8 AS snapshot_xmin, pg_snapshot_xmax(s.snapshot)::text::int8 AS snapshot_xmax,
+       (SELECT hashtextextended(string_agg(c.oid::int8 || ':' || c.relfilenode::int8, ' ' ORDER BY c.oid), 0)
+        FROM pg_class c WHERE c.oid = ANY($1::oid[])) AS files, r.*
+FROM s LEFT JOIN LATERAL ({rows}) r ON true
+"""
+
+_FRESH_AND_LATE: Final = """
+({fresh})
+UNION ALL
+SELECT late.* FROM unnest($3::int8[], $4::int8[]) AS gap(low, high) CROSS JOIN LATERAL ({late}) late
+"""
+
+_NEWEST: Final = """
+SELECT max(id) AS highest, min(id) AS lowest, count(*) AS ids,
+       array_agg(ARRAY[below + 1, id - 1] ORDER BY id) FILTER (WHERE id - below > 1) AS holes
+FROM (SELECT id, lead(id) OVER (ORDER BY id DESC) AS below FROM ({newest}) newest) pairs
+"""

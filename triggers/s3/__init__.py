@@ -1,0 +1,1 @@
+"""New or updated objects of an S3 bucket."""

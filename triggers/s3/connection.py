@@ -1,0 +1,79 @@
+"""The connection `type: s3`: AWS, or any server that speaks its protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Literal, Self
+
+import aiohttp
+from pydantic import SecretStr, field_validator, model_validator
+
+from triggers.base import BaseConnection
+from triggers.s3.addresses import Addresses
+from triggers.s3.credentials import CredentialSource
+from triggers.s3.listing import S3Client
+
+_TIMEOUT = aiohttp.ClientTimeout(total=120, connect=10, sock_read=60)
+
+
+class S3Connection(BaseConnection):
+    """Without keys, the credentials are found as AWS's own tools find them: environment, `profile`, container or instance role.
+
+    `role_arn` is assumed with those credentials; its STS is AWS's unless AWS_ENDPOINT_URL_STS names another. Proxies are
+    taken from the environment, a private CA from SSL_CERT_FILE.
+    """
+
+    type: Literal["s3"] = "s3"
+    endpoint_url: str | None = None
+    region: str | None = None
+    access_key_id: SecretStr | None = None
+    secret_access_key: SecretStr | None = None
+    profile: str | None = None
+    role_arn: str | None = None
+    anonymous: bool = False
+    addressing_style: Literal["auto", "path", "virtual"] = "auto"
+    requester_pays: bool = False
+
+    @field_validator("endpoint_url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("endpoint_url must start with http:// or https://")
+        if value is not None and "@" in value:
+            raise ValueError("endpoint_url must not hold credentials; use access_key_id and secret_access_key")
+        return None if value is None else value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _one_identity(self) -> Self:
+        keys = (self.access_key_id, self.secret_access_key)
+        if None in keys and keys != (None, None):
+            raise ValueError("access_key_id and secret_access_key belong together; give both or neither")
+        if self.anonymous and (self.access_key_id or self.profile or self.role_arn):
+            raise ValueError("anonymous excludes access_key_id, profile and role_arn; remove one")
+        if self.access_key_id and self.profile:
+            raise ValueError("access_key_id and profile exclude each other; remove one")
+        return self
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[S3Client, None]:
+        async with aiohttp.ClientSession(
+            timeout=_TIMEOUT, headers={"User-Agent": "asset-watcher", "Accept-Encoding": "identity"}
+        ) as http:
+            yield S3Client(
+                http=http,
+                addresses=Addresses(
+                    endpoint_url=self.endpoint_url,
+                    region=self.region,
+                    profile=self.profile,
+                    addressing_style=self.addressing_style,
+                ),
+                credentials=None if self.anonymous else self._credentials(),
+                requester_pays=self.requester_pays,
+            )
+
+    def _credentials(self) -> CredentialSource:
+        keys = None
+        if self.access_key_id is not None and self.secret_access_key is not None:
+            keys = (self.access_key_id.get_secret_value(), self.secret_access_key.get_secret_value())
+        return CredentialSource(keys=keys, profile=self.profile, role_arn=self.role_arn, region=self.region)

@@ -1,0 +1,109 @@
+"""Who signs: given keys, or AWS's chain of credential providers, with or without a role to assume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+import anyio
+from aiobotocore.credentials import AioRefreshableCredentials
+from aiobotocore.session import AioSession
+from anyio.to_thread import run_sync
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.credentials import ReadOnlyCredentials
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    NoCredentialsError,
+)
+from botocore.session import Session
+
+from triggers.s3.failures import Failure
+
+_SERVER_ERROR: Final = 500
+
+
+class CredentialSource:
+    """Resolved at the first request, refreshed by aiobotocore before they expire."""
+
+    def __init__(
+        self, *, keys: tuple[str, str] | None, profile: str | None, role_arn: str | None, region: str | None
+    ) -> None:
+        """`keys` are access key id and secret access key."""
+        self._keys = keys
+        self._profile = profile
+        self._role_arn = role_arn
+        self._region = region
+        self._resolved: Any = None
+        self._lock = anyio.Lock()
+
+    async def current(self) -> ReadOnlyCredentials:
+        """A consistent set of keys and token. Raises `Refused` or `SourceUnavailable`."""
+        with aws_errors(
+            remedy="check the connection's profile and role_arn, and that its identity may assume the role"
+        ):
+            async with self._lock:
+                if self._resolved is None:
+                    self._resolved = await self._resolve()
+            return await self._resolved.get_frozen_credentials()
+
+    def forget(self) -> None:
+        """The server calls them expired: ask the chain again at the next request; somebody may have renewed a file."""
+        self._resolved = None
+
+    async def _resolve(self) -> Any:
+        session = await run_sync(self._session)
+        credentials = await session.get_credentials()
+        if credentials is None:
+            raise NoCredentialsError
+        if self._role_arn is None:
+            return credentials
+        assume = partial(self._assume_role, session, self._role_arn)
+        return AioRefreshableCredentials.create_from_metadata(await assume(), assume, "sts-assume-role")
+
+    def _session(self) -> AioSession:
+        """What reads files happens here, in a thread: configuration, and the JSON models of the first client."""
+        session = AioSession(profile=self._profile)
+        if self._keys is not None:
+            session.set_credentials(*self._keys)
+        models = session.get_component("data_loader")
+        if self._role_arn is not None:
+            reader = Session(profile=self._profile)
+            reader.register_component("data_loader", models)
+            reader.create_client("sts", region_name=self._region, config=Config(signature_version=UNSIGNED))
+        session.full_config  # noqa: B018 - reads the files
+        return session
+
+    async def _assume_role(self, session: AioSession, role_arn: str) -> dict[str, str]:
+        async with session.create_client("sts", region_name=self._region) as sts:
+            answer = await sts.assume_role(RoleArn=role_arn, RoleSessionName="asset-watcher")
+        credentials = answer["Credentials"]
+        return {
+            "access_key": credentials["AccessKeyId"],
+            "secret_key": credentials["SecretAccessKey"],
+            "token": credentials["SessionToken"],
+            "expiry_time": credentials["Expiration"].isoformat(),
+        }
+
+
+@contextmanager
+def aws_errors(*, remedy: str) -> Iterator[None]:
+    """Turns what botocore raises into `Refused` or `SourceUnavailable`."""
+    try:
+        yield
+    except NoCredentialsError as error:
+        remedy = "give the connection access_key_id and secret_access_key, a profile, or anonymous: true"
+        raise Failure(code="NoCredentials", message=str(error), remedy=remedy, passing=False).error() from error
+    except ClientError as error:
+        reason, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
+        raise Failure(
+            code=reason["Code"], message=reason["Message"], remedy=remedy, passing=status >= _SERVER_ERROR
+        ).error() from error
+    except BotoCoreError as error:
+        passing = isinstance(error, (HTTPClientError, CredentialRetrievalError))
+        raise Failure(code=type(error).__name__, message=str(error), remedy=remedy, passing=passing).error() from error

@@ -1,0 +1,109 @@
+"""What an S3 server's refusal means for the person who runs the watcher."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from triggers.base import Finding
+from triggers.errors import ConfigurationError, SourceUnavailable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """`code` is AWS's word where there is one. `passing`: trying again later may help."""
+
+    code: str
+    message: str
+    remedy: str
+    passing: bool
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message.rstrip('.')}; {self.remedy}"
+
+    def error(self) -> SourceUnavailable | Refused:
+        return SourceUnavailable(str(self)) if self.passing else Refused(self)
+
+    def finding(self, check: str) -> Finding:
+        return Finding(check=check, level="error", message=f"{self.code}: {self.message}", remedy=self.remedy)
+
+
+class Refused(ConfigurationError):
+    """The bucket cannot be listed until a person changes something: AWS's code and the remedy."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+_CODE: Final = re.compile(rb"<Code>([^<]*)</Code>")
+_MESSAGE: Final = re.compile(rb"<Message>([^<]*)</Message>")
+_REGION: Final = re.compile(rb"<Region>([^<]*)</Region>")
+
+_PASSING: Final = frozenset(
+    {
+        "ExpiredToken",
+        "InternalError",
+        "OperationAborted",
+        "RequestLimitExceeded",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequests",
+        "TooManyRequestsException",
+    }
+)
+"""An expired token passes too: whoever renews a profile's credentials does not tell us."""
+
+_ELSEWHERE: Final = frozenset(
+    {"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
+)
+
+_REMEDIES: Final = {
+    "AccessDenied": "grant s3:ListBucket on the bucket to the connection's identity",
+    "AllAccessDisabled": "ask the bucket's owner",
+    "AuthorizationHeaderMalformed": "set the connection's region to the bucket's",
+    "ExpiredToken": "sign in again, or renew the connection's credentials",
+    "InvalidAccessKeyId": "correct the connection's access_key_id",
+    "InvalidBucketName": "correct the watcher's bucket",
+    "InvalidToken": "sign in again, or renew the connection's credentials",
+    "NoSuchBucket": "correct the watcher's bucket or the connection's endpoint_url, or create the bucket",
+    "PermanentRedirect": "set the connection's region, or its endpoint_url, to the bucket's",
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "SignatureDoesNotMatch": "correct the connection's secret_access_key",
+    "SlowDown": "it is tried again; poll less often if this stays",
+}
+_REMEDY_OF_STATUS: Final = {
+    401: "check the connection's credentials",
+    403: "check the connection's credentials and that they allow s3:ListBucket",
+    404: "check the connection's endpoint_url and the watcher's bucket",
+    429: "it is tried again; poll less often if this stays",
+}
+_LONGEST: Final = 500
+_TOO_MANY_REQUESTS: Final = 429
+_SERVER_ERROR: Final = 500
+_NOT_IMPLEMENTED: Final = 501
+
+
+def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> Failure:
+    """Judge an answer that is no page. `endpoint` names the server in messages."""
+    code = _text(_CODE, body) or f"HTTP {status}"
+    message = _text(_MESSAGE, body) or f"the server answered without an S3 error document (HTTP {status})"
+    remedy = _REMEDIES.get(code) or _REMEDY_OF_STATUS.get(status) or "check the connection's endpoint_url"
+    passing = (
+        code in _PASSING or status == _TOO_MANY_REQUESTS or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED)
+    )
+    return Failure(code=code, message=f"bucket {bucket!r} at {endpoint}: {message}", remedy=remedy, passing=passing)
+
+
+def region_hint(*, header: str | None, body: bytes) -> str | None:
+    """The region to ask instead, when the answer says that the bucket lives elsewhere."""
+    return (header or _text(_REGION, body) or None) if _text(_CODE, body) in _ELSEWHERE else None
+
+
+def _text(pattern: re.Pattern[bytes], body: bytes) -> str:
+    found = pattern.search(body)
+    return "" if found is None else found[1][:_LONGEST].decode(errors="replace")

@@ -1,0 +1,165 @@
+"""ListObjectsV2 over HTTP: signed by botocore, fetched by aiohttp, scanned as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Final
+from urllib.parse import quote
+
+import aiohttp
+import stamina
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from yarl import URL
+
+from triggers.errors import SourceUnavailable
+from triggers.files.moments import Moment, moment_of
+from triggers.s3.addresses import Addresses
+from triggers.s3.credentials import CredentialSource
+from triggers.s3.failures import Failure, failure_of, region_hint
+from triggers.s3.pages import ListedPage, scan_page
+
+MAX_KEYS: Final = 1000
+"""The most S3 gives."""
+
+_OK: Final = 200
+_retrying: Final = stamina.AsyncRetryingCaller(
+    attempts=5, timeout=60.0, wait_initial=0.2, wait_max=10.0, wait_jitter=0.5
+).on(SourceUnavailable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a server answered; `date` is its clock, None if it sent none that can be read."""
+
+    status: int
+    date: Moment | None
+    region: str | None
+    body: bytes
+
+
+class S3Client:
+    """What all triggers of one connection share: HTTP connections, credentials, and which bucket lives in which region."""
+
+    def __init__(
+        self,
+        *,
+        http: aiohttp.ClientSession,
+        addresses: Addresses,
+        credentials: CredentialSource | None,
+        requester_pays: bool,
+    ) -> None:
+        """`credentials` None: requests are not signed."""
+        self._http = http
+        self._addresses = addresses
+        self._credentials = credentials
+        self._headers = {"x-amz-request-payer": "requester"} if requester_pays else {}
+        self._regions: dict[str, str] = {}
+
+    @property
+    def endpoint(self) -> str:
+        """For people, and for the identity of a position."""
+        return self._addresses.endpoint_url or "AWS"
+
+    async def list_page(
+        self, bucket: str, *, prefix: str, after: str | None, max_keys: int
+    ) -> tuple[ListedPage, Moment]:
+        """The first `max_keys` objects behind `after`, and the server's clock before they were listed.
+
+        Throttling, passing faults and broken pages are tried again with backoff. Raises `Refused` or `SourceUnavailable`.
+        """
+        return await _retrying(self._list_page, bucket, prefix=prefix, after=after, max_keys=max_keys)
+
+    async def _list_page(
+        self, bucket: str, *, prefix: str, after: str | None, max_keys: int
+    ) -> tuple[ListedPage, Moment]:
+        query = {"encoding-type": "url", "list-type": "2", "max-keys": str(max_keys), "prefix": prefix}
+        if after is not None:
+            query["start-after"] = after
+        answer = await self._ask(bucket, query)
+        if answer.date is None:
+            raise Failure(
+                code="NoDate",
+                message=f"{self.endpoint} sends no Date header, the only clock that counts here",
+                remedy="check endpoint_url, or the proxy in front of it",
+                passing=False,
+            ).error()
+        page = scan_page(answer.body)
+        self._check_order(page, after)
+        return page, answer.date
+
+    def _check_order(self, page: ListedPage, after: str | None) -> None:
+        """Resuming by key needs a listing in key order (by UTF-8, which is by code point)."""
+        if page.truncated and not page.rows:
+            raise SourceUnavailable("the server says that a listing goes on but lists nothing; check the S3 server")
+        keys = [page.key(row) for row in (*page.rows[:1], *page.rows[-1:])]
+        if any(key <= (after or "") for key in keys) or keys != sorted(keys):
+            raise Failure(
+                code="OutOfOrder",
+                message=f"{self.endpoint} does not list its keys in order, so that new ones can be missed",
+                remedy="use a general purpose bucket; directory buckets are not supported",
+                passing=False,
+            ).error()
+
+    async def _ask(self, bucket: str, query: Mapping[str, str]) -> Answer:
+        """A page's answer; asked again where the bucket lives when the first server tells."""
+        answer = await self._get(bucket, query)
+        hint = region_hint(header=answer.region, body=answer.body)
+        if hint is not None and hint != self._regions.get(bucket):
+            self._regions[bucket] = hint
+            answer = await self._get(bucket, query)
+        if answer.status == _OK and b"<ListBucketResult" in answer.body:
+            return answer
+        failure = failure_of(status=answer.status, body=answer.body, bucket=bucket, endpoint=self.endpoint)
+        if failure.code == "ExpiredToken" and self._credentials is not None:
+            self._credentials.forget()
+        raise failure.error()
+
+    async def _get(self, bucket: str, query: Mapping[str, str]) -> Answer:
+        address = await self._addresses.of(bucket, self._regions.get(bucket))
+        url = f"{address.url}?{_encoded(query)}"
+        headers = await self._signed(url, address.region)
+        try:
+            async with self._http.get(
+                URL(url, encoded=True), headers=headers, proxy=address.proxy, allow_redirects=False
+            ) as response:
+                body = await response.read()
+        except aiohttp.ClientSSLError as error:
+            raise self._unreachable(
+                error, "set SSL_CERT_FILE to the server's CA, or correct endpoint_url", passing=False
+            ) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._unreachable(
+                error, "check the connection's endpoint_url and the network", passing=True
+            ) from error
+        return Answer(
+            status=response.status,
+            date=_moment(response.headers.get("Date")),
+            region=response.headers.get("x-amz-bucket-region"),
+            body=body,
+        )
+
+    async def _signed(self, url: str, region: str) -> dict[str, str]:
+        if self._credentials is None:
+            return self._headers
+        request = AWSRequest(method="GET", url=url, headers=self._headers)
+        S3SigV4Auth(await self._credentials.current(), "s3", region).add_auth(request)
+        return dict(request.headers.items())
+
+    def _unreachable(self, error: Exception, remedy: str, *, passing: bool) -> Exception:
+        message = f"{self.endpoint} could not be reached ({str(error) or 'no answer in time'})"
+        return Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing).error()
+
+
+def _encoded(query: Mapping[str, str]) -> str:
+    """As Signature Version 4 wants it: sorted, all but unreserved characters percent-encoded."""
+    return "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in sorted(query.items()))
+
+
+def _moment(date: str | None) -> Moment | None:
+    try:
+        return None if date is None else moment_of(parsedate_to_datetime(date))
+    except ValueError:
+        return None

@@ -1,0 +1,129 @@
+"""One page of ListObjectsV2, scanned as bytes.
+
+A generic XML parser and a datetime per object are what makes listing slow; the scan of a page is one pass of a compiled
+regular expression in C, and an object's fields are only looked into when somebody asks.
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeAlias
+from urllib.parse import unquote_plus
+
+from triggers.errors import SourceUnavailable
+from triggers.files.moments import SECOND, Moment, format_moment, parse_moment
+
+Row: TypeAlias = tuple[bytes, bytes, bytes, bytes]
+"""Key, LastModified, ETag and Size of one object, as sent."""
+
+# The order in which AWS, MinIO, Ceph and moto write the elements. Possessive quantifiers: nothing here ever backtracks.
+_ROW: Final = re.compile(
+    rb"<Contents>\s*+<Key>([^<]*+)</Key>\s*+<LastModified>([^<]*+)</LastModified>\s*+<ETag>([^<]*+)</ETag>"
+    rb"(?:\s*+<Checksum[^<]*+</[^>]*+>)*+\s*+<Size>([0-9]++)</Size>"
+)
+_OBJECT: Final = re.compile(rb"<Contents>(.*?)</Contents>", re.DOTALL)
+_FIELDS: Final = [
+    re.compile(rb"<%b>([^<]*)</%b>" % (name, name)) for name in (b"Key", b"LastModified", b"ETag", b"Size")
+]
+_TRUNCATED: Final = re.compile(rb"<IsTruncated>\s*(true|false)\s*</IsTruncated>")
+_USUAL_LENGTH: Final = len("2026-11-20T09:00:00.000Z")
+_Z: Final = ord("Z")
+_ENCODED: Final = re.compile(rb"<EncodingType>\s*url\s*</EncodingType>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedPage:
+    """The objects of one page in the order of the listing. `truncated`: there are more behind the last one."""
+
+    rows: list[Row]
+    url_encoded: bool
+    truncated: bool
+
+    def key(self, row: Row) -> str:
+        """Raises `SourceUnavailable` for a key that is not UTF-8, which S3 does not allow."""
+        raw = row[0]
+        try:
+            if not self.url_encoded:
+                return html.unescape(raw.decode())
+            return unquote_plus(raw.decode(), errors="strict") if b"%" in raw or b"+" in raw else raw.decode()
+        except UnicodeDecodeError:
+            raise SourceUnavailable(f"the server lists a key that is not UTF-8: {raw!r}; rename the object") from None
+
+    def since(self, moment: Moment | None) -> Iterable[Row]:
+        """The rows modified at `moment` or later, told apart by their bytes where these have the usual form."""
+        if moment is None:
+            return self.rows
+        # The first timestamp in whole milliseconds that is not before `moment`.
+        bound = timestamp(-(-moment // 1000) * 1000)
+        return (row for row in self.rows if (row[1] >= bound if _is_usual(row[1]) else modified_at(row[1]) >= moment))
+
+
+def scan_page(body: bytes) -> ListedPage:
+    """Raises `SourceUnavailable` for a page that is not whole: it may be asked for again."""
+    truncated = _TRUNCATED.search(body)
+    if b"<ListBucketResult" not in body or not body.rstrip().endswith(b"</ListBucketResult>") or truncated is None:
+        raise SourceUnavailable(
+            "the answer is no whole ListObjectsV2 page; check that endpoint_url is an S3 API and the network"
+        )
+    count = body.count(b"<Contents>")
+    rows = _ROW.findall(body)
+    if len(rows) != count:
+        rows = [_row(fields) for fields in _OBJECT.findall(body)]
+    if len(rows) != count:
+        raise SourceUnavailable(
+            f"a ListObjectsV2 page names {count} objects but describes {len(rows)}; check the S3 server"
+        )
+    return ListedPage(rows=rows, url_encoded=_ENCODED.search(body) is not None, truncated=truncated[1] == b"true")
+
+
+def _row(fields: bytes) -> Row:
+    """Whatever the order of the elements."""
+    found = [field.search(fields) for field in _FIELDS]
+    key, modified, etag, size = (b"" if match is None else match[1] for match in found)
+    if not (key and modified and size.isdigit()):
+        raise SourceUnavailable(
+            "a ListObjectsV2 page has an object without Key, LastModified or Size; check the S3 server"
+        )
+    return key, modified, etag, size
+
+
+def modified_at(stamp: bytes) -> Moment:
+    """A million objects share few minutes and few seconds: both are parsed once. Raises `SourceUnavailable`."""
+    return _minute(stamp[:16]) + _seconds(stamp[16:])
+
+
+@lru_cache(maxsize=2**16)
+def _minute(stamp: bytes) -> Moment:
+    return _parsed(b"%bZ", stamp)
+
+
+@lru_cache(maxsize=2**12)
+def _seconds(stamp: bytes) -> int:
+    return _parsed(b"1970-01-01T00:00%b", stamp)
+
+
+def _parsed(form: bytes, stamp: bytes) -> Moment:
+    try:
+        return parse_moment((form % stamp).decode())
+    except ValueError:
+        raise SourceUnavailable(f"the server sent {stamp!r} where a LastModified is due; check the S3 server") from None
+
+
+def timestamp(moment: Moment) -> bytes:
+    """As S3 writes it, in milliseconds: `2026-11-20T09:00:00.000Z`."""
+    seconds, fraction = divmod(moment, SECOND)
+    return f"{format_moment(seconds * SECOND)[:-1]}.{fraction // 1000:03}Z".encode()
+
+
+def usual_timestamp(stamp: bytes) -> bytes:
+    """The same moment as S3 writes it, whatever the server."""
+    return stamp if _is_usual(stamp) else timestamp(modified_at(stamp))
+
+
+def _is_usual(stamp: bytes) -> bool:
+    return len(stamp) == _USUAL_LENGTH and stamp[-1] == _Z
