@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -92,16 +93,18 @@ async def demo_world(database: str, *, load_seconds: float = LOAD_SECONDS) -> As
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="watcher-demo-")))
         address = await anyio.to_thread.run_sync(lambda: stack.enter_context(running_postgres()))
         s3 = await anyio.to_thread.run_sync(lambda: stack.enter_context(running_s3()))
+        bucket = f"landing-{secrets.token_hex(4)}"  # moto keeps its buckets as long as the process lives
         dsn = await _new_database(address, "shop")
         own = await _new_database(address, "watcher") if database == "postgresql" else None
         setting = write_setting(
             folder,
             port=free_port(),
             endpoint=s3.endpoint,
+            bucket=bucket,
             shop_dsn=dsn,
             database_url=None if own is None else own.replace("postgresql://", "postgresql+asyncpg://"),
         )
-        shop = Shop(dsn, s3.client, seconds=load_seconds)
+        shop = Shop(dsn, s3.client, bucket, seconds=load_seconds)
         await shop.prepare()
         yield World(shop=shop, setting=setting)
 

@@ -37,7 +37,7 @@ connections:
 
 assets:
   landing_orders:
-    uri: s3://landing/orders/
+    uri: s3://$bucket/orders/
     watchers:
       landing_orders_files: {trigger: s3.new_files, connection: lake, match: "**/*.json", interval: 1s, start: all}
   customers:
@@ -85,7 +85,9 @@ class Setting:
     tables: Path
 
 
-def write_setting(folder: Path, *, port: int, endpoint: str, shop_dsn: str, database_url: str | None) -> Setting:
+def write_setting(
+    folder: Path, *, port: int, endpoint: str, bucket: str, shop_dsn: str, database_url: str | None
+) -> Setting:
     """Write `watchers.yaml` into the folder. `database_url` None: SQLite in the daemon's home."""
     configuration = folder / "watchers.yaml"
     tables = folder / "tables"
@@ -94,6 +96,7 @@ def write_setting(folder: Path, *, port: int, endpoint: str, shop_dsn: str, data
             database=database_url or "null",
             port=port,
             endpoint=endpoint,
+            bucket=bucket,
             region=REGION,
             tables=tables,
             jobs=files("watcher.demo") / "jobs",

@@ -16,7 +16,6 @@ from typing import Any, Final
 import anyio
 import asyncpg
 
-BUCKET: Final = "landing"
 PREFIX: Final = "orders/"
 TABLE: Final = """
     CREATE TABLE IF NOT EXISTS customers (
@@ -40,9 +39,12 @@ class Written:
 class Shop:
     """Writes for a while. Randomness comes from a seed, so that two runs of the demo are alike."""
 
-    def __init__(self, dsn: str, s3: Any, *, seconds: float, row_writers: int = 6, file_writers: int = 2) -> None:
+    def __init__(
+        self, dsn: str, s3: Any, bucket: str, *, seconds: float, row_writers: int = 6, file_writers: int = 2
+    ) -> None:
         self._dsn = dsn
         self._s3 = s3
+        self._bucket = bucket
         self._seconds = seconds
         self._row_writers = row_writers
         self._file_writers = file_writers
@@ -52,7 +54,7 @@ class Shop:
         """The empty table and the empty bucket."""
         async with _connection(self._dsn) as connection:
             await connection.execute(TABLE)
-        await anyio.to_thread.run_sync(lambda: self._s3.create_bucket(Bucket=BUCKET))
+        await anyio.to_thread.run_sync(lambda: self._s3.create_bucket(Bucket=self._bucket))
 
     async def write(self) -> None:
         """All writers, until their time is over."""
@@ -116,11 +118,11 @@ class Shop:
                 await anyio.sleep(chance.uniform(0.1, 0.6))
 
     def _put(self, key: str, body: bytes) -> None:
-        self._s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+        self._s3.put_object(Bucket=self._bucket, Key=key, Body=body)
 
     async def _multipart(self, key: str, body: bytes, pause: float) -> None:
         """Begun now, visible later; with S3 itself its time of modification is the time it was begun."""
-        where = {"Bucket": BUCKET, "Key": key}
+        where = {"Bucket": self._bucket, "Key": key}
         begun = await anyio.to_thread.run_sync(lambda: self._s3.create_multipart_upload(**where))
         upload = {**where, "UploadId": begun["UploadId"]}
         sent = await anyio.to_thread.run_sync(lambda: self._s3.upload_part(Body=body, PartNumber=1, **upload))
