@@ -1,0 +1,26 @@
+"""The few words in which SQLite and PostgreSQL differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias, TypeVar
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+Upsert: TypeAlias = postgresql.Insert | sqlite.Insert
+T = TypeVar("T")
+
+MANY: Final = 5_000
+"""Values in one statement: far below the 32,766 parameters that both databases take."""
+
+
+def upsert(table: Table, dialect: str) -> Upsert:
+    """An INSERT that knows ON CONFLICT; both databases spell it alike, SQLAlchemy keeps it per dialect."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The values in pieces that fit one statement."""
+    for start in range(0, len(values), MANY):
+        yield values[start : start + MANY]

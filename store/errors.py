@@ -1,0 +1,75 @@
+"""What can go wrong in the store. Each text is one sentence that names the remedy; the API turns kinds into statuses.
+
+StoreError
+├── InvalidValue           the value, key or writer breaks a rule (422)
+├── NotFound               no such asset, key, run, task instance, watcher (404)
+├── Conflict               somebody else was first, or the thing is not in the state you think (409)
+│   ├── VersionConflict    compare-and-set met another version
+│   ├── WatermarkProtected a watermark entry is written by its watcher only
+│   └── TryFenced          a try that is superseded, ended or already claimed
+├── PositionLost           the position moved on (take-over or rewind): drop the batch, read the position again
+├── ConnectionLost         the database went away before COMMIT: nothing was written, try again later (503)
+├── CommitUnknown          the connection broke during COMMIT: read the position again, never retry blindly (503)
+├── DatabaseUnusable       the configured address cannot be a metadata database
+├── SchemaOutdated         the database's schema is older or newer than this program
+├── BackendUnusable        the configured store backend cannot be imported or lacks a method
+└── HeldElsewhere          another process holds the lock on this file
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Base of all errors of the store."""
+
+
+class InvalidValue(StoreError):
+    """The value, key or writer breaks a rule of the store; nothing was written."""
+
+
+class NotFound(StoreError):
+    """What was asked for does not exist."""
+
+
+class Conflict(StoreError):
+    """The write was refused because of the state of things; nothing was written."""
+
+
+class VersionConflict(Conflict):
+    """Compare-and-set: the entry's version is not the expected one."""
+
+
+class WatermarkProtected(Conflict):
+    """A watermark entry is written by its watcher only."""
+
+
+class TryFenced(Conflict):
+    """The try is superseded, ended, or claimed by another process; it may change nothing."""
+
+
+class PositionLost(StoreError):
+    """The watcher's position is no longer ours: epoch or version moved on."""
+
+
+class ConnectionLost(StoreError):
+    """The connection to the database could not be made or broke before COMMIT; nothing was written."""
+
+
+class CommitUnknown(StoreError):
+    """COMMIT ended in a connection error; whether it took effect is only known from the database."""
+
+
+class DatabaseUnusable(StoreError):
+    """The configured address cannot be a metadata database."""
+
+
+class SchemaOutdated(StoreError):
+    """The database's schema does not fit this program."""
+
+
+class BackendUnusable(StoreError):
+    """The configured backend class cannot be used."""
+
+
+class HeldElsewhere(StoreError):
+    """Another process holds the lock on a file that only one may hold."""

@@ -1,0 +1,61 @@
+"""Locks on files: what only one process of this machine may have open, as the home and the embedded database."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from store.errors import HeldElsewhere
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock on a file, made where it is missing, until the block or the process ends. Raises `HeldElsewhere`.
+
+    The lock is flock's: it ends with the process, however that ends, and no program started meanwhile inherits it (a
+    JVM that held it would bar the restart). It means nothing on a file system that is shared between machines. The file
+    stays and holds the process id of whoever holds the lock, for people.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HeldElsewhere(_sentence(path, os.pread(descriptor, 32, 0))) from None
+        _write(descriptor, f"{os.getpid()}\n".encode())
+        try:
+            yield
+        finally:
+            _write(descriptor, b"")
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # now, even if a program just being started still has the file open
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, content, 0)
+
+
+def _sentence(path: Path, holder: bytes) -> str:
+    pid = holder.decode(errors="replace").strip()
+    who = f"the process {pid}" if pid.isdigit() else "another process"
+    return f"{who} holds {path}; stop it first, or choose another home"
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the lock at this moment."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,387 @@
+"""The metadata database's tables, declared once for SQLite and PostgreSQL.
+
+A test compares this declaration with what the migrations build. Times are UTC; JSON is kept as text so that key order,
+big integers and decimals come back as they were given.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+    true,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeDecorator
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC datetime in and out; SQLite keeps it as naive text that sorts."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.utcoffset() is None:
+            raise ValueError("a time without a time zone names no moment")
+        utc = value.astimezone(UTC)
+        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
+
+    def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class database_now(FunctionElement[datetime]):  # noqa: N801  reads like the SQL function it is
+    """The database's clock at this statement; leases and ages never use a process's clock."""
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
+@compiles(database_now, "postgresql")
+def _postgresql_now(_element: Any, _compiler: Any, **_options: Any) -> str:
+    return "clock_timestamp()"
+
+
+@compiles(database_now, "sqlite")
+def _sqlite_now(_element: Any, _compiler: Any, **_options: Any) -> str:
+    return "(strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')"
+
+
+_big_id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER primary keys by itself
+NAME = String(250)
+UUID = String(36)
+
+
+asset = Table(
+    "asset",
+    metadata,
+    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("name", String(1500), nullable=False, unique=True),
+    Column("uri", String(1500), nullable=False, unique=True),
+    Column("group", String(1500), nullable=False, server_default=text("''")),
+    Column("extra", Text, nullable=False, server_default="{}"),
+    Column("origin", String(8), nullable=False),  # yaml | alias | api
+    Column("active", Boolean, nullable=False, server_default=true()),
+    Column("expect_every_seconds", Integer),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+watcher = Table(
+    "watcher",
+    metadata,
+    Column("name", NAME, primary_key=True),
+    Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
+    Column("trigger", String(1000), nullable=False),
+    Column("active", Boolean, nullable=False, server_default=true()),  # false: no longer configured
+    Column("paused", Boolean, nullable=False, server_default=false()),
+    Column("state", String(16), nullable=False, server_default="stopped"),
+    Column("error", Text),
+    Column("error_count", Integer, nullable=False, server_default="0"),
+    Column("last_poll_at", UtcDateTime),
+    Column("last_event_at", UtcDateTime),
+    Column("lag_seconds", Integer),
+)
+
+watcher_position = Table(
+    "watcher_position",
+    metadata,
+    Column("watcher", NAME, primary_key=True),
+    Column("source_identity", Text),  # JSON; null until the first commit
+    Column("owner", UUID),  # triggerer.id
+    Column("epoch", BigInteger, nullable=False, server_default="0"),  # +1 at every take-over
+    Column("version", BigInteger, nullable=False, server_default="0"),  # +1 at every commit and rewind; never back
+    Column("watermark", Text),
+    Column("state", Text),  # JSON object; null until the first commit
+    Column("previous", Text),
+    Column("updated_at", UtcDateTime),
+)
+
+watcher_position_row = Table(
+    "watcher_position_row",
+    metadata,
+    Column("watcher", NAME, primary_key=True),
+    Column("member", BigInteger, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    Index("ix_watcher_position_row_watcher_value", "watcher", "value"),
+)
+
+triggerer = Table(
+    "triggerer",
+    metadata,
+    Column("id", UUID, primary_key=True),
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("heartbeat_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
+dispatcher = Table(
+    "dispatcher",
+    metadata,
+    Column("home_id", UUID, primary_key=True),
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("heartbeat_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
+asset_store = Table(
+    "asset_store",
+    metadata,
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
+    Column("key", String(512), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("is_ref", Boolean, nullable=False, server_default=false()),
+    Column("version", BigInteger, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("last_updated_by_kind", String(16)),
+    Column("last_updated_by_dag_id", NAME),
+    Column("last_updated_by_run_id", NAME),
+    Column("last_updated_by_task_id", NAME),
+    Column("last_updated_by_map_index", Integer),
+    Column("last_updated_by_watcher", NAME),
+    Column("last_updated_by_actor", NAME),
+    Column("last_updated_by_write_id", String(64)),
+)
+
+asset_store_history = Table(
+    "asset_store_history",
+    metadata,
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
+    Column("key", String(512), primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("value", Text),  # null: this version is a delete
+    Column("is_ref", Boolean, nullable=False, server_default=false()),
+    Column("deleted", Boolean, nullable=False, server_default=false()),
+    Column("written_at", UtcDateTime, nullable=False),
+    Column("kind", String(16)),
+    Column("dag_id", NAME),
+    Column("run_id", NAME),
+    Column("task_id", NAME),
+    Column("map_index", Integer),
+    Column("try_number", Integer),
+    Column("watcher", NAME),
+    Column("actor", NAME),
+    Column("write_id", String(64), index=True),
+    Index("ix_asset_store_history_written_at", "written_at"),
+)
+
+task_store = Table(
+    "task_store",
+    metadata,
+    Column("dag_id", NAME, primary_key=True),
+    Column("run_id", NAME, primary_key=True),
+    Column("task_id", NAME, primary_key=True),
+    Column("map_index", Integer, primary_key=True, autoincrement=False),
+    Column("key", String(512), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("is_ref", Boolean, nullable=False, server_default=false()),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, index=True),
+    Column("never_expire", Boolean, nullable=False, server_default=false()),
+)
+
+asset_event = Table(
+    "asset_event",
+    metadata,
+    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("asset_id", ForeignKey("asset.id"), nullable=False),
+    Column("extra", Text, nullable=False, server_default="{}"),
+    Column("timestamp", UtcDateTime, nullable=False, index=True),
+    Column("event_id", String(64), unique=True),  # watchers' events: SHA-256 of (watcher, position version, index)
+    Column("trace_id", String(32), nullable=False),
+    Column("source_dag_id", NAME),
+    Column("source_run_id", NAME),
+    Column("source_task_id", NAME),
+    Column("source_map_index", Integer, nullable=False, server_default="-1"),
+    Column("source_watcher", NAME),
+    Column("source_actor", NAME),
+    Index("ix_asset_event_asset_id_id", "asset_id", "id"),
+    sqlite_autoincrement=True,
+)
+
+job = Table(
+    "job",
+    metadata,
+    Column("dag_id", NAME, primary_key=True),
+    Column("task_id", NAME, nullable=False),
+    Column("active", Boolean, nullable=False, server_default=true()),
+    Column("paused", Boolean, nullable=False, server_default=false()),
+    Column("definition", Text, nullable=False),  # JSON: schedule expression, batch, max_active_runs; no secrets
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+
+job_schedule_asset = Table(
+    "job_schedule_asset",
+    metadata,
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+)
+
+job_inlet = Table(
+    "job_inlet",
+    metadata,
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+)
+
+job_outlet = Table(
+    "job_outlet",
+    metadata,
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+)
+
+queued_event = Table(
+    "queued_event",
+    metadata,
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),
+    Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
+run = Table(
+    "run",
+    metadata,
+    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("dag_id", ForeignKey("job.dag_id"), nullable=False),
+    Column("run_id", NAME, nullable=False),
+    Column("run_type", String(32), nullable=False),
+    Column("triggered_by", String(32), nullable=False),
+    Column("state", String(16), nullable=False),  # queued | running | success | failed
+    Column("reason", Text),
+    Column("warning", Text),
+    Column("conf", Text, nullable=False, server_default="{}"),
+    Column("note", Text),
+    Column("trace_id", String(32), nullable=False),
+    Column("logical_date", UtcDateTime),
+    Column("data_interval_start", UtcDateTime),
+    Column("data_interval_end", UtcDateTime),
+    Column("run_after", UtcDateTime, nullable=False),
+    Column("queued_at", UtcDateTime, nullable=False),
+    Column("start_date", UtcDateTime),
+    Column("end_date", UtcDateTime),
+    UniqueConstraint("dag_id", "run_id"),
+    Index("ix_run_state_dag_id", "state", "dag_id"),
+    sqlite_autoincrement=True,
+)
+
+run_asset_event = Table(
+    "run_asset_event",
+    metadata,
+    Column("dag_id", NAME, primary_key=True),
+    Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),  # the primary key is guarantee 2
+    Column("run_id", NAME, nullable=False),
+    Column("completed", Boolean, nullable=False, server_default=false()),  # this event completed the condition
+    ForeignKeyConstraint(["dag_id", "run_id"], ["run.dag_id", "run.run_id"]),
+    Index("ix_run_asset_event_dag_id_run_id", "dag_id", "run_id"),
+)
+
+task_instance = Table(
+    "task_instance",
+    metadata,
+    Column("id", UUID, primary_key=True),
+    Column("dag_id", NAME, nullable=False),
+    Column("run_id", NAME, nullable=False),
+    Column("task_id", NAME, nullable=False),
+    Column("map_index", Integer, nullable=False, server_default="-1"),
+    Column("origin", String(8), nullable=False, server_default="own"),  # own | foreign
+    Column("try_number", Integer, nullable=False, server_default="0"),
+    Column("state", String(24), nullable=False),
+    Column("detail", Text),  # ours, in words: submitting, cancelled, lost…
+    Column("not_before", UtcDateTime),  # a retry waits until then
+    Column("start_date", UtcDateTime),
+    Column("end_date", UtcDateTime),
+    UniqueConstraint("dag_id", "run_id", "task_id", "map_index"),
+    Index("ix_task_instance_state", "state"),
+)
+
+task_try = Table(
+    "task_try",
+    metadata,
+    Column("task_instance_id", ForeignKey("task_instance.id"), primary_key=True),
+    Column("try_number", Integer, primary_key=True, autoincrement=False),
+    Column("home_id", UUID, nullable=False),  # only this home may submit again or attach
+    Column("tag", String(64), nullable=False, unique=True),
+    Column("token_hash", String(64), nullable=False),  # SHA-256 hex of the try's first token
+    Column("handle", Text),  # the submitter's JSON; null until submitted
+    Column("nonce", String(64)),  # set by the one process that claimed the try
+    Column("finish_state", String(16)),  # what the job said of itself: success | failed | skipped
+    Column("message", Text),
+    Column("progress", Text),
+    Column("exit_code", Integer),
+    Column("counted", Boolean, nullable=False, server_default=true()),  # false: it ended through our own stop
+    Column("intent_at", UtcDateTime, nullable=False),
+    Column("submitted_at", UtcDateTime),
+    Column("claimed_at", UtcDateTime),
+    Column("ended_at", UtcDateTime),  # the process is known to be gone
+    Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
+)
+
+api_token = Table(
+    "api_token",
+    metadata,
+    Column("id", UUID, primary_key=True),
+    Column("subject", NAME, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("token_hash", String(64), nullable=False, unique=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("revoked_at", UtcDateTime),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("at", UtcDateTime, nullable=False, index=True),
+    Column("actor", NAME, nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("target", String(2000), nullable=False),
+    Column("detail", Text, nullable=False, server_default="{}"),
+    Column("write_id", String(64), index=True),
+    sqlite_autoincrement=True,
+)
+
+setting = Table(
+    "setting",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)

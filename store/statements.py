@@ -1,0 +1,248 @@
+"""The SQL of the asset store and the task store, each statement once for sync and async callers.
+
+Every operation is a generator that yields statements and is sent their results; `run` and `arun` drive it on a `Session`
+or an `AsyncSession`. So the order of statements, which is what makes a write correct, exists once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeAlias, TypeVar
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Result,
+    Text,
+    and_,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from store.base import NEVER_EXPIRE, AssetScope, NeverExpire, TaskScope, Writer
+from store.dialects import chunks, upsert
+from store.errors import NotFound, VersionConflict
+from store.schema import asset, asset_store, asset_store_history, database_now, task_store
+
+T = TypeVar("T")
+Statements: TypeAlias = Generator[Executable, Result[Any], T]
+
+WRITER_FIELDS: Final = ("kind", "dag_id", "run_id", "task_id", "map_index", "watcher", "actor", "write_id")
+
+
+def run(session: Session, operation: Statements[T]) -> T:
+    """Drive an operation on a synchronous session."""
+    try:
+        statement = next(operation)
+        while True:
+            statement = operation.send(session.execute(statement))
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # StopIteration carries the generator's T
+
+
+async def arun(session: AsyncSession, operation: Statements[T]) -> T:
+    """Drive an operation on an asynchronous session."""
+    try:
+        statement = next(operation)
+        while True:
+            statement = operation.send(await session.execute(statement))
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # StopIteration carries the generator's T
+
+
+# --- assets ---------------------------------------------------------------------------------------------------------
+
+
+def find_asset_id(scope: AssetScope, *also: ColumnElement[Any]) -> Statements[int]:
+    """The asset's id by every name the scope gives; `also` is evaluated with it. Raises `NotFound`."""
+    given = {asset.c.id: scope.asset_id, asset.c.name: scope.name, asset.c.uri: scope.uri}
+    matches = [column == value for column, value in given.items() if value is not None]
+    found = (yield select(asset.c.id, *also).where(*matches)).one_or_none()
+    if found is None:
+        shown = scope.name or scope.uri or scope.asset_id
+        raise NotFound(f"no asset {shown!r}; `watcher assets list` shows the ones there are")
+    return int(found.id)
+
+
+def get_asset_value(scope: AssetScope, key: str) -> Statements[str | None]:
+    asset_id = yield from find_asset_id(scope)
+    return (yield select(asset_store.c.value).where(_entry(asset_id, key))).scalar_one_or_none()
+
+
+def set_asset_value(
+    scope: AssetScope,
+    key: str,
+    value: str,
+    *,
+    dialect: str,
+    writer: Writer | None = None,
+    is_ref: bool = False,
+    if_version: int | None = None,
+) -> Statements[int]:
+    """Write one entry and its history row; returns the new version. `if_version` 0: the entry must not exist."""
+    asset_id = yield from _lock_key(scope, key, dialect)
+    yield from _check_version(asset_id, key, if_version)
+    content = {"value": value, "is_ref": is_ref}
+    entry = {**content, "updated_at": database_now(), **_attribution(writer)}
+    change = update(asset_store).where(_entry(asset_id, key)).values(version=asset_store.c.version + 1, **entry)
+    version: int | None = (yield change.returning(asset_store.c.version)).scalar_one_or_none()
+    if version is None:
+        new = insert(asset_store).values(asset_id=asset_id, key=key, version=_last_version(asset_id, key) + 1, **entry)
+        version = (yield new.returning(asset_store.c.version)).scalar_one()
+    yield insert(asset_store_history).values(
+        asset_id=asset_id, key=key, version=version, written_at=database_now(), **content, **_history(writer)
+    )
+    return version
+
+
+def delete_asset_value(
+    scope: AssetScope, key: str, *, dialect: str, writer: Writer | None = None, if_version: int | None = None
+) -> Statements[bool]:
+    """Remove one entry, leaving a history row; returns whether there was one."""
+    asset_id = yield from _lock_key(scope, key, dialect)
+    yield from _check_version(asset_id, key, if_version)
+    return (yield from _remove(asset_id, [key], writer)) > 0
+
+
+def clear_asset_values(
+    scope: AssetScope, *, dialect: str, writer: Writer | None = None, protected: frozenset[str] = frozenset()
+) -> Statements[int]:
+    """Remove all entries but the protected ones, each leaving a history row; returns how many."""
+    asset_id = yield from find_asset_id(scope)
+    e = asset_store.c
+    wanted = select(e.key).where(e.asset_id == asset_id, e.key.not_in(protected)).order_by(e.key)
+    if dialect == "postgresql":  # one after the other in the order of keys, so that two clears never wait in a circle
+        in_order = wanted.subquery()
+        keys = (yield select(in_order.c.key, _key_lock(literal(asset_id), in_order.c.key))).scalars().all()
+    else:
+        keys = (yield wanted).scalars().all()
+    removed = 0
+    for some in chunks(keys):
+        removed += yield from _remove(asset_id, some, writer)
+    return removed
+
+
+def _lock_key(scope: AssetScope, key: str, dialect: str) -> Statements[int]:
+    """The asset's id. Until the transaction ends nobody else writes this key.
+
+    The lock is on the key, not on its row: a new entry takes its version from the history, which a concurrent delete
+    may be about to extend, and then there is no row to lock. Every writer takes it first, so that what follows reads
+    without races. SQLite has one writer.
+    """
+    if dialect == "postgresql":
+        return (yield from find_asset_id(scope, _key_lock(asset.c.id, literal(key))))
+    return (yield from find_asset_id(scope))
+
+
+def _key_lock(asset_id: ColumnElement[int], key: ColumnElement[str]) -> ColumnElement[None]:
+    name = literal("asset_store/").concat(cast(asset_id, Text)).concat("/").concat(key)
+    return func.pg_advisory_xact_lock(func.hashtextextended(name, 0))
+
+
+def _check_version(asset_id: int, key: str, expected: int | None) -> Statements[None]:
+    if expected is None:
+        return
+    found = (yield select(asset_store.c.version).where(_entry(asset_id, key))).scalar_one_or_none()
+    if (found or 0) != expected:
+        has = "does not exist" if found is None else f"has version {found}"
+        raise VersionConflict(f"the entry {key!r} {has}, expected was {expected}; read it again and decide anew")
+
+
+def _remove(asset_id: int, keys: Sequence[str], writer: Writer | None) -> Statements[int]:
+    """Delete entries whose keys are locked; the history first, because it takes their versions from them."""
+    e, h = asset_store.c, asset_store_history.c
+    here = and_(e.asset_id == asset_id, e.key.in_(keys))
+    said = {name: literal(value, h[name].type) for name, value in _history(writer).items()}
+    columns = {"asset_id": e.asset_id, "key": e.key, "version": e.version + 1, "deleted": true(), **said}
+    gone = select(*columns.values(), database_now()).where(here)
+    yield insert(asset_store_history).from_select([*columns, "written_at"], gone)
+    return len((yield delete(asset_store).where(here).returning(e.key)).all())
+
+
+def _entry(asset_id: int, key: str) -> ColumnElement[bool]:
+    return and_(asset_store.c.asset_id == asset_id, asset_store.c.key == key)
+
+
+def _last_version(asset_id: int, key: str) -> ColumnElement[int]:
+    """0 for a key that never was. Versions go on after a delete, so a clean-up leaves the newest row of every key."""
+    h = asset_store_history.c
+    newest = select(func.max(h.version)).where(h.asset_id == asset_id, h.key == key).scalar_subquery()
+    return func.coalesce(newest, 0)
+
+
+def _attribution(writer: Writer | None) -> dict[str, Any]:
+    if writer is None:  # the recorded kind and ids stay; only the link to the log lines of this write is unknown
+        return {"last_updated_by_write_id": None}
+    return {f"last_updated_by_{name}": _field(writer, name) for name in WRITER_FIELDS}
+
+
+def _history(writer: Writer | None) -> dict[str, Any]:
+    return {} if writer is None else {name: _field(writer, name) for name in (*WRITER_FIELDS, "try_number")}
+
+
+def _field(writer: Writer, name: str) -> Any:
+    value = getattr(writer, name)
+    return value.value if name == "kind" else value
+
+
+# --- task instances --------------------------------------------------------------------------------------------------
+
+
+def get_task_value(scope: TaskScope, key: str) -> Statements[str | None]:
+    """The value, or None when it is absent or past its retention."""
+    result = yield select(task_store.c.value).where(_task_key(scope, key), _alive())
+    return result.scalar_one_or_none()
+
+
+def set_task_value(
+    scope: TaskScope,
+    key: str,
+    value: str,
+    *,
+    dialect: str,
+    expires_at: datetime | NeverExpire | None = None,
+    is_ref: bool = False,
+) -> Statements[None]:
+    values = {
+        "value": value,
+        "is_ref": is_ref,
+        "updated_at": database_now(),
+        "expires_at": expires_at if isinstance(expires_at, datetime) else None,
+        "never_expire": expires_at is NEVER_EXPIRE,
+    }
+    entry = upsert(task_store, dialect).values(
+        dag_id=scope.dag_id, run_id=scope.run_id, task_id=scope.task_id, map_index=scope.map_index, key=key, **values
+    )
+    yield entry.on_conflict_do_update(index_elements=list(task_store.primary_key), set_=values)
+
+
+def delete_task_value(scope: TaskScope, key: str) -> Statements[None]:
+    yield delete(task_store).where(_task_key(scope, key))
+
+
+def clear_task_values(scope: TaskScope, *, all_map_indices: bool = False) -> Statements[None]:
+    yield delete(task_store).where(_task(scope, all_map_indices=all_map_indices))
+
+
+def _task(scope: TaskScope, *, all_map_indices: bool = False) -> ColumnElement[bool]:
+    t = task_store.c
+    of_task = and_(t.dag_id == scope.dag_id, t.run_id == scope.run_id, t.task_id == scope.task_id)
+    return of_task if all_map_indices else and_(of_task, t.map_index == scope.map_index)
+
+
+def _task_key(scope: TaskScope, key: str) -> ColumnElement[bool]:
+    return and_(_task(scope), task_store.c.key == key)
+
+
+def _alive() -> ColumnElement[bool]:
+    return or_(task_store.c.expires_at.is_(None), task_store.c.expires_at > database_now())

@@ -1,0 +1,285 @@
+"""Tries of task instances: the intent before anything starts, the claim, the fence, the end.
+
+A try may change something only while it is the task instance's current try and has not finished: `fence` checks that on
+the locked row, inside the transaction that writes. Every transaction locks in this order, so that none waits for another
+in a circle: task instance, try, run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from store.errors import NotFound, TryFenced
+from store.runs import Startable, may_start, move_run
+from store.schema import database_now, job, run, task_instance, task_try
+
+UNFINISHED: Final = ("queued", "running")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FencedTry:
+    """The try that a transaction holds locked."""
+
+    task_instance_id: str
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    origin: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenTry:
+    """A try whose process is not known to be gone; `handle` is the submitter's JSON text, None before it was stored."""
+
+    task_instance_id: str
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    tag: str
+    handle: str | None
+    claimed: bool
+    finish_state: str | None
+    message: str | None
+    definition: str
+    age_seconds: float
+    """Since it was submitted (0 before), by the database's clock."""
+
+
+async def commit_intent(session: AsyncSession, task: Startable, *, home_id: str, tag: str, token_hash: str) -> bool:
+    """Record that `home_id` is about to start the next try; False when somebody else did, or the instance moved on."""
+    t = task_instance.c
+    number = task.try_number + 1
+    moved = await session.execute(
+        update(task_instance)
+        .where(t.id == task.task_instance_id, t.try_number == task.try_number, may_start())
+        .values(try_number=number, state="queued", detail="submitting", not_before=None, start_date=None, end_date=None)
+        .returning(t.id)
+    )
+    if moved.one_or_none() is None:
+        return False
+    await session.execute(
+        insert(task_try).values(
+            task_instance_id=task.task_instance_id,
+            try_number=number,
+            home_id=home_id,
+            tag=tag,
+            token_hash=token_hash,
+            intent_at=database_now(),
+        )
+    )
+    await move_run(session, task.dag_id, task.run_id, "running")
+    return True
+
+
+async def replace_token(session: AsyncSession, task_instance_id: str, try_number: int, token_hash: str) -> None:
+    """A try that certainly never started is submitted again with a new token."""
+    await session.execute(update(task_try).where(_this(task_instance_id, try_number)).values(token_hash=token_hash))
+
+
+async def store_handle(session: AsyncSession, task_instance_id: str, try_number: int, handle: str) -> None:
+    """Keep what leads back to the started try; its task instance runs from now on."""
+    await _set_running(session, task_instance_id, try_number)
+    started = update(task_try).where(_this(task_instance_id, try_number))
+    await session.execute(started.values(handle=handle, submitted_at=database_now()))
+
+
+async def open_tries(session: AsyncSession, home_id: str) -> Sequence[OpenTry]:
+    """All tries that this home started, or meant to, and has not seen the end of; oldest first."""
+    return await _open(session, task_try.c.home_id == home_id)
+
+
+async def open_try(
+    session: AsyncSession, task_instance_id: str, try_number: int, *, lock: bool = False
+) -> OpenTry | None:
+    """One open try as it stands now, its task instance locked first if asked; None when it has ended."""
+    if lock:
+        await _lock(session, task_instance_id)
+    found = await _open(session, _this(task_instance_id, try_number))
+    return found[0] if found else None
+
+
+async def _open(session: AsyncSession, which: ColumnElement[bool]) -> Sequence[OpenTry]:
+    t, a = task_instance.c, task_try.c
+    wanted = (
+        select(
+            a.task_instance_id,
+            t.dag_id,
+            t.run_id,
+            t.task_id,
+            t.map_index,
+            a.try_number,
+            a.tag,
+            a.handle,
+            a.nonce.is_not(None).label("claimed"),
+            a.finish_state,
+            a.message,
+            job.c.definition,
+            a.submitted_at,
+            database_now().label("now"),
+        )
+        .join(task_instance, t.id == a.task_instance_id)
+        .join(job, job.c.dag_id == t.dag_id)
+        .where(which, a.ended_at.is_(None))
+        .order_by(a.intent_at)
+    )
+    return [_with_age(**row) for row in (await session.execute(wanted)).mappings()]
+
+
+def _with_age(*, submitted_at: datetime | None, now: datetime, **values: Any) -> OpenTry:
+    age = 0.0 if submitted_at is None else (now - submitted_at).total_seconds()
+    return OpenTry(**values, age_seconds=age)
+
+
+async def counted_tries(session: AsyncSession, task_instance_id: str) -> int:
+    """How many tries of the task instance have ended and used up a retry."""
+    a = task_try.c
+    ended = select(func.count()).where(a.task_instance_id == task_instance_id, a.ended_at.is_not(None), a.counted)
+    return (await session.execute(ended)).scalar_one()
+
+
+async def fence(session: AsyncSession, task_instance_id: str, try_number: int) -> FencedTry:
+    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`."""
+    row = await _lock(session, task_instance_id)
+    known = await _known(session, task_instance_id, try_number)
+    return _unfinished(row, known, try_number)
+
+
+async def claim(session: AsyncSession, task_instance_id: str, try_number: int, nonce: str) -> FencedTry:
+    """Give the try to the one process that asks first; asking again with the same nonce is the same claim."""
+    row = await _lock(session, task_instance_id)
+    known = await _known(session, task_instance_id, try_number)
+    held = _unfinished(row, known, try_number)
+    if known.nonce not in {None, nonce}:
+        raise TryFenced(f"try {try_number} is claimed by another process; end this one")
+    if known.nonce is None:
+        claimed = update(task_try).where(_this(task_instance_id, try_number))
+        await session.execute(claimed.values(nonce=nonce, claimed_at=database_now()))
+        await _set_running(session, task_instance_id, try_number)
+    return held
+
+
+async def set_progress(session: AsyncSession, held: FencedTry, progress: str) -> None:
+    """Keep how far the try's Spark application is; `progress` is a JSON object's text."""
+    this = _this(held.task_instance_id, held.try_number)
+    await session.execute(update(task_try).where(this).values(progress=progress))
+
+
+async def finish(
+    session: AsyncSession, task_instance_id: str, try_number: int, *, finish_state: str, message: str | None
+) -> FencedTry | None:
+    """Record what the job says of itself; None when it said the same before (an answer got lost).
+
+    Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
+    run at once.
+    """
+    row = await _lock(session, task_instance_id)
+    known = await _known(session, task_instance_id, try_number)
+    if known.finish_state == finish_state:
+        return None
+    held = _unfinished(row, known, try_number)
+    this = update(task_try).where(_this(task_instance_id, try_number))
+    await session.execute(this.values(finish_state=finish_state, message=message))
+    if finish_state != "failed":
+        ended = update(task_instance).where(task_instance.c.id == task_instance_id)
+        await session.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))
+        await move_run(session, held.dag_id, held.run_id, "success", reason=message)
+    return held
+
+
+async def end(
+    session: AsyncSession,
+    ended: OpenTry,
+    *,
+    exit_code: int | None,
+    state: str,
+    run_state: str,
+    reason: str | None,
+    warning: str | None,
+    retry_in: float | None,
+    counted: bool = True,
+) -> None:
+    """Record that nothing of the try is alive, and what became of its task instance and run; once.
+
+    An accepted success or skip is final: then only the end and the warning are written. `retry_in` is in seconds; a try
+    that is not `counted` does not use up a retry.
+    """
+    row = await _lock(session, ended.task_instance_id)
+    a = task_try.c
+    over = update(task_try).where(_this(ended.task_instance_id, ended.try_number), a.ended_at.is_(None))
+    said = {"exit_code": exit_code, "message": func.coalesce(a.message, reason), "counted": counted}
+    first = await session.execute(over.values(ended_at=database_now(), **said).returning(a.ended_at))
+    ended_at: datetime | None = first.scalar_one_or_none()
+    if ended_at is None:
+        return
+    if warning:
+        here = and_(run.c.dag_id == ended.dag_id, run.c.run_id == ended.run_id)
+        await session.execute(update(run).where(here).values(warning=warning))
+    if row["try_number"] != ended.try_number or row["state"] not in UNFINISHED:
+        return
+    due = None if retry_in is None else ended_at + timedelta(seconds=retry_in)
+    await session.execute(
+        update(task_instance)
+        .where(task_instance.c.id == ended.task_instance_id)
+        .values(state=state, detail=reason, not_before=due, end_date=ended_at)
+    )
+    if run_state != "running":
+        await move_run(session, ended.dag_id, ended.run_id, run_state, reason=reason)
+
+
+async def _lock(session: AsyncSession, task_instance_id: str) -> RowMapping:
+    """The task instance, locked. What is said of its try is read after it: a join would show it as it was before the wait."""
+    t = task_instance.c
+    wanted = select(
+        t.id.label("task_instance_id"), t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number, t.state, t.origin
+    )
+    result = await session.execute(wanted.where(t.id == task_instance_id).with_for_update(key_share=True))
+    row = result.mappings().one_or_none()
+    if row is None:
+        raise NotFound("this task instance does not exist any more; end this process")
+    return row
+
+
+async def _known(session: AsyncSession, task_instance_id: str, try_number: int) -> _Known:
+    a = task_try.c
+    wanted = select(a.nonce, a.finish_state, a.ended_at).where(_this(task_instance_id, try_number))
+    row = (await session.execute(wanted)).mappings().one_or_none()
+    return _Known() if row is None else _Known(**row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What is known of a try so far; nothing when it is not ours (origin `foreign`)."""
+
+    nonce: str | None = None
+    finish_state: str | None = None
+    ended_at: datetime | None = None
+
+
+def _unfinished(row: RowMapping, known: _Known, try_number: int) -> FencedTry:
+    if row["try_number"] != try_number:
+        raise TryFenced(
+            f"try {try_number} is superseded by try {row['try_number']} and may change nothing; end this process"
+        )
+    if row["state"] not in UNFINISHED or known.finish_state is not None or known.ended_at is not None:
+        raise TryFenced(f"try {try_number} is over and may change nothing; end this process")
+    return FencedTry(**{name: value for name, value in row.items() if name != "state"})
+
+
+async def _set_running(session: AsyncSession, task_instance_id: str, try_number: int) -> None:
+    t = task_instance.c
+    queued = update(task_instance).where(t.id == task_instance_id, t.try_number == try_number, t.state == "queued")
+    await session.execute(queued.values(state="running", detail=None, start_date=database_now()))
+
+
+def _this(task_instance_id: str, try_number: int) -> ColumnElement[bool]:
+    return and_(task_try.c.task_instance_id == task_instance_id, task_try.c.try_number == try_number)

@@ -1,0 +1,95 @@
+"""What may be stored: keys, JSON values as texts, and until when."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from datetime import datetime
+from typing import Any, Final
+
+from store.base import AssetScope, NeverExpire, Scope
+from store.errors import InvalidValue
+
+MAX_KEY_LENGTH: Final = 512
+MAX_NESTING: Final = 200
+"""Levels of lists and objects. What is stored must always be read back, and readers' own limits begin at 255 (pydantic)."""
+WATERMARK_SUFFIX: Final = ".watermark"
+_STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
+
+
+def check_key(key: str) -> str:
+    """The key itself; 1-512 characters, slashes and unicode allowed, no control characters, no lone surrogates."""
+    if not 1 <= len(key) <= MAX_KEY_LENGTH:
+        raise InvalidValue(f"a key has 1 to {MAX_KEY_LENGTH} characters, this one has {len(key)}; use another one")
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in key):
+        raise InvalidValue("a key holds no control characters and no lone surrogates; remove them")
+    return key
+
+
+def check_expiry(scope: Scope, expires_at: datetime | NeverExpire | None) -> None:
+    """Raise `InvalidValue` for an expiry of an asset's entry, and for a time without a time zone."""
+    if expires_at is not None and isinstance(scope, AssetScope):
+        raise InvalidValue("an asset's entries live until they are deleted; leave the expiry out")
+    if isinstance(expires_at, datetime) and expires_at.utcoffset() is None:
+        raise InvalidValue("a time without a time zone names no moment; give the expiry in UTC")
+
+
+def to_json(value: Any) -> str:
+    """The JSON text of a value: ASCII-escaped, key order kept. Raises `InvalidValue` for null, NaN and what is not JSON."""
+    if value is None:
+        raise InvalidValue("null cannot be stored; delete the key instead")
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"only JSON values can be stored: {error}; convert it, or leave it out") from None
+    except RecursionError:
+        raise InvalidValue(_TOO_DEEP) from None
+    _check_nesting(text)
+    if "\\ud" in text:
+        check_json(text)
+    return text
+
+
+def check_json(text: str) -> str:
+    """The text itself if it is the JSON of a storable value. Raises `InvalidValue`.
+
+    Numbers stay as they are written, of any size; only what every reader would take for Infinity is refused.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+        # Escapes are decoded first, because an escaped pair of surrogates is the one character it stands for.
+        (json.dumps(value, ensure_ascii=False) if "\\u" in text else text).encode()
+    except UnicodeEncodeError:
+        raise InvalidValue("the value holds a lone surrogate, which is not text; remove it") from None
+    except RecursionError:
+        raise InvalidValue(_TOO_DEEP) from None
+    except ValueError as error:
+        raise InvalidValue(f"the value is not a JSON text: {error}; send JSON") from None
+    if value is None:
+        raise InvalidValue("null cannot be stored; delete the key instead")
+    _check_nesting(text)
+    return text
+
+
+_TOO_DEEP: Final = f"the value is nested deeper than {MAX_NESTING} levels; store a flatter one"
+
+
+def _check_nesting(text: str) -> None:
+    if text.count("[") + text.count("{") <= MAX_NESTING:
+        return
+    depth = 0
+    for part in _STRING_OR_BRACKET.finditer(text):
+        depth += (part[0] in "[{") - (part[0] in "]}")
+        if depth > MAX_NESTING:
+            raise InvalidValue(_TOO_DEEP)
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if math.isfinite(value) else _refuse_number(number)
+
+
+def _refuse_number(number: str) -> float:
+    raise InvalidValue(f"{number} is no finite number; store a string or leave the value out")

@@ -1,0 +1,72 @@
+"""An empty metadata database of each kind, made once a module: emptying it is ten times faster than making it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete
+
+from store.database import Database
+from store.schema import metadata
+from tests.databases import copied, migrated_file, migrated_postgres
+
+BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return migrated_file(tmp_path_factory.mktemp("template"))
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def database_url(
+    dialect: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    if dialect == "sqlite":
+        yield copied(request.getfixturevalue("template"), tmp_path_factory.mktemp("database"))
+    else:
+        yield request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture(scope="module")
+async def open_database(database_url: str) -> AsyncIterator[Database]:
+    async with Database.open(database_url, pool_size=40) as database:
+        yield database
+
+
+@pytest.fixture
+async def database(open_database: Database) -> Database:
+    """SQLite and PostgreSQL in turn."""
+    return await emptied(open_database)
+
+
+@pytest.fixture(scope="module")
+def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    with migrated_postgres(request.getfixturevalue("postgres_server")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+async def open_postgres(postgres_url: str) -> AsyncIterator[Database]:
+    async with Database.open(postgres_url, pool_size=40) as database:
+        yield database
+
+
+@pytest.fixture
+async def postgres(open_postgres: Database) -> Database:
+    """For what only PostgreSQL has: several processes that write at once."""
+    return await emptied(open_postgres)
+
+
+async def emptied(database: Database) -> Database:
+    async with database.transaction() as session:
+        for table in reversed(metadata.sorted_tables):
+            await session.execute(delete(table))
+    return database

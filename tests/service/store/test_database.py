@@ -1,0 +1,391 @@
+"""Sessions: what is committed when, who may write, and what a broken connection leaves behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import pytest
+from anyio import to_thread
+from anyio.abc import SocketAttribute, SocketStream
+from sqlalchemy import func, insert, make_url, select, text
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from store.database import Database, sqlite_url
+from store.errors import CommitUnknown, ConnectionLost, DatabaseUnusable
+from store.schema import database_now, setting
+from tests.service.store.words import until_somebody_waits
+
+ONE = {"key": "one", "value": "1"}
+
+
+async def stored(database: Database) -> dict[str, str]:
+    async with database.reading() as session:
+        return {row.key: row.value for row in await session.execute(select(setting))}
+
+
+async def write(session: AsyncSession, key: str = "one", value: str = "1") -> None:
+    await session.execute(insert(setting).values(key=key, value=value))
+
+
+# --- transactions
+
+
+async def test_a_transaction_is_committed_at_its_end(database: Database) -> None:
+    async with database.transaction() as session:
+        await write(session)
+        assert await stored(database) == {}
+    assert await stored(database) == {"one": "1"}
+
+
+async def test_an_exception_anywhere_leaves_nothing(database: Database) -> None:
+    with suppress(ZeroDivisionError):
+        async with database.transaction() as session:
+            await write(session)
+            raise ZeroDivisionError
+    assert await stored(database) == {}
+
+
+async def test_a_cancelled_caller_finishes_its_transaction(database: Database) -> None:
+    async with anyio.create_task_group() as tasks:
+
+        async def write_and_be_cancelled() -> None:
+            async with database.transaction() as session:
+                tasks.cancel_scope.cancel()
+                await write(session)
+
+        tasks.start_soon(write_and_be_cancelled)
+    assert await stored(database) == {"one": "1"}
+
+
+async def test_a_loop_of_transactions_alone_can_be_cancelled(database: Database) -> None:
+    with anyio.move_on_after(0.05) as scope:
+        for _ in range(1_000):
+            await stored(database)
+            async with database.transaction():
+                pass
+    assert scope.cancelled_caught
+
+
+async def test_a_transaction_ends_at_its_deadline_and_frees_its_connection(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.database.WRITE_DEADLINE", 0.05)
+    with suppress(TimeoutError):
+        async with database.transaction() as session:
+            await write(session)
+            await anyio.sleep_forever()
+    monkeypatch.undo()
+    async with database.transaction() as session:
+        await write(session, value="2")
+    assert await stored(database) == {"one": "2"}
+
+
+async def test_what_the_database_refuses_is_told_as_it_is(database: Database) -> None:
+    async with database.transaction() as session:
+        await write(session)
+    with pytest.raises(IntegrityError):
+        async with database.transaction() as session:
+            await write(session)
+
+
+async def test_a_reading_session_stays_on_its_snapshot_and_cannot_write(database: Database) -> None:
+    count = select(func.count()).select_from(setting)
+    async with database.reading() as session:
+        assert (await session.execute(count)).scalar_one() == 0
+        async with database.transaction() as writing:
+            await write(writing)
+        assert (await session.execute(count)).scalar_one() == 0
+        with pytest.raises(DBAPIError, match=r"read-?only"):
+            await write(session, key="two")
+    assert await stored(database) == {"one": "1"}
+
+
+async def test_writing_transactions_see_what_was_committed_meanwhile(postgres: Database) -> None:
+    count = select(func.count()).select_from(setting)
+    async with postgres.transaction() as session:
+        assert (await session.execute(count)).scalar_one() == 0
+        async with postgres.transaction() as other:
+            await write(other)
+        assert (await session.execute(count)).scalar_one() == 1
+
+
+async def test_callers_without_an_event_loop_read_and_write_alike(database: Database) -> None:
+    def write_one(session: Session) -> None:
+        session.execute(insert(setting).values(ONE))
+
+    def in_thread() -> int:
+        with database.sync_transaction() as session:
+            write_one(session)
+        with suppress(ZeroDivisionError), database.sync_transaction() as session:
+            session.execute(insert(setting).values(key="two", value="2"))
+            raise ZeroDivisionError
+        with database.sync_reading() as session:
+            with pytest.raises(DBAPIError, match=r"read-?only"):
+                session.execute(insert(setting).values(key="three", value="3"))
+            session.rollback()
+            return session.execute(select(func.count()).select_from(setting)).scalar_one()
+
+    assert await to_thread.run_sync(in_thread) == 1
+    assert await stored(database) == {"one": "1"}
+
+
+async def test_the_databases_clock_is_utc_and_moves(database: Database) -> None:
+    async with database.transaction() as session:
+        first, second = [(await session.execute(select(database_now()))).scalar_one() for _ in range(2)]
+    assert str(first.tzinfo) == "UTC"
+    assert first <= second
+
+
+# --- SQLite
+
+
+async def test_sqlite_is_never_locked_for_readers_and_writers_of_one_process(tmp_path: Path) -> None:
+    """From the very first connection on, when the file is not even in WAL mode yet."""
+    async with Database.open(sqlite_url(tmp_path / "new.db")) as database:
+        async with database.transaction() as session:
+            await session.execute(text("CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT)"))
+
+        async def read_and_write(number: int) -> None:
+            for turn in range(5):
+                async with database.transaction() as session:
+                    await session.execute(select(func.count()).select_from(setting))
+                    await write(session, key=f"{number}/{turn}")
+                await stored(database)
+
+        def read_and_write_in_thread(number: int) -> None:
+            for turn in range(5):
+                with database.sync_transaction() as session:
+                    session.execute(select(func.count()).select_from(setting))
+                    session.execute(insert(setting).values(key=f"sync {number}/{turn}", value="1"))
+                with database.sync_reading() as session:
+                    session.execute(select(setting)).all()
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(12):
+                tasks.start_soon(read_and_write, number)
+            for number in range(4):
+                tasks.start_soon(to_thread.run_sync, read_and_write_in_thread, number)
+        assert len(await stored(database)) == 16 * 5
+
+
+async def test_many_connections_at_once_may_be_a_files_first(tmp_path: Path) -> None:
+    async with (
+        Database.open(sqlite_url(tmp_path / "new.db"), pool_size=10) as database,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def look() -> None:
+            async with database.reading() as session:
+                assert (await session.execute(text("PRAGMA journal_mode"))).scalar_one() == "wal"
+
+        async def begin() -> None:
+            async with database.transaction() as session:
+                await session.execute(text("CREATE TABLE IF NOT EXISTS t (a)"))
+
+        for _ in range(10):
+            tasks.start_soon(look)
+            tasks.start_soon(begin)
+
+
+async def test_sqlite_is_set_up_to_survive_a_power_cut(tmp_path: Path) -> None:
+    async with Database.open(sqlite_url(tmp_path / "new.db")) as database, database.transaction() as session:
+        pragmas = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        found = [(await session.execute(text(f"PRAGMA {name}"))).scalar_one() for name in pragmas]
+    assert found == ["wal", 2, 1, 30000]
+
+
+# --- addresses
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("mysql://localhost/x", "mysql cannot hold the metadata; give a postgresql+asyncpg:// or sqlite+aiosqlite:///"),
+        ("sqlite://", "an embedded database needs a file; give a path"),
+        ("sqlite+aiosqlite:///:memory:", "an embedded database needs a file; give a path"),
+    ],
+)
+async def test_an_address_that_cannot_work_is_refused_with_a_remedy(url: str, sentence: str) -> None:
+    with pytest.raises(DatabaseUnusable, match=re.escape(sentence)):
+        async with Database.open(url):
+            pass
+
+
+@pytest.mark.parametrize("query", ["sslmode=disable", "ssl=disable", "sslmode=prefer", ""])
+async def test_the_tls_mode_reaches_both_drivers_under_either_name(postgres_url: str, query: str) -> None:
+    def without_loop() -> int:
+        with database.sync_reading() as session:
+            return int(session.execute(text("SELECT 1")).scalar_one())
+
+    async with Database.open(f"{postgres_url}?{query}") as database:
+        async with database.reading() as session:
+            assert (await session.execute(text("SELECT 1"))).scalar_one() == 1
+        assert await to_thread.run_sync(without_loop) == 1
+
+
+# --- connections that break
+
+
+async def backend_pid(session: AsyncSession) -> int:
+    return int((await session.execute(text("SELECT pg_backend_pid()"))).scalar_one())
+
+
+async def terminate(database: Database, pid: int) -> None:
+    async with database.transaction() as session:
+        assert (await session.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})).scalar_one()
+
+
+async def test_a_session_ended_by_the_server_leaves_nothing_and_the_next_one_works(postgres: Database) -> None:
+    async def write_and_lose_the_connection() -> None:
+        async with postgres.transaction() as session:
+            await write(session)
+            await terminate(postgres, await backend_pid(session))
+            await write(session, key="two")
+
+    with pytest.raises(ConnectionLost, match="nothing of the transaction was kept"):
+        await write_and_lose_the_connection()
+    assert await stored(postgres) == {}
+    async with postgres.transaction() as session:
+        await write(session)
+    assert await stored(postgres) == {"one": "1"}
+
+
+async def test_a_statement_in_flight_when_the_server_ends_the_session_is_told_alike(postgres: Database) -> None:
+    async def wait_for_the_lock() -> None:
+        async with postgres.transaction() as session:
+            pids.append(await backend_pid(session))
+            await session.execute(text("SELECT pg_advisory_xact_lock(1)"))
+
+    async def end_it() -> None:
+        await until_somebody_waits(postgres)
+        await terminate(postgres, pids[0])
+
+    pids: list[int] = []
+    async with postgres.reading() as holder, anyio.create_task_group() as tasks:
+        await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
+        tasks.start_soon(end_it)
+        with pytest.raises(ConnectionLost):
+            await wait_for_the_lock()
+
+
+async def test_a_transaction_that_idles_too_long_is_ended_by_the_server(postgres: Database, postgres_url: str) -> None:
+    """So that a process that hangs keeps nobody from taking its watchers over."""
+
+    async def hang() -> None:
+        async with database.transaction() as session:
+            await write(session)
+            pid = await backend_pid(session)
+            while await backends(postgres, pid):
+                pass
+            await write(session, key="two")
+
+    async with Database.open(postgres_url, idle_in_transaction_timeout=0.05) as database:
+        with pytest.raises(ConnectionLost):
+            await hang()
+    assert await stored(postgres) == {}
+
+
+async def backends(database: Database, pid: int) -> int:
+    count = text("SELECT count(*) FROM pg_stat_activity WHERE pid = :pid")
+    async with database.reading() as session:
+        return int((await session.execute(count, {"pid": pid})).scalar_one())
+
+
+async def test_idle_connections_that_the_server_closed_are_never_handed_out(postgres_url: str) -> None:
+    async with Database.open(postgres_url, pool_size=3) as database:
+        async with database.reading() as one, database.reading() as two:
+            pids = [await backend_pid(one), await backend_pid(two)]
+        for pid in pids:
+            with suppress(OperationalError):
+                await terminate(database, pid)
+        for _ in range(3):
+            async with database.reading() as session:
+                assert await backend_pid(session) not in pids
+
+
+async def test_an_unreachable_database_is_told_in_a_sentence() -> None:
+    async with Database.open("postgresql+asyncpg://nobody:secret@127.0.0.1:1/nothing") as database:
+        with pytest.raises(ConnectionLost, match="the database cannot be reached") as refused:
+            async with database.reading():
+                pass
+        assert "secret" not in str(refused.value)
+
+
+class Proxy:
+    """Stands between the daemon and PostgreSQL; breaks the connection before COMMIT gets through, or before its answer."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._server = (host, port)
+        self.breaks: Literal["never", "before COMMIT", "before the answer"] = "never"
+
+    async def serve(self, client: SocketStream) -> None:
+        async with client, await anyio.connect_tcp(*self._server) as server, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._carry, client, server, "before COMMIT", b"COMMIT;", tasks.cancel_scope)
+            tasks.start_soon(self._carry, server, client, "before the answer", b"COMMIT\x00", tasks.cancel_scope)
+
+    async def _carry(
+        self, source: SocketStream, target: SocketStream, breaking: str, at: bytes, connection: anyio.CancelScope
+    ) -> None:
+        with suppress(anyio.BrokenResourceError):
+            async for sent in source:
+                if self.breaks == breaking and at in sent:
+                    break
+                await target.send(sent)
+        connection.cancel()
+
+
+@asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[tuple[Proxy, Database]]:
+    address = make_url(url)
+    proxy = Proxy(address.host or "", address.port or 0)
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, proxy.serve)
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610  not Django's
+        async with Database.open(address.set(host="127.0.0.1", port=port)) as database:
+            yield proxy, database
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("breaks", "kept"), [("before COMMIT", {}), ("before the answer", {"one": "1"})])
+async def test_a_connection_that_breaks_in_commit_leaves_the_outcome_to_the_database(
+    postgres: Database, postgres_url: str, breaks: Literal["before COMMIT", "before the answer"], kept: dict[str, str]
+) -> None:
+    async with proxied(postgres_url) as (proxy, database):
+        proxy.breaks = breaks
+        with pytest.raises(CommitUnknown):
+            async with database.transaction() as session:
+                await write(session)
+        proxy.breaks = "never"
+        assert await stored(database) == kept
+    assert await stored(postgres) == kept
+
+
+async def test_a_commit_that_takes_too_long_has_an_unknown_outcome(
+    postgres: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deferred trigger waits inside COMMIT for a lock that is held here."""
+    async with postgres.transaction() as session:
+        for statement in SLOW_COMMIT:
+            await session.execute(text(statement))
+    monkeypatch.setattr("store.database.COMMIT_DEADLINE", 0.1)
+    async with postgres.reading() as holder:
+        await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
+        with pytest.raises(CommitUnknown):
+            async with postgres.transaction() as session:
+                await write(session)
+    monkeypatch.undo()
+    async with postgres.transaction() as session:
+        await session.execute(text("DROP TRIGGER slow ON setting"))
+
+
+SLOW_COMMIT = (
+    "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'",
+    "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON setting DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()",
+)

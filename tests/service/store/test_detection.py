@@ -1,0 +1,182 @@
+"""The one transaction of a detection: all of it or nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Table, event
+from sqlalchemy.exc import IntegrityError
+
+from store import detection, positions
+from store.base import AssetStoreWriterKind, Writer
+from store.database import Database
+from store.detection import Detection
+from store.errors import PositionLost
+from store.events import NewEvent
+from store.metastore import MetastoreStoreBackend
+from store.positions import HeldPosition
+from store.schema import (
+    asset_event,
+    asset_store,
+    asset_store_history,
+    queued_event,
+    watcher,
+    watcher_position,
+    watcher_position_row,
+)
+from tests.service.store.words import apply, beat, declared, rows
+from tests.service.store.words import event as new_event
+
+WRITTEN: tuple[Table, ...] = (
+    watcher_position,
+    watcher_position_row,
+    asset_event,
+    queued_event,
+    asset_store,
+    asset_store_history,
+    watcher,
+)
+
+
+@pytest.fixture
+async def asset_id(database: Database) -> int:
+    wanted = declared(assets={"a": "test://a"}, watchers={"files": "a"}, jobs={"one": ["a"], "two": ["a"]})
+    return (await apply(database, wanted)).asset_ids["a"]
+
+
+@pytest.fixture
+async def held(database: Database) -> HeldPosition:
+    await beat(database, "t1")
+    async with database.transaction() as session:
+        loaded = await positions.claim(session, "files", "t1", database.dialect)
+    assert loaded is not None
+    return loaded.held
+
+
+@pytest.fixture
+def found(asset_id: int, held: HeldPosition) -> Detection:
+    return Detection(
+        held=held,
+        asset_id=asset_id,
+        source_identity='"s"',
+        state='{"n": 1}',
+        watermark='{"up_to": 1}',
+        writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher="files", write_id="w1"),
+        events=[new_event(asset_id, event_id=name, source_watcher="files") for name in ("e1", "e2")],
+        insert_members={1: 1, 2: 2},
+    )
+
+
+async def commit(database: Database, found: Detection, then: Callable[[], object] = lambda: None) -> HeldPosition:
+    async with database.transaction() as session:
+        held = await detection.commit(session, found, MetastoreStoreBackend(database), database.dialect)
+        then()
+    return held
+
+
+async def everything(database: Database) -> dict[str, list[dict[str, Any]]]:
+    return {table.name: await rows(database, table) for table in WRITTEN}
+
+
+async def test_a_detection_writes_all_its_parts(database: Database, found: Detection, asset_id: int) -> None:
+    assert await commit(database, found) == replace(found.held, version=1)
+    stored = await everything(database)
+    (position,) = stored["watcher_position"]
+    assert (position["version"], position["state"], position["watermark"]) == (1, '{"n": 1}', '{"up_to": 1}')
+    assert [row["member"] for row in stored["watcher_position_row"]] == [1, 2]
+    assert [row["event_id"] for row in stored["asset_event"]] == ["e1", "e2"]
+    assert [row["dag_id"] for row in stored["queued_event"]] == ["one", "one", "two", "two"]
+    (entry,) = stored["asset_store"]
+    (history,) = stored["asset_store_history"]
+    assert (entry["asset_id"], entry["key"], entry["value"]) == (asset_id, "files.watermark", '{"up_to": 1}')
+    assert (entry["last_updated_by_kind"], entry["last_updated_by_watcher"]) == ("watcher", "files")
+    assert entry["last_updated_by_write_id"] == history["write_id"] == "w1"
+    assert stored["watcher"][0]["last_event_at"] is not None
+
+
+async def test_an_exception_after_commit_leaves_nothing(database: Database, found: Detection) -> None:
+    before = await everything(database)
+    with suppress(ZeroDivisionError):
+        await commit(database, found, then=lambda: 1 // 0)
+    assert await everything(database) == before
+    assert (await commit(database, found)).version == 1
+
+
+async def test_a_failure_of_any_statement_leaves_nothing(database: Database, found: Detection) -> None:
+    """Each statement of the transaction fails once."""
+    full = replace(found, delete_below=1, delete_members=[3])
+    before = await everything(database)
+    engine = database._writer.sync_engine
+    failed = 0
+    for fatal in range(1, 100):
+        seen = 0
+
+        def fail(*_: Any, fatal: int = fatal) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == fatal:
+                raise _Injected
+
+        event.listen(engine, "before_cursor_execute", fail)
+        try:
+            await commit(database, full)
+        except _Injected:
+            failed += 1
+        else:
+            break
+        finally:
+            event.remove(engine, "before_cursor_execute", fail)
+        assert await everything(database) == before
+    assert failed >= 9
+    assert (await everything(database))["watcher_position"][0]["version"] == 1
+
+
+class _Injected(Exception):
+    """A statement that failed."""
+
+
+async def test_a_lost_position_writes_nothing(database: Database, found: Detection) -> None:
+    before = await everything(database)
+    for lost in (replace(found.held, epoch=0), replace(found.held, version=1)):
+        with pytest.raises(PositionLost):
+            await commit(database, replace(found, held=lost))
+    assert await everything(database) == before
+
+
+async def test_the_same_detection_cannot_be_committed_twice(database: Database, found: Detection) -> None:
+    held = await commit(database, found)
+    once = await everything(database)
+    with pytest.raises(PositionLost):
+        await commit(database, found)
+    with pytest.raises(IntegrityError):  # the second guard: the events' own ids
+        await commit(database, replace(found, held=held))
+    assert await everything(database) == once
+
+
+async def test_a_detection_without_events_moves_the_position_alone(database: Database, found: Detection) -> None:
+    await commit(database, replace(found, events=[], insert_members={}))
+    stored = await everything(database)
+    assert stored["watcher_position"][0]["version"] == 1
+    assert stored["asset_event"] == stored["queued_event"] == []
+    assert stored["asset_store"][0]["value"] == '{"up_to": 1}'
+    assert stored["watcher"][0]["last_event_at"] is None
+
+
+async def test_row_changes_travel_with_the_events(database: Database, found: Detection) -> None:
+    held = await commit(database, replace(found, insert_members={1: 10, 2: 20, 3: 30}))
+    again = replace(found, held=held, events=[], delete_below=20, delete_members=[2], insert_members={2: 1, 4: 40})
+    await commit(database, again)
+    kept = {row["member"]: row["value"] for row in await rows(database, watcher_position_row)}
+    assert kept == {2: 1, 3: 30, 4: 40}
+
+
+async def test_many_events_at_once_are_all_queued(database: Database, found: Detection, asset_id: int) -> None:
+    many: list[NewEvent] = [new_event(asset_id, event_id=f"e{number}") for number in range(1_500)]
+    await commit(database, replace(found, events=many))
+    stored = await rows(database, asset_event)
+    assert [row["event_id"] for row in stored] == [f"e{number}" for number in range(1_500)]
+    assert len(await rows(database, queued_event)) == 3_000

@@ -1,0 +1,305 @@
+"""Who may move a position: one owner at a time, fenced by epoch and version inside the moving transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+import anyio
+import pytest
+
+from store import positions, triggerers
+from store.database import Database
+from store.errors import PositionLost
+from store.positions import HeldPosition, LoadedPosition
+from store.schema import setting, watcher_position, watcher_position_row
+from tests.service.store.words import beat, rows, until_somebody_waits
+
+EXPIRED = timedelta(seconds=-1)
+
+
+async def claim(database: Database, owner: str, watcher: str = "files") -> LoadedPosition | None:
+    async with database.transaction() as session:
+        return await positions.claim(session, watcher, owner, database.dialect)
+
+
+async def claimed(database: Database, owner: str) -> HeldPosition:
+    await beat(database, owner)
+    loaded = await claim(database, owner)
+    assert loaded is not None
+    return loaded.held
+
+
+async def advance(database: Database, held: HeldPosition, state: str = "{}") -> HeldPosition:
+    async with database.transaction() as session:
+        return await positions.advance(session, held, source_identity='"s"', state=state, watermark='"w"')
+
+
+async def release(database: Database, owner: str, watchers: list[str] | None = None) -> None:
+    async with database.transaction() as session:
+        await positions.release(session, owner, watchers)
+
+
+# --- claiming
+
+
+async def test_the_first_claim_makes_a_position_that_knows_nothing_yet(database: Database) -> None:
+    await beat(database, "t1")
+    assert await claim(database, "t1") == LoadedPosition(
+        held=HeldPosition(watcher="files", owner="t1", epoch=1, version=0), source_identity=None, state=None, rows={}
+    )
+
+
+async def test_a_claim_reads_what_was_committed_last(database: Database) -> None:
+    held = await claimed(database, "t1")
+    held = await advance(database, held, state='{"n": 1}')
+    async with database.transaction() as session:
+        held = await positions.advance(session, held, source_identity='"s2"', state='{"n": 2}', watermark='"w"')
+        await positions.change_rows(
+            session,
+            "files",
+            database.dialect,
+            delete_below=None,
+            delete_members=[],
+            insert_members={1: 10, -(2**63): 2**63 - 1},
+        )
+    loaded = await claim(database, "t1")
+    assert loaded is not None
+    assert loaded.held == replace(held, epoch=2)
+    assert (loaded.source_identity, loaded.state) == ('"s2"', '{"n": 2}')
+    assert loaded.rows == {1: 10, -(2**63): 2**63 - 1}
+
+
+async def test_a_living_owner_keeps_its_position(database: Database) -> None:
+    held = await claimed(database, "t1")
+    await beat(database, "t2")
+    assert await claim(database, "t2") is None
+    assert (await advance(database, held)).version == 1
+
+
+async def test_an_expired_owner_loses_its_position_and_can_no_longer_move_it(database: Database) -> None:
+    held = await claimed(database, "t1")
+    await beat(database, "t1", lease=EXPIRED)
+    taken = await claimed(database, "t2")
+    assert (taken.epoch, taken.version) == (held.epoch + 1, held.version)
+    with pytest.raises(PositionLost):
+        await advance(database, held)
+    assert (await advance(database, taken)).version == 1
+
+
+async def test_an_owner_that_renews_its_lease_in_time_keeps_everything(database: Database) -> None:
+    held = await claimed(database, "t1")
+    await beat(database, "t1", lease=EXPIRED)
+    await beat(database, "t1")
+    await beat(database, "t2")
+    assert await claim(database, "t2") is None
+    assert (await advance(database, held)).version == 1
+
+
+async def test_an_owner_that_left_or_was_forgotten_has_let_go(database: Database) -> None:
+    await claimed(database, "t1")
+    async with database.transaction() as session:
+        await triggerers.leave(session, "t1")
+    await claimed(database, "t2")
+    await beat(database, "t2", lease=-timedelta(days=2))
+    async with database.transaction() as session:
+        await triggerers.forget_dead(session, timedelta(days=1))
+    assert (await claimed(database, "t3")).epoch == 3
+
+
+async def test_claiming_ones_own_position_again_fences_ones_own_past(database: Database) -> None:
+    """A commit of the past whose outcome is unknown can never land after the position was read again."""
+    held = await claimed(database, "t1")
+    await claimed(database, "t1")
+    with pytest.raises(PositionLost):
+        await advance(database, held)
+
+
+async def test_a_released_position_is_free_at_once(database: Database) -> None:
+    held = await claimed(database, "t1")
+    await claim(database, "t1", "rows")
+    await claim(database, "t1", "others")
+    await beat(database, "t2")
+    await release(database, "t1", ["files"])
+    taken = await claim(database, "t2")
+    assert taken is not None
+    assert await claim(database, "t2", "rows") is None
+    with pytest.raises(PositionLost):
+        await advance(database, held)
+    await release(database, "t1")
+    assert await claim(database, "t2", "rows") is not None
+
+
+async def test_nobody_releases_what_another_holds(database: Database) -> None:
+    await claimed(database, "t1")
+    await release(database, "t2")
+    await release(database, "t2", ["files"])
+    await beat(database, "t2")
+    assert await claim(database, "t2") is None
+
+
+async def test_of_two_that_claim_at_once_exactly_one_gets_it(database: Database) -> None:
+    for owner in ("t1", "t2"):
+        await beat(database, owner)
+    for turn in range(10):
+        won: list[str] = []
+
+        async def try_claim(owner: str, watcher: str, won: list[str]) -> None:
+            if await claim(database, owner, watcher) is not None:
+                won.append(owner)
+
+        async with anyio.create_task_group() as tasks:
+            for owner in ("t1", "t2"):
+                tasks.start_soon(try_claim, owner, f"w{turn}", won)
+        assert len(won) == 1
+
+
+# --- moving
+
+
+async def test_each_move_is_one_version_on(database: Database) -> None:
+    held = await claimed(database, "t1")
+    for version in (1, 2, 3):
+        held = await advance(database, held, state=f'{{"n": {version}}}')
+        assert held == HeldPosition(watcher="files", owner="t1", epoch=1, version=version)
+    (row,) = await rows(database, watcher_position)
+    assert (row["version"], row["state"], row["watermark"], row["source_identity"]) == (3, '{"n": 3}', '"w"', '"s"')
+
+
+def others_moved(held: HeldPosition) -> Iterator[HeldPosition]:
+    """What a holder believes that is not so, or not any more."""
+    yield replace(held, version=held.version - 1)
+    yield replace(held, version=held.version + 1)
+    yield replace(held, epoch=held.epoch - 1)
+    yield replace(held, epoch=held.epoch + 1)
+    yield replace(held, watcher="unknown")
+
+
+async def test_a_wrong_epoch_or_version_moves_nothing_and_nothing_of_the_transaction_stays(database: Database) -> None:
+    held = await advance(database, await claimed(database, "t1"))
+    before = await rows(database, watcher_position)
+    for believed in others_moved(held):
+        with suppress(PositionLost):
+            async with database.transaction() as session:
+                await session.execute(setting.insert().values(key="before", value="1"))
+                await positions.advance(session, believed, source_identity='"x"', state="{}", watermark='"x"')
+                pytest.fail("a lost position was moved")
+    assert await rows(database, watcher_position) == before
+    assert await rows(database, setting) == []
+
+
+async def test_of_two_moves_from_one_version_exactly_one_lands(database: Database) -> None:
+    held = await claimed(database, "t1")
+    landed: list[int] = []
+
+    async def move(number: int) -> None:
+        with suppress(PositionLost):
+            await advance(database, held, state=f'{{"n": {number}}}')
+            landed.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(8):
+            tasks.start_soon(move, number)
+    (row,) = await rows(database, watcher_position)
+    assert (row["version"], row["state"]) == (1, f'{{"n": {landed[0]}}}')
+    assert len(landed) == 1
+
+
+async def test_a_commit_in_flight_loses_to_a_take_over_that_came_first(postgres: Database) -> None:
+    """The owner's update waits for the take-over's and then no longer finds its epoch."""
+    held = await claimed(postgres, "t1")
+    await beat(postgres, "t1", lease=EXPIRED)
+    await beat(postgres, "t2")
+    lost: list[PositionLost] = []
+
+    async def move() -> None:
+        try:
+            await advance(postgres, held)
+        except PositionLost as error:
+            lost.append(error)
+
+    async with anyio.create_task_group() as tasks, postgres.transaction() as session:
+        assert await positions.claim(session, "files", "t2", "postgresql") is not None
+        tasks.start_soon(move)
+        await until_somebody_waits(postgres)
+    assert len(lost) == 1
+    (row,) = await rows(postgres, watcher_position)
+    assert (row["owner"], row["version"]) == ("t2", 0)
+
+
+async def test_a_commit_drops_the_position_kept_for_undo(database: Database) -> None:
+    held = await claimed(database, "t1")
+    async with database.transaction() as session:
+        await session.execute(watcher_position.update().values(previous='{"state": "kept"}'))
+    await advance(database, held)
+    (row,) = await rows(database, watcher_position)
+    assert row["previous"] is None
+
+
+async def test_anybody_may_read_a_position_without_touching_it(database: Database) -> None:
+    async with database.reading() as session:
+        assert await positions.read(session, "files") is None
+    held = await advance(database, await claimed(database, "t1"), state='{"n": 1}')
+    await claim(database, "t1", "rows")
+    before = await rows(database, watcher_position)
+    async with database.reading() as session:
+        assert await positions.read(session, "files") == LoadedPosition(
+            held=held, source_identity='"s"', state='{"n": 1}', rows={}
+        )
+        assert await positions.versions(session, "t1") == {"files": 1, "rows": 0}
+        assert await positions.versions(session, "t2") == {}
+    assert await rows(database, watcher_position) == before
+
+
+# --- large sets
+
+
+async def test_row_changes_apply_in_their_order(database: Database) -> None:
+    """First all or what lies below, then members, then inserts: an insert survives all and replaces a value."""
+
+    async def change(
+        *,
+        clear: bool = False,
+        delete_below: int | None = None,
+        delete: tuple[int, ...] = (),
+        insert: dict[int, int] | None = None,
+    ) -> dict[int, int]:
+        async with database.transaction() as session:
+            await positions.change_rows(
+                session,
+                "files",
+                database.dialect,
+                clear=clear,
+                delete_below=delete_below,
+                delete_members=delete,
+                insert_members=insert or {},
+            )
+        return {row["member"]: row["value"] for row in await rows(database, watcher_position_row)}
+
+    assert await change(insert={1: 10, 2: 20, 3: 30, 4: 40}) == {1: 10, 2: 20, 3: 30, 4: 40}
+    assert await change(delete_below=20) == {2: 20, 3: 30, 4: 40}
+    assert await change(delete=(2, 99)) == {3: 30, 4: 40}
+    assert await change(delete_below=35, delete=(4,), insert={3: 5, 4: 6, 7: 7}) == {3: 5, 4: 6, 7: 7}
+    assert await change(insert={7: 8}) == {3: 5, 4: 6, 7: 8}
+    assert await change(clear=True, insert={9: 9}) == {9: 9}
+
+
+async def test_large_sets_pass_whole_and_belong_to_one_watcher(database: Database) -> None:
+    members = {number: -number for number in range(12_000)}
+    async with database.transaction() as session:
+        for watcher in ("files", "rows"):
+            await positions.change_rows(
+                session, watcher, database.dialect, delete_below=None, delete_members=[], insert_members=members
+            )
+        await positions.change_rows(
+            session, "rows", database.dialect, delete_below=None, delete_members=list(members), insert_members={}
+        )
+    await beat(database, "t1")
+    loaded = await claim(database, "t1", "files")
+    assert loaded is not None
+    assert loaded.rows == members
+    emptied = await claim(database, "t1", "rows")
+    assert emptied is not None
+    assert emptied.rows == {}

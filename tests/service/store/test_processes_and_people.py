@@ -1,0 +1,188 @@
+"""Leases of processes, states of watchers, tokens of people, and the audit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import pytest
+
+from store import audit, tokens, triggerers, watchers
+from store.database import Database
+from store.errors import InvalidValue, NotFound
+from store.schema import api_token, dispatcher, triggerer
+from store.tokens import Identity
+from store.triggerers import Process
+from tests.service.store.words import apply, beat, declared, rows
+
+# --- leases
+
+
+async def living(database: Database) -> list[str]:
+    async with database.reading() as session:
+        return list(await triggerers.living(session))
+
+
+async def test_a_triggerer_lives_as_long_as_its_lease_runs(database: Database) -> None:
+    await beat(database, "t2")
+    await beat(database, "t1")
+    await beat(database, "t3", lease=timedelta(0))
+    assert await living(database) == ["t1", "t2"]
+    await beat(database, "t2", lease=timedelta(seconds=-1))
+    assert await living(database) == ["t1"]
+    async with database.transaction() as session:
+        await triggerers.leave(session, "t1")
+    assert await living(database) == []
+
+
+async def test_a_beat_renews_the_lease_by_the_databases_clock_and_keeps_the_start(database: Database) -> None:
+    await beat(database, "t1", lease=timedelta(seconds=5))
+    (first,) = await rows(database, triggerer)
+    await beat(database, "t1", lease=timedelta(seconds=15))
+    (second,) = await rows(database, triggerer)
+    assert second["started_at"] == first["started_at"]
+    assert second["expires_at"] - second["heartbeat_at"] == timedelta(seconds=15)
+    assert second["heartbeat_at"] >= first["heartbeat_at"]
+
+
+async def test_only_what_is_long_silent_is_forgotten(database: Database) -> None:
+    await beat(database, "living")
+    await beat(database, "silent", lease=-timedelta(hours=1))
+    await beat(database, "dead", lease=-timedelta(days=2))
+    async with database.transaction() as session:
+        await triggerers.forget_dead(session, timedelta(days=1))
+    assert [row["id"] for row in await rows(database, triggerer)] == ["living", "silent"]
+
+
+async def test_a_home_beats_for_its_dispatcher(database: Database) -> None:
+    for pid in (1, 2):
+        async with database.transaction() as session:
+            process = Process(id="home", host="here", pid=pid)
+            await triggerers.beat_dispatcher(session, process, timedelta(seconds=15), database.dialect)
+    (row,) = await rows(database, dispatcher)
+    assert (row["home_id"], row["pid"]) == ("home", 2)
+    assert row["expires_at"] - row["heartbeat_at"] == timedelta(seconds=15)
+
+
+# --- watchers
+
+
+@pytest.fixture
+async def _files_and_rows(database: Database) -> None:
+    await apply(database, declared(assets={"a": "test://a"}, watchers={"files": "a", "rows": "a"}))
+
+
+@pytest.mark.usefixtures("_files_and_rows")
+async def test_watchers_are_listed_by_name_with_their_state(database: Database) -> None:
+    async with database.transaction() as session:
+        await watchers.set_state(session, "rows", "failing", error="no such table", error_count=3)
+    async with database.reading() as session:
+        found = await watchers.all_watchers(session)
+        assert [(row.name, row.asset, row.state, row.error, row.error_count) for row in found] == [
+            ("files", "a", "stopped", None, 0),
+            ("rows", "a", "failing", "no such table", 3),
+        ]
+        assert await watchers.get(session, "rows") == found[1]
+        assert (found[0].owner, found[0].watermark, found[0].position_version) == (None, None, None)
+
+
+@pytest.mark.usefixtures("_files_and_rows")
+async def test_a_pause_is_kept_and_shown(database: Database) -> None:
+    async with database.transaction() as session:
+        await watchers.set_paused(session, "files", paused=True)
+    async with database.reading() as session:
+        assert await watchers.paused_watchers(session) == frozenset({"files"})
+        assert (await watchers.get(session, "files")).state == "paused"
+    async with database.transaction() as session:
+        await watchers.set_paused(session, "files", paused=False)
+        assert await watchers.paused_watchers(session) == frozenset()
+
+
+@pytest.mark.usefixtures("_files_and_rows")
+async def test_an_unknown_or_removed_watcher_is_told_as_such(database: Database) -> None:
+    await apply(database, declared(assets={"a": "test://a"}, watchers={"files": "a"}))
+    for name in ("rows", "unknown"):
+        with pytest.raises(NotFound, match=f"no watcher '{name}'; `watcher watchers list`"):
+            async with database.transaction() as session:
+                await watchers.set_paused(session, name, paused=True)
+        with pytest.raises(NotFound, match="`watcher watchers list` shows"):
+            async with database.reading() as session:
+                await watchers.get(session, name)
+    async with database.reading() as session:
+        assert [row.name for row in await watchers.all_watchers(session)] == ["files"]
+
+
+@pytest.mark.usefixtures("_files_and_rows")
+async def test_many_polls_are_recorded_at_once(database: Database) -> None:
+    first, second = datetime(2026, 11, 20, 9, 0, 0, 123456, UTC), datetime(2026, 11, 20, 10, tzinfo=UTC)
+    async with database.transaction() as session:
+        await watchers.set_polled(session, {"rows": second, "files": first, "unknown": first})
+        await watchers.set_polled(session, {})
+    async with database.reading() as session:
+        assert [row.last_poll_at for row in await watchers.all_watchers(session)] == [first, second]
+
+
+@pytest.mark.usefixtures("_files_and_rows")
+async def test_two_triggerers_that_record_polls_of_the_same_watchers_do_not_deadlock(database: Database) -> None:
+    now = datetime.now(UTC)
+
+    async def record(names: list[str]) -> None:
+        for _ in range(10):
+            async with database.transaction() as session:
+                await watchers.set_polled(session, dict.fromkeys(names, now))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(record, ["files", "rows"])
+        tasks.start_soon(record, ["rows", "files"])
+
+
+# --- tokens
+
+
+async def test_a_token_speaks_for_its_subject_until_it_is_revoked(database: Database) -> None:
+    async with database.transaction() as session:
+        token = await tokens.create(session, "ann", "operator")
+        other = await tokens.create(session, "ann", "viewer")
+        await tokens.create(session, "bob", "admin")
+        assert await tokens.identify(session, token) == Identity(subject="ann", role="operator")
+        assert await tokens.identify(session, other) == Identity(subject="ann", role="viewer")
+        for wrong in (token[:-1], token + "x", token.upper(), "", "aw_", "ä"):
+            assert await tokens.identify(session, wrong) is None
+        assert await tokens.revoke(session, "ann") == 2
+        assert await tokens.revoke(session, "ann") == 0
+        assert await tokens.identify(session, token) is None
+
+
+async def test_a_token_is_stored_as_a_hash_only(database: Database) -> None:
+    async with database.transaction() as session:
+        token = await tokens.create(session, "ann", "viewer")
+    (row,) = await rows(database, api_token)
+    assert row["token_hash"] == tokens.digest(token)
+    assert token.removeprefix("aw_") not in str(row)
+
+
+async def test_an_unknown_role_is_refused(database: Database) -> None:
+    with pytest.raises(InvalidValue, match="unknown role 'root'; use one of viewer, operator, admin"):
+        async with database.transaction() as session:
+            await tokens.create(session, "ann", "root")
+
+
+# --- the audit
+
+
+async def test_the_audit_tells_the_newest_first_and_finds_a_write(database: Database) -> None:
+    async with database.transaction() as session:
+        for number in range(5):
+            detail = {"n": number, "ü": None}
+            await audit.record(
+                session, actor="ann", action="asset_store.set", target="a/key", detail=detail, write_id=f"w{number}"
+            )
+        await audit.record(session, actor="bob", action="watcher.pause", target="files")
+    async with database.reading() as session:
+        page, total = await audit.entries(session, write_id=None, limit=2, offset=1)
+        assert ([entry.write_id for entry in page], total) == (["w4", "w3"], 6)
+        ((entry,), one) = await audit.entries(session, write_id="w0", limit=10, offset=0)
+        assert (entry.actor, entry.detail, one) == ("ann", '{"n": 0, "\\u00fc": null}', 1)
+        ((newest,), _) = await audit.entries(session, write_id=None, limit=1, offset=0)
+        assert (newest.action, newest.detail, newest.write_id) == ("watcher.pause", "{}", None)
+        assert newest.at.tzinfo is UTC

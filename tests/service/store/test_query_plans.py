@@ -1,0 +1,188 @@
+"""The statements that run all day: each finds its rows by an index, and there are few of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import event as sqlalchemy_event
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from store import detection, events, positions, runs, tries
+from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
+from store.database import Database
+from store.detection import Detection
+from store.metastore import MetastoreStoreBackend
+from store.positions import HeldPosition
+from tests.service.store.words import append, apply, beat, declared, event
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A database where something of everything is there."""
+
+    database: Database
+    backend: MetastoreStoreBackend
+    asset_id: int
+    held: HeldPosition
+    task_instance_id: str
+
+    @property
+    def asset(self) -> AssetScope:
+        return AssetScope(asset_id=self.asset_id)
+
+    def found(self, events: int = 0) -> Detection:
+        return Detection(
+            held=self.held,
+            asset_id=self.asset_id,
+            source_identity="{}",
+            state="{}",
+            watermark="{}",
+            writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher="files", write_id="w"),
+            events=[event(self.asset_id) for _ in range(events)],
+        )
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    wanted = declared(assets={"a": "test://a"}, watchers={"files": "a"}, jobs={"load": ["a"]})
+    asset_id = (await apply(database, wanted)).asset_ids["a"]
+    await beat(database, "t1")
+    await append(database, [event(asset_id)])
+    backend = MetastoreStoreBackend(database)
+    await backend.aset(AssetScope(asset_id=asset_id), "key", "1")
+    async with database.transaction() as session:
+        loaded = await positions.claim(session, "files", "t1", database.dialect)
+        assert loaded is not None
+        await runs.create_manual_run(session, "load", "r", "load", triggered_by="cli", conf="{}", note=None)
+        (task,) = await runs.startable(session)
+        await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="h")
+    return World(
+        database=database,
+        backend=backend,
+        asset_id=asset_id,
+        held=loaded.held,
+        task_instance_id=task.task_instance_id,
+    )
+
+
+TASK = TaskScope(dag_id="load", run_id="r", task_id="load")
+
+Hot = Callable[[AsyncSession, World], Awaitable[Any]]
+
+HOT: dict[str, Hot] = {
+    "claim": lambda session, w: positions.claim(session, "files", "t1", w.database.dialect),
+    "advance": lambda session, w: positions.advance(session, w.held, source_identity="{}", state="{}", watermark="{}"),
+    "change_rows": lambda session, w: positions.change_rows(
+        session, "files", w.database.dialect, delete_below=1, delete_members=[1, 2], insert_members={3: 3}
+    ),
+    "detection": lambda session, w: detection.commit(session, w.found(events=2), w.backend, w.database.dialect),
+    "append": lambda session, w: events.append(session, [event(w.asset_id)]),
+    "lock_queue": lambda session, _: runs.lock_queue(session, "load"),
+    "create_triggered_run": lambda session, _: _consume(session),
+    "startable": lambda session, _: runs.startable(session),
+    "running_runs": lambda session, _: runs.running_runs(session),
+    "open_tries": lambda session, _: tries.open_tries(session, "home"),
+    "fence": lambda session, w: tries.fence(session, w.task_instance_id, 1),
+    "claim_try": lambda session, w: tries.claim(session, w.task_instance_id, 1, "n"),
+    "finish": lambda session, w: tries.finish(session, w.task_instance_id, 1, finish_state="success", message=None),
+    "get_by_id": lambda session, w: w.backend.aget(w.asset, "key", session=session),
+    "get_by_name": lambda session, w: w.backend.aget(AssetScope(name="a"), "key", session=session),
+    "get_by_uri": lambda session, w: w.backend.aget(AssetScope(uri="test://a"), "key", session=session),
+    "set": lambda session, w: w.backend.aset(w.asset, "key", "2", session=session),
+    "set_new": lambda session, w: w.backend.aset_asset_store(w.asset, "new", "2", if_version=0, session=session),
+    "delete": lambda session, w: w.backend.adelete(w.asset, "key", session=session),
+    "clear": lambda session, w: w.backend.aclear(w.asset, session=session),
+    "get_task": lambda session, w: w.backend.aget(TASK, "key", session=session),
+    "set_task": lambda session, w: w.backend.aset(TASK, "key", "1", session=session),
+    "clear_task": lambda session, w: w.backend.aclear(TASK, all_map_indices=True, session=session),
+}
+
+
+async def _consume(session: AsyncSession) -> None:
+    queue = await runs.lock_queue(session, "load")
+    assert queue is not None
+    taken = [queued.event_id for queued in queue.events]
+    await runs.create_triggered_run(session, queue, "r2", taken, completed_by=taken[0], trace_id="t")
+
+
+@contextmanager
+def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
+    """What the block sends to the database, with its parameters, without BEGIN."""
+    sent: list[tuple[str, Any]] = []
+
+    def remember(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if not statement.startswith("BEGIN"):
+            sent.append((statement, parameters[0] if isinstance(parameters, list) else parameters))
+
+    engine = database._writer.sync_engine
+    sqlalchemy_event.listen(engine, "before_cursor_execute", remember)
+    try:
+        yield sent
+    finally:
+        sqlalchemy_event.remove(engine, "before_cursor_execute", remember)
+
+
+async def explained(database: Database, statement: str, parameters: Any) -> str:
+    async with database.transaction() as session:
+        connection = await session.connection()
+        if database.dialect == "sqlite":
+            rows = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            return "\n".join(row.detail for row in rows)
+        await session.execute(text("SET LOCAL enable_seqscan = off"))
+        rows = await connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
+        return "\n".join(row[0] for row in rows)
+
+
+@pytest.mark.parametrize("name", HOT)
+async def test_hot_statements_find_their_rows_by_an_index(world: World, name: str) -> None:
+    with statements_of(world.database) as sent:
+        async with world.database.transaction() as session:
+            await HOT[name](session, world)
+    assert sent
+    for statement, parameters in sent:
+        plan = await explained(world.database, statement, parameters)
+        assert not re.search(r"Seq Scan|SCAN (?!CONSTANT|\(subquery)", plan), f"{statement}\n{plan}"
+
+
+async def test_a_scan_would_be_seen(world: World) -> None:
+    for statement in ("SELECT * FROM job WHERE task_id = 'x'", "DELETE FROM asset_event WHERE extra = 'x'"):
+        assert re.search(r"Seq Scan|SCAN", await explained(world.database, statement, ()))
+
+
+async def count(world: World, what: Callable[[AsyncSession], Awaitable[Any]]) -> int:
+    with statements_of(world.database) as sent:
+        async with world.database.transaction() as session:
+            await what(session)
+    return len(sent)
+
+
+async def test_a_detection_costs_few_statements(world: World) -> None:
+    """Advance; asset (with the key's lock), entry, history; with events: events, queue rows, last event."""
+
+    async def commit(session: AsyncSession, events: int) -> None:
+        nonlocal world
+        held = await detection.commit(session, world.found(events), world.backend, world.database.dialect)
+        world = replace(world, held=held)
+
+    assert await count(world, lambda session: commit(session, 0)) == 5  # the entry is new
+    assert await count(world, lambda session: commit(session, 0)) == 4
+    assert await count(world, lambda session: commit(session, 1)) == 7
+    many = 7 if world.database.dialect == "postgresql" else 6 + 500  # SQLite promises an order of ids only one by one
+    assert await count(world, lambda session: commit(session, 500)) == many
+
+
+async def test_reading_and_writing_an_entry_costs_few_statements(world: World) -> None:
+    backend = world.backend
+    assert await count(world, lambda session: backend.aget(world.asset, "key", session=session)) == 2
+    assert await count(world, lambda session: backend.aset(world.asset, "key", "2", session=session)) == 3
+    assert await count(world, lambda session: tries.fence(session, world.task_instance_id, 1)) == 2
+
+
+async def test_a_scheduler_that_finds_nothing_due_sends_three_statements(world: World) -> None:
+    assert await count(world, lambda session: runs.lock_queue(session, "load")) == 3

@@ -1,0 +1,290 @@
+"""From queued events to runs: every event goes into exactly one run of each job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+import pytest
+from sqlalchemy import update
+from sqlalchemy.exc import IntegrityError
+
+from store import queued_events, runs
+from store.database import Database
+from store.errors import NotFound
+from store.queued_events import QueueFilter
+from store.runs import JobQueue
+from store.schema import job, queued_event, run, run_asset_event, task_instance
+from tests.service.store.words import append, apply, declared, event, rows, until_somebody_waits
+
+ASSETS = {"a": "test://a", "b": "test://b"}
+
+
+@pytest.fixture
+async def ids(database: Database) -> dict[str, int]:
+    return dict((await apply(database, declared(assets=ASSETS, jobs={"load": ["a", "b"], "report": ["a"]}))).asset_ids)
+
+
+async def lock(database: Database, dag_id: str) -> JobQueue | None:
+    async with database.transaction() as session:
+        return await runs.lock_queue(session, dag_id)
+
+
+async def consume(database: Database, dag_id: str, run_id: str, at_most: int = 1_000) -> Sequence[int]:
+    """One look of a scheduler: a run of the oldest events."""
+    async with database.transaction() as session:
+        queue = await runs.lock_queue(session, dag_id)
+        if queue is None or not queue.events:
+            return []
+        taken = [queued.event_id for queued in queue.events][:at_most]
+        await runs.create_triggered_run(session, queue, run_id, taken, completed_by=taken[-1], trace_id="t")
+    return taken
+
+
+async def test_a_queue_is_read_oldest_first_with_the_assets_names(database: Database, ids: dict[str, int]) -> None:
+    events = await append(database, [event(ids["b"]), event(ids["a"]), event(ids["b"])])
+    queue = await lock(database, "load")
+    assert queue is not None
+    assert [(queued.event_id, queued.asset) for queued in queue.events] == list(zip(events, "bab", strict=True))
+    assert (queue.task_id, queue.definition, queue.active_runs) == ("load", "{}", 0)
+    assert all(queued.created_at <= queue.now for queued in queue.events)
+
+
+async def test_removed_and_paused_jobs_keep_their_queue_but_are_not_looked_at(
+    database: Database, ids: dict[str, int]
+) -> None:
+    await append(database, [event(ids["a"])])
+    async with database.reading() as session:
+        assert set(await runs.jobs_with_queue(session)) == {"load", "report"}
+    async with database.transaction() as session:
+        await session.execute(update(job).where(job.c.dag_id == "load").values(paused=True))
+    async with database.reading() as session:
+        assert await runs.jobs_with_queue(session) == ["report"]
+    assert await lock(database, "load") is None
+    assert await lock(database, "unknown") is None
+    assert len(await rows(database, queued_event)) == 2
+    async with database.transaction() as session:
+        await session.execute(update(job).values(paused=False, active=False))
+    assert await lock(database, "report") is None
+
+
+@pytest.mark.usefixtures("ids")
+async def test_a_job_is_paused_until_it_is_let_go_on(database: Database) -> None:
+    for paused in (True, False):
+        async with database.transaction() as session:
+            await runs.set_paused(session, "load", paused=paused)
+        assert (await lock(database, "load") is None) == paused
+    with pytest.raises(NotFound, match="no job 'unknown'"):
+        async with database.transaction() as session:
+            await runs.set_paused(session, "unknown", paused=True)
+
+
+async def test_the_job_that_waits_longest_comes_first(database: Database, ids: dict[str, int]) -> None:
+    await append(database, [event(ids["b"])])
+    await append(database, [event(ids["a"])])
+    async with database.reading() as session:
+        assert await runs.jobs_with_queue(session) == ["load", "report"]
+    await consume(database, "load", "r1")
+    await append(database, [event(ids["b"])])
+    async with database.reading() as session:
+        assert await runs.jobs_with_queue(session) == ["report", "load"]
+
+
+async def test_a_run_consumes_exactly_the_rows_it_was_given(database: Database, ids: dict[str, int]) -> None:
+    first, second, third = await append(database, [event(ids["a"]), event(ids["b"]), event(ids["a"])])
+    queue = await lock(database, "load")
+    assert queue is not None
+    async with database.transaction() as session:
+        await runs.create_triggered_run(session, queue, "r1", [first, third], completed_by=third, trace_id="t")
+    queued = [(row["dag_id"], row["event_id"]) for row in await rows(database, queued_event)]
+    assert queued == [("load", second), ("report", first), ("report", third)]
+    consumed = await rows(database, run_asset_event)
+    assert [(row["run_id"], row["event_id"], row["completed"]) for row in consumed] == [
+        ("r1", first, False),
+        ("r1", third, True),
+    ]
+    (made,) = await rows(database, run)
+    assert (made["run_type"], made["triggered_by"], made["state"]) == ("asset_triggered", "asset", "queued")
+    assert (made["logical_date"], made["data_interval_start"]) == (None, None)
+    (instance,) = await rows(database, task_instance)
+    assert (instance["run_id"], instance["task_id"], instance["map_index"]) == ("r1", "load", -1)
+    assert (instance["state"], instance["try_number"]) == ("queued", 0)
+
+
+async def test_thousands_of_events_fit_one_run(database: Database, ids: dict[str, int]) -> None:
+    await append(database, [event(ids["b"]) for _ in range(6_000)])
+    assert len(await consume(database, "load", "r1", at_most=5_500)) == 5_500
+    assert len(await rows(database, queued_event)) == 500
+    assert len(await rows(database, run_asset_event)) == 5_500
+
+
+async def test_active_runs_are_counted_until_they_end(database: Database, ids: dict[str, int]) -> None:
+    for number, state in enumerate(("queued", "running", "success", "failed")):
+        await append(database, [event(ids["a"])])
+        await consume(database, "load", f"r{number}")
+        await consume(database, "report", f"r{number}")
+        async with database.transaction() as session:
+            await runs.move_run(session, "load", f"r{number}", state)
+    queue = await lock(database, "load")
+    assert queue is not None
+    assert queue.active_runs == 2
+    async with database.reading() as session:
+        assert await runs.running_runs(session) == {"load": 1}
+
+
+async def test_no_event_is_consumed_twice_by_one_job(database: Database, ids: dict[str, int]) -> None:
+    await append(database, [event(ids["a"])])
+    stale = await lock(database, "load")
+    assert stale is not None
+    await consume(database, "load", "r1")
+    taken = [queued.event_id for queued in stale.events]
+    with pytest.raises(IntegrityError):
+        async with database.transaction() as session:
+            await runs.create_triggered_run(session, stale, "r2", taken, completed_by=taken[0], trace_id="t")
+    assert [row["run_id"] for row in await rows(database, run)] == ["r1"]
+    other = await lock(database, "report")
+    assert other is not None
+    async with database.transaction() as session:
+        await runs.create_triggered_run(session, other, "r1", taken, completed_by=taken[0], trace_id="t")
+
+
+async def test_two_schedulers_at_once_share_the_events_between_them(database: Database, ids: dict[str, int]) -> None:
+    """While new events keep coming: each ends in exactly one run, none is left."""
+    taken: list[int] = []
+    arrived: list[int] = []
+
+    async def schedule(scheduler: int) -> None:
+        for turn in range(12):
+            taken.extend(await consume(database, "load", f"r{scheduler}/{turn}", at_most=3))
+
+    async def arrive() -> None:
+        for _ in range(10):
+            arrived.extend(await append(database, [event(ids["a"]), event(ids["b"])]))
+
+    async with anyio.create_task_group() as tasks:
+        for scheduler in (1, 2):
+            tasks.start_soon(schedule, scheduler)
+        tasks.start_soon(arrive)
+        tasks.start_soon(arrive)
+    while more := await consume(database, "load", f"rest{len(taken)}", at_most=3):
+        taken.extend(more)
+    assert sorted(taken) == sorted(arrived)
+    assert len(await rows(database, run_asset_event)) == len(arrived)
+
+
+async def test_a_second_scheduler_waits_and_then_sees_what_the_first_left(postgres: Database) -> None:
+    ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"]}))).asset_ids
+    first, second = await append(postgres, [event(ids["a"]), event(ids["a"])])
+    taken: list[Sequence[int]] = []
+
+    async def other() -> None:
+        taken.append(await consume(postgres, "load", "other"))
+
+    async with anyio.create_task_group() as tasks, postgres.transaction() as session:
+        queue = await runs.lock_queue(session, "load")
+        assert queue is not None
+        tasks.start_soon(other)
+        await until_somebody_waits(postgres)
+        await runs.create_triggered_run(session, queue, "first", [first], completed_by=first, trace_id="t")
+    assert taken == [[second]]
+
+
+async def test_a_deciding_scheduler_keeps_no_event_waiting(postgres: Database) -> None:
+    ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"]}))).asset_ids
+    async with postgres.transaction() as session:
+        assert await runs.lock_queue(session, "load") is not None
+        with anyio.fail_after(5):
+            (late,) = await append(postgres, [event(ids["a"])])
+    queue = await lock(postgres, "load")
+    assert queue is not None
+    assert [queued.event_id for queued in queue.events] == [late]
+
+
+async def test_the_clock_is_read_after_the_lock_was_waited_for(postgres: Database) -> None:
+    """Else an event that came meanwhile would look as if it came from the future."""
+    ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"]}))).asset_ids
+    seen: list[JobQueue] = []
+
+    async def other() -> None:
+        queue = await lock(postgres, "load")
+        assert queue is not None
+        seen.append(queue)
+
+    async with anyio.create_task_group() as tasks, postgres.transaction() as session:
+        await runs.lock_queue(session, "load")
+        tasks.start_soon(other)
+        await until_somebody_waits(postgres)
+        await append(postgres, [event(ids["a"])])
+    assert [queued.created_at <= seen[0].now for queued in seen[0].events] == [True]
+
+
+async def test_events_are_not_deleted_from_under_a_deciding_scheduler(postgres: Database) -> None:
+    """Whoever deletes gets to know how many events no run will consume."""
+    ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"], "report": ["a"]}))).asset_ids
+    first, _ = await append(postgres, [event(ids["a"]), event(ids["a"])])
+    removed: list[int] = []
+
+    async def remove() -> None:
+        async with postgres.transaction() as session:
+            removed.append(await queued_events.remove(session, QueueFilter(asset_id=ids["a"])))
+
+    async with anyio.create_task_group() as tasks, postgres.transaction() as session:
+        queue = await runs.lock_queue(session, "load")
+        assert queue is not None
+        tasks.start_soon(remove)
+        await until_somebody_waits(postgres)
+        await runs.create_triggered_run(session, queue, "r", [first], completed_by=first, trace_id="t")
+    assert removed == [3]
+    assert [(row["dag_id"], row["event_id"]) for row in await rows(postgres, run_asset_event)] == [("load", first)]
+    assert await rows(postgres, queued_event) == []
+
+
+@pytest.mark.usefixtures("ids")
+async def test_a_manual_run_has_no_events_and_its_id_is_its_jobs_own(database: Database) -> None:
+    async def create(dag_id: str) -> None:
+        async with database.transaction() as session:
+            await runs.create_manual_run(
+                session, dag_id, "manual__1", "load", triggered_by="rest_api", conf='{"x": 1}', note="why"
+            )
+
+    await create("load")
+    await create("report")
+    with pytest.raises(IntegrityError):
+        await create("load")
+    made = await rows(database, run)
+    assert [(row["dag_id"], row["run_type"], row["conf"], row["note"]) for row in made] == [
+        ("load", "manual", '{"x": 1}', "why"),
+        ("report", "manual", '{"x": 1}', "why"),
+    ]
+    assert len(await rows(database, task_instance)) == 2
+
+
+async def test_a_run_carries_the_times_of_its_states(database: Database, ids: dict[str, int]) -> None:
+    await append(database, [event(ids["b"])])
+    await consume(database, "load", "r1")
+
+    async def moved(state: str, reason: str | None = None) -> tuple[bool, bool, str | None]:
+        async with database.transaction() as session:
+            await runs.move_run(session, "load", "r1", state, reason=reason)
+        (row,) = await rows(database, run)
+        assert row["state"] == state
+        return row["start_date"] is not None, row["end_date"] is not None, row["reason"]
+
+    assert await moved("running") == (True, False, None)
+    (started,) = await rows(database, run)
+    assert await moved("failed", "it broke") == (True, True, "it broke")
+    assert await moved("running") == (True, False, None)
+    (again,) = await rows(database, run)
+    assert again["start_date"] == started["start_date"]
+    assert await moved("success") == (True, True, None)
+    assert await moved("queued") == (False, False, None)
+
+
+@pytest.mark.usefixtures("ids")
+async def test_a_changed_definition_is_the_one_decided_on(database: Database) -> None:
+    wanted = declared(assets=ASSETS, jobs={"load": ["a"]})
+    await apply(database, replace(wanted, jobs=[replace(wanted.jobs[0], definition='{"new": 1}', task_id="new")]))
+    queue = await lock(database, "load")
+    assert queue is not None
+    assert (queue.definition, queue.task_id) == ('{"new": 1}', "new")

@@ -1,0 +1,89 @@
+"""Short words for what many tests of the store begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import anyio
+from sqlalchemy import ColumnElement, Table, insert, select, text
+
+from store import assets, events, triggerers
+from store.assets import Applied, Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.database import Database
+from store.events import NewEvent
+from store.schema import asset, database_now
+from store.triggerers import Process
+
+
+async def rows(database: Database, table: Table, *where: ColumnElement[bool]) -> list[dict[str, Any]]:
+    """The table's rows, in the order of their primary key."""
+    async with database.reading() as session:
+        found = await session.execute(select(table).where(*where).order_by(*table.primary_key))
+        return [dict(row) for row in found.mappings()]
+
+
+def declared(
+    *,
+    assets: Mapping[str, str],
+    watchers: Mapping[str, str] | None = None,
+    jobs: Mapping[str, Iterable[str]] | None = None,
+    paused: Iterable[str] = (),
+) -> Declared:
+    """A configuration: assets with their uris, watchers with their assets, jobs with what they are scheduled on."""
+    return Declared(
+        hash="hash",
+        assets=[DeclaredAsset(name=name, uri=uri, group="g", extra="{}") for name, uri in assets.items()],
+        watchers=[DeclaredWatcher(name=name, asset=on, trigger="t") for name, on in (watchers or {}).items()],
+        jobs=[
+            DeclaredJob(
+                dag_id=dag_id,
+                task_id="load",
+                definition="{}",
+                paused=dag_id in paused,
+                schedule=frozenset(on),
+                inlets=frozenset(),
+                outlets=frozenset(),
+            )
+            for dag_id, on in (jobs or {}).items()
+        ],
+    )
+
+
+async def apply(database: Database, wanted: Declared) -> Applied:
+    async with database.transaction() as session:
+        return await assets.apply(session, wanted, database.dialect)
+
+
+async def foreign_asset(database: Database, name: str, uri: str, origin: str) -> int:
+    """The id of an asset that came by an alias or through the API."""
+    values = {"name": name, "uri": uri, "origin": origin, "created_at": database_now(), "updated_at": database_now()}
+    async with database.transaction() as session:
+        return int((await session.execute(insert(asset).values(**values).returning(asset.c.id))).scalar_one())
+
+
+def event(asset_id: int, extra: str = "{}", **source: Any) -> NewEvent:
+    return NewEvent(asset_id=asset_id, extra=extra, trace_id="0" * 32, **source)
+
+
+async def append(database: Database, new: Sequence[NewEvent]) -> Sequence[int]:
+    async with database.transaction() as session:
+        return await events.append(session, new)
+
+
+async def beat(database: Database, triggerer: str, lease: timedelta = timedelta(hours=1)) -> None:
+    async with database.transaction() as session:
+        await triggerers.beat(session, Process(id=triggerer, host="here", pid=1), lease, database.dialect)
+
+
+async def until_somebody_waits(database: Database, how_many: int = 1) -> None:
+    """Return when so many other sessions of this PostgreSQL database wait for a lock."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    with anyio.fail_after(20):
+        while True:
+            async with database.reading() as session:
+                if (await session.execute(waiting)).scalar_one() >= how_many:
+                    return
