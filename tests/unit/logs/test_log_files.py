@@ -1,0 +1,170 @@
+"""Appending records to files, and where they are."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import structlog
+
+from watcher import logs
+from watcher.logs.files import LogFiles
+from watcher.logs.places import NotAPlace, try_log, watcher_log, watcher_logs
+
+IDENTITY = {
+    "dag_id": "load",
+    "run_id": "manual__2026-11-20T10:00:00+00:00",
+    "task_id": "t",
+    "map_index": -1,
+    "try_number": 2,
+}
+log = structlog.get_logger()
+
+
+def events(path: Path) -> list[str]:
+    return [json.loads(line)["event"] for line in path.read_text().splitlines()]
+
+
+def test_a_record_goes_to_the_file_of_what_it_is_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with logs.configure(tmp_path, level="info", json=True, owner="me", max_file_mb=1):
+        log.info("daemon.started")
+        log.info("watcher.polled", watcher="w")
+        log.debug("watcher.polled", watcher="w")
+        with structlog.contextvars.bound_contextvars(**IDENTITY):
+            log.info("run.submitted")
+        log.info("run.created", dag_id="load", run_id="r")
+
+    assert events(tmp_path / "watchers" / "w" / "me.log") == ["watcher.polled"]
+    of_try = tmp_path / "runs" / "load" / IDENTITY["run_id"] / "t" / "-1" / "2.log"
+    assert of_try == try_log(tmp_path, *IDENTITY.values())
+    assert events(of_try) == ["run.submitted"]
+    everything = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [record["event"] for record in everything] == [
+        "daemon.started",
+        "watcher.polled",
+        "run.submitted",
+        "run.created",
+    ]
+    assert list(everything[1]) == ["timestamp", "level", "event", "watcher"]
+
+
+def test_what_no_file_can_hold_still_reaches_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "watchers").touch()  # a file where the folder should be
+    with logs.configure(tmp_path, level="info", json=True, owner="me", max_file_mb=1):
+        log.info("watcher.polled", watcher="w")
+        log.info("watcher.polled", watcher="../escape")
+        log.info("odd", bytes=b"\xff", text="\ud800", number=float("nan"))
+
+    first, second, third = map(json.loads, capsys.readouterr().err.splitlines())
+    assert "not_kept" in first
+    assert "no name of ours" in second["not_kept"]
+    assert third["text"] == "\ud800"
+    assert not (tmp_path.parent / "escape").exists()
+
+
+def test_libraries_are_heard_and_an_error_keeps_its_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logs.configure(tmp_path, level="info", json=True, owner="me", max_file_mb=1):
+        with structlog.contextvars.bound_contextvars(watcher="w"):
+            logging.getLogger("library").warning("slow %s", "query")
+            logging.getLogger("library").info("chatter")
+        log.error("failed", exc_info=ValueError("why"))
+
+    warning, failed = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (warning["event"], warning["logger"], warning["level"]) == ("slow query", "library", "warning")
+    assert events(tmp_path / "watchers" / "w" / "me.log") == ["slow query"]
+    assert "ValueError: why" in failed["exception"]
+
+
+def test_for_people_stderr_is_no_json_and_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with logs.configure(tmp_path, level="info", json=False, owner="me", max_file_mb=1):
+        log.info("watcher.polled", watcher="w")
+
+    assert "watcher.polled" in capsys.readouterr().err
+    assert events(tmp_path / "watchers" / "w" / "me.log") == ["watcher.polled"]
+
+
+def test_everything_is_as_before_when_the_block_ends(tmp_path: Path) -> None:
+    before = (structlog.get_config(), list(logging.getLogger().handlers), logging.getLogger().level)
+    with logs.configure(tmp_path, level="info", json=True, owner="me", max_file_mb=1):
+        pass
+
+    assert (structlog.get_config(), list(logging.getLogger().handlers), logging.getLogger().level) == before
+
+
+def test_a_full_file_is_set_aside_and_none_is_lost(tmp_path: Path) -> None:
+    files = LogFiles(max_bytes=100)
+    path = watcher_log(tmp_path, "w", "me")
+    for number in range(50):
+        files.append(path, f"line {number}", rotate=True)
+    files.append(path, "x" * 500, rotate=True)
+    files.close()
+
+    [of_me] = watcher_logs(tmp_path, "w")
+    assert of_me[-1] == path
+    assert len(of_me) > 3
+    assert all(file.stat().st_size <= 100 for file in of_me[:-1])
+    lines = "".join(file.read_text() for file in of_me).splitlines()
+    assert lines == [*(f"line {number}" for number in range(50)), "x" * 500]
+
+
+def test_logs_of_several_processes_are_told_apart(tmp_path: Path) -> None:
+    files = LogFiles(max_bytes=10)
+    for owner in ("one", "two"):
+        for number in range(3):
+            files.append(watcher_log(tmp_path, "w", owner), f"{owner} {number}", rotate=True)
+    files.close()
+
+    found = watcher_logs(tmp_path, "w")
+    assert [[file.read_text() for file in owner] for owner in found] == [
+        [f"{owner} {number}\n" for number in range(3)] for owner in ("one", "two")
+    ]
+    assert watcher_logs(tmp_path, "unknown") == []
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_few_files_are_open_whatever_the_number_of_watchers(tmp_path: Path) -> None:
+    files = LogFiles(max_bytes=1000)
+    before = open_files()
+    for _ in range(2):
+        for number in range(300):
+            files.append(tmp_path / f"{number}.log", "line", rotate=True)
+    assert open_files() <= before + 64
+    files.close()
+
+    assert open_files() == before
+    assert all((tmp_path / f"{number}.log").read_text() == "line\nline\n" for number in range(300))
+
+
+def test_our_record_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "1.log"
+    files = LogFiles(max_bytes=10)
+    path.write_text("half a line")
+    files.append(path, "record", rotate=False)
+    with path.open("a") as file:
+        file.write("whole line\n")
+    files.append(path, "record", rotate=False)
+    files.close()
+
+    assert path.read_text() == "half a line\nrecord\nwhole line\nrecord\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "a/b", "/etc", "a\0b", "-x", ".x", "a b", "ü", "x" * 251, "a\n"]
+)
+def test_names_are_checked_before_they_become_paths(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NotAPlace):
+        watcher_logs(tmp_path, name)
+    with pytest.raises(NotAPlace):
+        watcher_log(tmp_path, "w", name)
+    for place in range(3):
+        parts = ["a", "b", "c"]
+        parts[place] = name
+        with pytest.raises(NotAPlace):
+            try_log(tmp_path, *parts, -1, 1)

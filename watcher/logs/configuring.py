@@ -1,0 +1,112 @@
+"""structlog for the whole process: one JSON line per record, on stderr and in the file of what it is about."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from watcher.logs.files import LogFiles
+from watcher.logs.places import NotAPlace, try_log, watcher_log
+
+_TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")
+_FIRST: Final = ("timestamp", "level", "event")
+_MB: Final = 1_000_000
+
+
+@contextmanager
+def configure(directory: Path, *, level: str, json: bool, owner: str, max_file_mb: int) -> Iterator[None]:
+    """Send every record of this process, those of libraries too, where it belongs; as it was before when the block ends.
+
+    `owner` names this process in the names of the watchers' files. `json` False makes stderr readable for people; files
+    always hold JSON lines.
+    """
+    files = LogFiles(max_bytes=max_file_mb * _MB)
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    ends: list[Processor] = [
+        structlog.processors.format_exc_info,
+        _Keep(files, directory, owner),
+        _as_line if json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
+    ]
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[*shared, *ends],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,  # the loggers of modules must follow when the block ends
+    )
+    try:
+        with _libraries(shared, ends, max(threshold, logging.WARNING)):
+            yield
+    finally:
+        structlog.configure(**before)
+        files.close()
+
+
+@contextmanager
+def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -> Iterator[None]:
+    """What libraries say through `logging` takes the same way, from warnings up."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ends],
+        )
+    )
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(threshold)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.removeHandler(handler)
+
+
+class _Keep:
+    """Appends a record to the log of the watcher or of the try it is about.
+
+    A full or broken disk must stop no watcher: the record then still reaches stderr, with the reason.
+    """
+
+    def __init__(self, files: LogFiles, directory: Path, owner: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._owner = owner
+
+    def __call__(self, _logger: WrappedLogger, _method: str, record: EventDict) -> EventDict:
+        try:
+            self._append(record)
+        except (OSError, NotAPlace) as error:
+            record["not_kept"] = str(error)
+        return record
+
+    def _append(self, record: EventDict) -> None:
+        if all(name in record for name in _TRY):
+            place = try_log(self._directory, *(record[name] for name in _TRY))
+            self._files.append(place, _line(record), rotate=False)
+        if "watcher" in record:
+            place = watcher_log(self._directory, record["watcher"], self._owner)
+            self._files.append(place, _line(record), rotate=True)
+
+
+def _as_line(_logger: WrappedLogger, _method: str, record: EventDict) -> str:
+    return _line(record)
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    first = {name: record[name] for name in _FIRST if name in record}
+    return json.dumps({**first, **record}, default=repr)
