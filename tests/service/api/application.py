@@ -1,0 +1,165 @@
+"""The whole application over a real database, spoken to as people, tools and jobs do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import httpx
+
+from store import runs, tries
+from store.assets import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.database import Database
+from watcher import try_tokens
+from watcher.api import create_app
+from watcher.api.context import ApiContext
+
+SECRET = b"a secret of the tests"
+DEFINITION = {
+    "schedule": {"all": ["landing", {"any": ["customers", {"alias": "daily"}]}]},
+    "batch": {"mode": "coalesce", "debounce": 0, "max_wait": 300, "max_events": 1000},
+    "max_active_runs": 1,
+    "retries": 0,
+    "retry_delay": 30,
+    "timeout": None,
+    "spark": {"application": "jobs/load_orders.py", "master": "local[*]"},
+    "options": {"target": "/data/orders"},
+}
+
+
+def job(dag_id: str, **edges: frozenset[str]) -> DeclaredJob:
+    none: dict[str, frozenset[str]] = {"schedule": frozenset(), "inlets": frozenset(), "outlets": frozenset()}
+    return DeclaredJob(
+        dag_id=dag_id, task_id="load", definition=json.dumps(DEFINITION), paused=False, **{**none, **edges}
+    )
+
+
+def asset(name: str) -> DeclaredAsset:
+    return DeclaredAsset(name=name, uri=f"s3://bucket/{name}", group="shop", extra='{"team": "trainees"}')
+
+
+CONFIGURED = Declared(
+    hash="the hash",
+    assets=[asset(name) for name in ("landing", "customers", "orders", "private")],
+    watchers=[DeclaredWatcher(name="landing_files", asset="landing", trigger="s3.new_files")],
+    jobs=[
+        job(
+            "load_orders",
+            schedule=frozenset({"landing", "customers"}),
+            inlets=frozenset({"landing"}),
+            outlets=frozenset({"orders"}),
+        ),
+        job("report", schedule=frozenset({"orders"})),
+    ],
+)
+
+
+@dataclass
+class Api:
+    """A client of the application, and what lies behind it."""
+
+    client: httpx.AsyncClient
+    context: ApiContext
+    asset_ids: Mapping[str, int]
+    wakes: list[None] = field(default_factory=list)
+
+    @property
+    def database(self) -> Database:
+        return self.context.database
+
+    def store(self, asset_name: str, key: str | None = None) -> str:
+        """The path of an asset's store, or of one entry."""
+        path = f"/api/v2/assets/{self.asset_ids[asset_name]}/store"
+        return path if key is None else f"{path}/{key}"
+
+    async def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        answer = await self.client.get(path, params=query or None)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def put(self, asset_name: str, key: str, value: Any, status: int = 204, **more: Any) -> None:
+        answer = await self.client.put(self.store(asset_name, key), json={"value": value, **more})
+        assert answer.status_code == status, answer.text
+
+    async def start_try(self, run_id: str = "manual__1", dag_id: str = "load_orders") -> Try:
+        """A run of a job whose next try has been intended, and the token that its process would get."""
+        async with self.database.transaction() as session:
+            if not any(task.run_id == run_id for task in await runs.startable(session)):
+                await runs.create_manual_run(
+                    session, dag_id, run_id, "load", triggered_by="rest_api", conf="{}", note=None
+                )
+            task = next(task for task in await runs.startable(session) if task.run_id == run_id)
+            number = task.try_number + 1
+            tag = f"{task.task_instance_id}-{number}"
+            assert await tries.commit_intent(session, task, home_id="home", tag=tag, token_hash="")
+        return self.as_try(task.task_instance_id, number, run_id)
+
+    def as_try(self, task_instance_id: str, number: int, run_id: str) -> Try:
+        token = try_tokens.issue(SECRET, task_instance_id, number, lifetime=timedelta(hours=1))
+        return Try(self.client, task_instance_id, number, run_id, token)
+
+
+@dataclass
+class Try:
+    """One try's process, as far as the Execution API sees it."""
+
+    client: httpx.AsyncClient
+    task_instance_id: str
+    number: int
+    run_id: str
+    token: str
+
+    async def call(self, method: str, path: str, *, query: Any = None, body: Any = None) -> httpx.Response:
+        sent = {} if body is None else as_json(body)
+        headers = {"Authorization": f"Bearer {self.token}", **sent.pop("headers", {})}
+        return await self.client.request(method, f"/execution/{path}", params=query, headers=headers, **sent)
+
+    async def done(self, method: str, path: str, *, query: Any = None, body: Any = None) -> Any:
+        answer = await self.call(method, path, query=query, body=body)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    async def put(self, asset_name: str, key: str, value: Any, **more: Any) -> httpx.Response:
+        query = {"name": asset_name, "key": key}
+        return await self.call("PUT", "store/asset/by-name/value", query=query, body={"value": value, **more})
+
+
+def as_json(body: Any) -> dict[str, Any]:
+    """A request's body in ASCII: httpx cannot send what is not text."""
+    return {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
+
+
+def serving(context: ApiContext) -> httpx.AsyncClient:
+    """A client of an application with this context."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(create_app(context)), base_url="http://watcher")
+
+
+async def claimed(api: Api, run_id: str = "manual__1") -> Try:
+    one = await api.start_try(run_id)
+    await one.done("POST", "tries/claim", body={"nonce": "n"})
+    return one
+
+
+async def superseded(api: Api) -> tuple[Try, Try]:
+    """A try, and the next one of its task instance."""
+    old = await claimed(api)
+    return old, await next_try(api, old)
+
+
+async def next_try(api: Api, old: Try) -> Try:
+    async with api.database.transaction() as session:
+        [open_try] = await tries.open_tries(session, "home")
+        await tries.end(
+            session,
+            open_try,
+            exit_code=1,
+            state="up_for_retry",
+            run_state="running",
+            reason=None,
+            warning=None,
+            retry_in=0,
+        )
+    return await api.start_try(old.run_id)

@@ -1,0 +1,296 @@
+"""A try is claimed once, fenced, and ends in one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import jwt
+import pytest
+from sqlalchemy import delete, select, update
+
+from store import schema
+from tests.service.api.application import SECRET, Api, Try, claimed, serving, superseded
+from watcher import try_tokens
+
+# --- the claim
+
+
+async def test_a_claim_tells_a_job_all_about_itself(api: Api) -> None:
+    one = await api.start_try()
+
+    context = await one.done("POST", "tries/claim", body={"nonce": "n"})
+
+    assert context == {
+        "dag_id": "load_orders",
+        "run_id": "manual__1",
+        "task_id": "load",
+        "map_index": -1,
+        "try_number": 1,
+        "task_instance_id": one.task_instance_id,
+        "triggering_asset_events": {},
+        "inlets": [{"name": "landing", "uri": "s3://bucket/landing"}],
+        "outlets": [{"name": "orders", "uri": "s3://bucket/orders"}],
+        "options": {"target": "/data/orders"},
+        "worker_backend": None,
+        "default_retention_days": 30,
+        "clear_on_success": False,
+    }
+
+
+async def test_a_second_claimer_is_turned_away_and_the_first_may_ask_again(api: Api) -> None:
+    one = await api.start_try()
+    first = await one.done("POST", "tries/claim", body={"nonce": "first"})
+
+    second = await one.call("POST", "tries/claim", body={"nonce": "second"})
+
+    assert second.status_code == 409
+    assert second.json()["detail"]["reason"] == "fenced"
+    assert await one.done("POST", "tries/claim", body={"nonce": "first"}) == first
+    assert (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances"))["task_instances"][0][
+        "state"
+    ] == "running"
+
+
+async def test_the_events_of_the_run_come_oldest_first_by_asset(api: Api) -> None:
+    one = await api.start_try()
+    event_ids = {}
+    for name, number in (("landing", 1), ("customers", 2), ("landing", 3)):
+        body = {"asset_id": api.asset_ids[name], "extra": {"n": number}}
+        event_ids[number] = (await api.client.post("/api/v2/assets/events", json=body)).json()["id"]
+    async with api.database.transaction() as session:
+        rows = [
+            {"dag_id": "load_orders", "run_id": one.run_id, "event_id": event_ids[n], "completed": n == 3}
+            for n in (3, 1, 2)
+        ]
+        await session.execute(schema.run_asset_event.insert(), rows)
+
+    events = (await one.done("POST", "tries/claim", body={"nonce": "n"}))["triggering_asset_events"]
+
+    assert {name: [event["extra"]["n"] for event in of_asset] for name, of_asset in events.items()} == {
+        "landing": [1, 3],
+        "customers": [2],
+    }
+    event = events["landing"][0]
+    assert event["asset"] == {
+        "name": "landing",
+        "uri": "s3://bucket/landing",
+        "group": "shop",
+        "extra": {"team": "trainees"},
+    }
+    assert (event["created_dagruns"], event["source_map_index"], event["source_watcher"]) == ([], -1, None)
+
+
+# --- the fence
+
+
+async def test_a_superseded_try_changes_nothing(api: Api) -> None:
+    old, new = await superseded(api)
+    own = f"store/ti/{old.task_instance_id}"
+    assert (await new.put("orders", "k", "new")).status_code == 204
+
+    for answer in (
+        await old.put("orders", "k", "old"),
+        await old.call("DELETE", "store/asset/by-name/value", query={"name": "orders", "key": "k"}),
+        await old.call("DELETE", "store/asset/by-name/clear", query={"name": "orders"}),
+        await old.call("PUT", f"{own}/k", body={"value": 1}),
+        await old.call("DELETE", f"{own}/k"),
+        await old.call("DELETE", own),
+        await old.call("POST", "tries/claim", body={"nonce": "n"}),
+        await old.call("POST", "tries/progress", body={"stages": 1, "tasks": 1, "tasks_done": 0}),
+        await old.call("POST", "tries/finish", body={"state": "success"}),
+        await old.call("POST", "tries/token", body={}),
+    ):
+        assert (answer.status_code, answer.json()["detail"]["reason"]) == (409, "fenced"), answer.request.url
+
+    assert (await api.get(api.store("orders", "k")))["value"] == "new"
+    assert await api.get("/api/v2/assets/events") == {"asset_events": [], "total_entries": 0}
+
+
+async def test_a_finished_try_writes_no_more(api: Api) -> None:
+    one = await claimed(api)
+    await one.done("POST", "tries/finish", body={"state": "success"})
+
+    assert (await one.put("orders", "k", 1)).status_code == 409
+
+
+async def test_a_try_whose_task_instance_is_gone_finds_nothing(api: Api) -> None:
+    ghost = api.as_try(str(uuid4()), 1, "gone")
+
+    for answer in (
+        await ghost.put("orders", "k", 1),
+        await ghost.call("GET", "store/asset/by-name/value", query={"name": "orders", "key": "k"}),
+        await ghost.call("GET", f"store/ti/{ghost.task_instance_id}/k"),
+        await ghost.call("POST", "tries/finish", body={"state": "success"}),
+    ):
+        assert (answer.status_code, answer.json()["detail"]["reason"]) == (404, "not_found")
+
+
+async def test_a_refused_write_leaves_no_line_in_the_log(api: Api) -> None:
+    old, new = await superseded(api)
+    await old.put("orders", "k", "old")
+    await new.put("customers", "k", "new")
+
+    logs = list((api.context.logs_directory / "runs").rglob("*.log"))
+
+    assert "store." not in "".join(path.read_text() for path in logs)
+
+
+# --- tokens
+
+
+async def test_only_a_valid_token_of_a_try_is_let_in(guarded: Api) -> None:
+    one = await guarded.start_try()
+    path = f"/execution/store/ti/{one.task_instance_id}/k"
+    other_key = try_tokens.issue(b"another", one.task_instance_id, 1, lifetime=timedelta(hours=1))
+    expired = try_tokens.issue(SECRET, one.task_instance_id, 1, lifetime=timedelta(minutes=-1))
+
+    assert (await guarded.client.get(path)).status_code == 401
+    for token in ("nonsense", other_key, expired, "aw_something"):
+        answer = await guarded.client.get(path, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 403, token
+        assert token not in answer.text
+    assert (
+        await guarded.client.get("/api/v2/assets", headers={"Authorization": f"Bearer {one.token}"})
+    ).status_code == 403
+
+
+async def test_a_token_in_its_last_fifth_comes_back_renewed(api: Api) -> None:
+    one = await claimed(api)
+    moment_ago = datetime.now(UTC) - timedelta(minutes=50)
+    old = replace(one, token=token_issued_at(moment_ago, one))
+
+    answer = await old.put("orders", "k", 1)
+
+    renewed = try_tokens.verify(SECRET, answer.headers["Refreshed-API-Token"])
+    assert (renewed.task_instance_id, renewed.try_number) == (one.task_instance_id, 1)
+    assert renewed.lifetime == timedelta(hours=1)
+    assert "Refreshed-API-Token" not in (await one.put("orders", "k", 1)).headers
+
+
+def token_issued_at(moment: datetime, one: Try) -> str:
+    claims = jwt.decode(one.token, options={"verify_signature": False})
+    claims.update(iat=moment, nbf=moment, exp=moment + timedelta(hours=1))
+    return jwt.encode(claims, try_tokens._key(SECRET), algorithm="HS512")
+
+
+async def test_a_token_is_renewed_on_request(api: Api) -> None:
+    one = await claimed(api)
+
+    answer = await one.done("POST", "tries/token", body={})
+
+    identity = try_tokens.verify(SECRET, answer["token"])
+    assert (identity.task_instance_id, identity.try_number) == (one.task_instance_id, 1)
+    assert datetime.fromisoformat(answer["expires_at"]) == identity.expires_at
+
+
+# --- the end
+
+
+async def test_success_tells_every_outlet_and_queues_who_waits_for_it(api: Api) -> None:
+    one = await claimed(api)
+
+    body = {"state": "success", "outlet_events": [{"asset": "orders", "extra": {"row_count": 3}}], "message": ""}
+    assert await one.done("POST", "tries/finish", body=body) == {}
+
+    [event] = (await api.get("/api/v2/assets/events"))["asset_events"]
+    assert (event["name"], event["extra"]) == ("orders", {"row_count": 3})
+    assert (event["source_dag_id"], event["source_run_id"], event["source_task_id"], event["source_map_index"]) == (
+        "load_orders",
+        "manual__1",
+        "load",
+        -1,
+    )
+    async with api.database.reading() as session:
+        queued = (await session.execute(select(schema.queued_event.c.dag_id))).scalars().all()
+    assert queued == ["report"]
+    run = await api.get("/api/v2/dags/load_orders/dagRuns/manual__1")
+    assert (run["state"], run["end_date"] is not None) == ("success", True)
+    assert api.wakes
+
+
+async def test_an_outlet_the_job_said_nothing_about_is_updated_too(api: Api) -> None:
+    one = await claimed(api)
+    await one.done("POST", "tries/finish", body={"state": "success"})
+
+    [event] = (await api.get("/api/v2/assets/events"))["asset_events"]
+    assert (event["name"], event["extra"]) == ("orders", {})
+
+
+async def test_finishing_again_changes_nothing(api: Api) -> None:
+    one = await claimed(api)
+    for _ in range(2):
+        await one.done("POST", "tries/finish", body={"state": "success"})
+
+    assert (await api.get("/api/v2/assets/events"))["total_entries"] == 1
+    contradiction = await one.call("POST", "tries/finish", body={"state": "failed"})
+    assert contradiction.status_code == 409
+    assert (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1"))["state"] == "success"
+
+
+async def test_one_event_for_each_asset_and_extra(api: Api) -> None:
+    one = await claimed(api)
+    told = [{"asset": "orders", "extra": {"n": n}} for n in (1, 1, 2)]
+    await one.done("POST", "tries/finish", body={"state": "success", "outlet_events": told})
+
+    events = (await api.get("/api/v2/assets/events"))["asset_events"]
+    assert [event["extra"] for event in events] == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize("state", ["failed", "skipped"])
+async def test_without_success_there_is_no_event(api: Api, state: str) -> None:
+    one = await claimed(api)
+    body = {"state": state, "outlet_events": [{"asset": "orders"}], "message": "no rows"}
+    await one.done("POST", "tries/finish", body=body)
+
+    assert (await api.get("/api/v2/assets/events"))["total_entries"] == 0
+
+
+async def test_an_event_of_a_foreign_asset_undoes_the_whole_end(api: Api) -> None:
+    one = await claimed(api)
+    answer = await one.call("POST", "tries/finish", body={"state": "success", "outlet_events": [{"asset": "landing"}]})
+
+    assert (answer.status_code, answer.json()["detail"]["reason"]) == (403, "forbidden")
+    assert (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1"))["state"] == "running"
+    assert (await one.put("orders", "k", 1)).status_code == 204
+
+
+async def test_clear_on_success_wipes_the_tasks_own_state_only(api: Api) -> None:
+    one = await claimed(api)
+    own = f"store/ti/{one.task_instance_id}/k"
+    await one.put("orders", "k", 1)
+    await one.done("PUT", own, body={"value": 1})
+    async with serving(replace(api.context, clear_on_success=True)) as client:
+        await replace(one, client=client).done("POST", "tries/finish", body={"state": "success"})
+
+    assert (await one.call("GET", own)).status_code == 404
+    assert (await api.get(api.store("orders", "k")))["value"] == 1
+
+
+async def test_the_tasks_state_outlives_success_by_default(api: Api) -> None:
+    one = await claimed(api)
+    own = f"store/ti/{one.task_instance_id}/k"
+    await one.done("PUT", own, body={"value": 1})
+    await one.done("POST", "tries/finish", body={"state": "success"})
+
+    assert await one.done("GET", own) == {"value": 1}
+
+
+async def test_progress_is_shown_with_the_task_instance(api: Api) -> None:
+    one = await claimed(api)
+    await one.done("POST", "tries/progress", body={"stages": 2, "tasks": 10, "tasks_done": 4})
+
+    [task] = (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances"))["task_instances"]
+    assert task["progress"] == {"stages": 2, "tasks": 10, "tasks_done": 4}
+
+
+async def test_a_job_that_is_configured_no_more_still_ends(api: Api) -> None:
+    one = await claimed(api)
+    async with api.database.transaction() as session:
+        await session.execute(delete(schema.job_outlet))
+        await session.execute(update(schema.job).values(active=False))
+
+    await one.done("POST", "tries/finish", body={"state": "success"})
+
+    assert (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1"))["state"] == "success"

@@ -1,0 +1,215 @@
+"""From a stored value to the lines of its log, and looking on while a log grows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+import structlog
+
+from store.base import AssetScope, AssetStoreWriterKind, Writer
+from store.errors import Conflict
+from tests.service.api.application import Api
+from watcher.api.log_answers import LogQuery, answer
+from watcher.logs.places import watcher_logs
+
+log = structlog.get_logger()
+LOGS = "/api/v2/watchers/landing_files/logs"
+
+
+def records(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+async def written_by_the_watcher(api: Api, write_id: str, *, fails: bool = False) -> None:
+    """As the triggerer commits a watermark."""
+    writer = Writer(kind=AssetStoreWriterKind.WATCHER, watcher="landing_files", write_id=write_id)
+    words = {"watcher": "landing_files", "write_id": write_id}
+    async with api.database.transaction() as session:
+        scope = AssetScope(name="landing")
+        await api.context.backend.aset_asset_store(
+            scope, "landing_files.watermark", "1", writer=writer, session=session
+        )
+        log.info("store.writing", **words)
+        if fails:
+            raise Conflict("somebody else was first")
+    log.info("store.written", **words)
+
+
+async def test_a_watchers_entry_links_to_the_very_line(api: Api) -> None:
+    for n in range(300):
+        log.info("watcher.polled", watcher="landing_files", n=n)
+        if n == 150:
+            await written_by_the_watcher(api, "w150")
+    entry = await api.get(api.store("landing", "landing_files.watermark"))
+
+    found = await api.client.get(entry["last_updated_by"]["log_url"])
+
+    assert found.headers["content-type"] == "application/x-ndjson"
+    lines = records(found.text)
+    assert len(lines) == 201
+    assert (lines[100]["event"], lines[100]["write_id"]) == ("store.writing", "w150")
+    assert (lines[101]["event"], lines[99]["n"], lines[102]["n"]) == ("store.written", 150, 151)
+    assert not any("rolled_back" in line for line in lines)
+    few = records((await api.client.get(LOGS, params={"around": "w150", "before": 1, "after": 2})).text)
+    assert [line["event"] for line in few] == ["watcher.polled", "store.writing", "store.written", "watcher.polled"]
+
+
+async def test_without_a_write_the_last_lines_come(api: Api) -> None:
+    for n in range(300):
+        log.info("watcher.polled", watcher="landing_files", n=n)
+
+    lines = records((await api.client.get(LOGS)).text)
+
+    assert [line["n"] for line in lines] == list(range(100, 300))
+
+
+async def test_a_write_that_was_rolled_back_is_shown_as_such(api: Api) -> None:
+    with pytest.raises(Conflict):
+        await written_by_the_watcher(api, "lost", fails=True)
+    await written_by_the_watcher(api, "kept")
+
+    lines = records((await api.client.get(LOGS)).text)
+
+    assert [(line["write_id"], line["event"], line.get("rolled_back")) for line in lines] == [
+        ("lost", "store.writing", True),
+        ("kept", "store.writing", None),
+        ("kept", "store.written", None),
+    ]
+
+
+async def test_a_write_whose_confirmation_was_never_logged_is_not_called_rolled_back(api: Api) -> None:
+    """The process died right after COMMIT: the history knows better than the log."""
+    await written_by_the_watcher(api, "w1")
+    [path] = (api.context.logs_directory / "watchers" / "landing_files").iterdir()
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+
+    [line] = records((await api.client.get(LOGS)).text)
+
+    assert (line["event"], "rolled_back" in line) == ("store.writing", False)
+
+
+async def test_a_write_older_than_the_logs_shows_its_history_row(api: Api) -> None:
+    await written_by_the_watcher(api, "w1")
+    [path] = (api.context.logs_directory / "watchers" / "landing_files").iterdir()
+    path.write_text("")
+
+    [line] = records((await api.client.get(LOGS, params={"around": "w1"})).text)
+
+    assert (line["event"], line["asset"], line["watcher"], line["value"]) == (
+        "store.history",
+        "landing",
+        "landing_files",
+        "1",
+    )
+    await api.get(LOGS, status=404, around="w2")
+
+
+async def test_browsers_get_text(api: Api) -> None:
+    await written_by_the_watcher(api, "w1")
+
+    page = await api.client.get(LOGS, params={"around": "w1"}, headers={"Accept": "text/html,*/*;q=0.8"})
+
+    assert page.headers["content-type"].startswith("text/plain")
+    assert "info store.writing watcher=landing_files write_id=w1" in page.text
+
+
+async def test_names_that_are_none_of_ours_reach_no_file(api: Api) -> None:
+    api.context.logs_directory.mkdir()
+    (api.context.logs_directory / "secret.log").write_text('{"event": "secret"}\n')
+
+    for name in ("..", "%2E%2E", "..%2F..", "%2E%2E%2Fsecret", "nobody", "a%0Ab", "x" * 300):
+        found = await api.client.get(f"/api/v2/watchers/{name}/logs")
+        assert found.status_code in {404, 405}, name
+        assert "secret" not in found.text or name.endswith("secret")
+    for run_id in ("%2E%2E", "..%2Fx", "nothing"):
+        path = f"/api/v2/dags/load_orders/dagRuns/{run_id}/taskInstances/load/logs/1"
+        assert (await api.client.get(path)).status_code == 404
+
+
+async def test_logs_of_a_watcher_that_has_written_none_are_empty(api: Api) -> None:
+    assert (await api.client.get(LOGS)).text == ""
+
+
+async def test_the_drivers_lines_and_ours_make_one_log(api: Api) -> None:
+    one = await api.start_try()
+    path = api.context.logs_directory / "runs/load_orders/manual__1/load/-1/1.log"
+    path.parent.mkdir(parents=True)
+    path.write_text("  starting\nhalf a li")
+    await one.put("orders", "k", 1)
+    with path.open("a") as file:
+        file.write("ne\nTraceback\n")
+
+    base = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances/load/logs/1"
+    answer = await api.get(base)
+
+    assert [record["event"] for record in answer["content"]] == [
+        "  starting",
+        "half a li",
+        "store.writing",
+        "store.written",
+        "ne",
+        "Traceback",
+    ]
+    assert answer["continuation_token"] is None
+    as_lines = await api.client.get(base, headers={"Accept": "application/x-ndjson"})
+    assert [record["event"] for record in records(as_lines.text)] == [record["event"] for record in answer["content"]]
+    as_text = await api.client.get(base, headers={"Accept": "text/plain"})
+    assert as_text.text.startswith("  starting\nhalf a li\n")
+
+
+async def test_a_long_log_comes_in_fragments(api: Api) -> None:
+    await api.start_try()
+    path = api.context.logs_directory / "runs/load_orders/manual__1/load/-1/1.log"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f"line {n}\n" for n in range(2500)))
+    base = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances/load/logs/1"
+
+    lines, token = [], 0
+    while token is not None:
+        fragment = await api.get(base, token=token)
+        assert len(fragment["content"]) <= 1000
+        lines += [record["event"] for record in fragment["content"]]
+        token = fragment["continuation_token"]
+
+    assert lines == [f"line {n}" for n in range(2500)]
+    assert len((await api.get(base, full_content=True))["content"]) == 2500
+    assert (await api.get(base, token=2**62))["content"] == []
+
+
+async def test_unknown_tries_have_no_log(api: Api) -> None:
+    await api.start_try()
+
+    base = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances"
+    await api.get(f"{base}/other/logs/1", status=404)
+    await api.get(f"{base}/load/logs/1", status=404, map_index=3)
+    assert (await api.get(f"{base}/load/logs/7"))["content"] == []
+
+
+async def test_following_shows_what_is_there_and_what_comes(api: Api) -> None:
+    """The stream itself: the in-process transport would hand it over only when it ends."""
+    log.info("watcher.polled", watcher="landing_files", n=0)
+    query = LogQuery(around=None, before=100, after=100, following=True)
+    response = await answer(
+        api.context, lambda: watcher_logs(api.context.logs_directory, "landing_files"), query, "*/*"
+    )
+    stream: AsyncIterator[str] = response.body_iterator  # type: ignore[attr-defined]  # a StreamingResponse
+
+    assert response.media_type == "text/event-stream"
+    assert [record["n"] for record in await events(stream)] == [0]
+    log.info("watcher.polled", watcher="landing_files", n=1)
+    assert [record["n"] for record in await events(stream)] == [1]
+    api.context.stopping.set()
+    with anyio.fail_after(10):
+        assert [chunk async for chunk in stream if chunk != ":\n\n"] == []
+
+
+async def events(stream: AsyncIterator[str]) -> list[dict[str, Any]]:
+    """The next events of a stream, without the comments that keep it open."""
+    with anyio.fail_after(10):
+        while (chunk := await anext(stream)) == ":\n\n":
+            pass
+    return [json.loads(event.removeprefix("data: ")) for event in chunk.split("\n\n") if event]

@@ -1,0 +1,101 @@
+"""Links, schedules in words, and the vocabulary of the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.errors import UnknownTrigger
+from triggers.registry import TRIGGERS
+from watcher.api.links import log_url
+from watcher.api.shapes.dags import schedule_text
+from watcher.vocabulary import trigger_class, vocabulary
+
+NOBODY = {"kind": None, "write_id": None, "dag_id": None, "run_id": None, "task_id": None, "map_index": None}
+WRITERS: list[tuple[dict[str, Any], str | None]] = [
+    ({}, None),
+    ({"kind": "api"}, None),
+    ({"kind": "api", "write_id": "w1"}, "/api/v2/audit?write_id=w1"),
+    ({"kind": "watcher", "watcher": "a b", "write_id": "w1"}, "/api/v2/watchers/a%20b/logs?around=w1"),
+    (
+        {
+            "kind": "task",
+            "dag_id": "d",
+            "run_id": "r+1:2",
+            "task_id": "t",
+            "map_index": -1,
+            "try_number": 2,
+            "write_id": "w",
+        },
+        "/api/v2/dags/d/dagRuns/r%2B1%3A2/taskInstances/t/logs/2?around=w",
+    ),
+    (
+        {
+            "kind": "task",
+            "dag_id": "d",
+            "run_id": "r",
+            "task_id": "t",
+            "map_index": 3,
+            "try_number": 1,
+            "write_id": "w",
+        },
+        "/api/v2/dags/d/dagRuns/r/taskInstances/t/logs/1?around=w&map_index=3",
+    ),
+]
+
+
+@pytest.mark.parametrize(("writer", "url"), WRITERS)
+def test_the_way_to_the_log(writer: dict[str, Any], url: str | None) -> None:
+    assert log_url(None, {**NOBODY, **writer}) == url
+    if url is not None:
+        assert log_url("https://host/base/", {**NOBODY, **writer}) == f"https://host/base{url}"
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        (None, None),
+        ("a", "a"),
+        ({"asset": "a"}, "a"),
+        ({"alias": "x"}, "alias(x)"),
+        ({"all": ["a", "b"]}, "a & b"),
+        ({"all": ["a", {"any": ["b", {"alias": "c"}]}]}, "a & (b | alias(c))"),
+        ({"any": [{"all": ["a", "b"]}, "c"]}, "(a & b) | c"),
+        ({"all": [{"any": ["a"]}]}, "a"),
+    ],
+)
+def test_schedules_in_words(condition: Any, text: str | None) -> None:
+    assert schedule_text(condition) == text
+
+
+def test_every_registered_trigger_is_a_word() -> None:
+    words = vocabulary()
+
+    assert set(words.triggers) == set(TRIGGERS)
+    for name, trigger in TRIGGERS.items():
+        assert words.trigger(name).options is trigger.Options
+        assert words.trigger(name).connection_type == trigger.connection_type
+
+
+def test_a_dotted_path_means_a_class_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = TRIGGERS["file.new_files"]
+    (tmp_path / "plugin_of_a_test.py").write_text(
+        f"from {base.__module__} import {base.__name__} as Base\n\n\nclass Mine(Base):\n    pass\n\n\nnumber = 1\n"
+    )
+    (tmp_path / "broken_plugin_of_a_test.py").write_text("raise RuntimeError('broken')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert trigger_class("plugin_of_a_test.Mine").__name__ == "Mine"
+    for name, word in {
+        "plugin_of_a_test.number": "not a subclass",
+        "plugin_of_a_test.Nothing": "not a subclass",
+        "broken_plugin_of_a_test.Mine": "broken",
+        "no_such_module.Mine": "cannot be imported",
+        "nonsense": "unknown trigger",
+    }.items():
+        with pytest.raises(UnknownTrigger) as raised:
+            trigger_class(name)
+        assert word in raised.value.sentence
+        assert "file.new_files" in raised.value.suggestions

@@ -1,0 +1,53 @@
+"""What the API works with; `watcher/app.py` builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import anyio
+from fastapi import Depends, Request
+
+from store.database import Database
+from store.metastore import MetastoreStoreBackend
+from watcher.metrics import Metrics
+from watcher.triggerer.control import Control
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiContext:
+    """`wake` is called after events or runs were committed, and may be called in vain."""
+
+    database: Database
+    backend: MetastoreStoreBackend
+    secret: bytes
+    """Signs the tokens of tries."""
+    auth: Literal["tokens", "none"]
+    base_url: str | None
+    """Put before links; None makes them paths."""
+    logs_directory: Path
+    max_value_storage_bytes: int
+    default_retention_days: int
+    clear_on_success: bool
+    wake: Callable[[], None]
+    configuration_hash: str | None
+    """Of the configuration this process runs; None does not compare it with the one applied last."""
+    anonymous: str = "anonymous"
+    """Who acts when `auth` is none."""
+    ready: Callable[[], bool] = lambda: True
+    """Whether everything this process does has started."""
+    stopping: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the process ends: streams end at once."""
+    control: Control | None = None
+    """What moves positions; None where the watchers are not known."""
+    metrics: Metrics = field(default_factory=Metrics)
+
+
+def _of_app(request: Request) -> ApiContext:
+    context: ApiContext = request.app.state.context
+    return context
+
+
+Context = Annotated[ApiContext, Depends(_of_app)]

@@ -1,0 +1,108 @@
+"""From what went wrong to what a client is told: always `{"detail": …}`, never a stack trace."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+
+from store.errors import CommitUnknown, Conflict, ConnectionLost, InvalidValue, NotFound, StoreError, TryFenced
+from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
+from watcher.logs.places import NotAPlace
+
+_KINDS: Final[Mapping[type[Exception], tuple[int, str]]] = {
+    InvalidValue: (422, "invalid"),
+    NotFound: (404, "not_found"),
+    NotAPlace: (404, "not_found"),
+    TryFenced: (409, "fenced"),
+    Conflict: (409, "conflict"),
+    ConfigurationError: (422, "invalid"),
+    SourceChanged: (409, "conflict"),
+    SourceUnavailable: (502, "unavailable"),
+}
+"""The status of what the store and the sources refuse, and the word for it in the Execution API."""
+UNAVAILABLE: Final = (ConnectionLost, CommitUnknown, DBAPIError, PoolTimeout, TimeoutError, ConnectionError)
+"""How the database says that it does not answer, or not in time."""
+_LONGEST_INPUT: Final = 200
+
+log = structlog.get_logger()
+
+
+class ErrorResponse(JSONResponse):
+    """ASCII only: what a client sent may hold text that no encoding can write."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False).encode()
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Teach the application every kind of failure."""
+    for kind in _KINDS:
+        app.add_exception_handler(kind, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _told)
+    for kind in UNAVAILABLE:
+        app.add_exception_handler(kind, _unavailable)
+    app.add_exception_handler(Exception, _failed)
+
+
+async def _refused(request: Request, error: Exception) -> ErrorResponse:
+    """Jobs get a word for the kind of refusal beside the sentence, as Airflow's task SDK expects it."""
+    status, reason = next(_KINDS[kind] for kind in type(error).__mro__ if kind in _KINDS)
+    to_a_job = request.url.path.startswith("/execution/")
+    detail = {"reason": reason, "message": str(error)} if to_a_job else str(error)
+    return ErrorResponse({"detail": detail}, status)
+
+
+async def _told(_request: Request, error: Exception) -> ErrorResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101  registered for nothing else
+    return ErrorResponse({"detail": error.detail}, error.status_code, headers=dict(error.headers or {}))
+
+
+async def _invalid(_request: Request, error: Exception) -> ErrorResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101  registered for nothing else
+    return ErrorResponse({"detail": [_shown(one) for one in error.errors()]}, 422)
+
+
+def _shown(error: Mapping[str, Any]) -> dict[str, Any]:
+    """What Airflow shows of a fault; of what was sent only what is short and certainly JSON."""
+    shown = {"type": error["type"], "loc": list(error["loc"]), "msg": error["msg"]}
+    if _is_plain(sent := error.get("input")):
+        shown["input"] = sent
+    return shown
+
+
+def _is_plain(value: Any) -> bool:
+    match value:
+        case str():
+            return len(value) <= _LONGEST_INPUT
+        case None | bool():
+            return True
+        case int():
+            return value.bit_length() < 64  # noqa: PLR2004  longer ones may have too many digits to write
+        case float():
+            return math.isfinite(value)
+    return False
+
+
+async def _unavailable(request: Request, error: Exception) -> ErrorResponse:
+    log.error(
+        "api.unavailable", path=request.url.path, method=request.method, error=str(error), kind=type(error).__name__
+    )
+    unknown = "the database did not answer; whether a write took effect is unknown: read it again before you repeat it"
+    message = str(error) if isinstance(error, StoreError) else unknown
+    return ErrorResponse({"detail": message}, 503)
+
+
+async def _failed(request: Request, error: Exception) -> ErrorResponse:
+    log.error("api.failed", path=request.url.path, method=request.method, exc_info=error)
+    return ErrorResponse({"detail": "this is a fault of ours; the log of the daemon tells more"}, 500)

@@ -1,0 +1,14 @@
+"""The Execution API: what a running job may ask and write, as the try its token speaks for.
+
+Paths and bodies are those of Airflow 3.3's execution API where it has them.
+"""
+
+from fastapi import APIRouter
+
+from watcher.api.execution import assets, store, task_store, tries
+
+router = APIRouter(prefix="/execution")
+for part in (tries, store, task_store, assets):
+    router.include_router(part.router)
+
+__all__ = ["router"]

@@ -1,0 +1,65 @@
+"""`/execution/assets` and `/execution/asset-events`: what a job may know of its assets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query
+
+from store import listings
+from store.errors import NotFound
+from store.filters import Window
+from store.listings import EventFilter
+from watcher.api.context import ApiContext, Context
+from watcher.api.execution.identity import EVENTS, AssetName, Identity, reachable, reading
+from watcher.api.parameters import BIGGEST, Moment
+from watcher.api.shapes.base import Shape
+from watcher.api.shapes.events import ExecutionAsset, ExecutionEvent, execution_asset, execution_event
+from watcher.try_tokens import TryIdentity
+
+router = APIRouter(tags=["Execution: assets"])
+
+
+class AssetEvents(Shape):
+    asset_events: Sequence[ExecutionEvent]
+
+
+@router.get("/assets/by-name")
+async def asset_by_name(context: Context, identity: Identity, name: str) -> ExecutionAsset:
+    return await _asset(context, identity, AssetName(name=name))
+
+
+@router.get("/assets/by-uri")
+async def asset_by_uri(context: Context, identity: Identity, uri: str) -> ExecutionAsset:
+    return await _asset(context, identity, AssetName(uri=uri))
+
+
+async def _asset(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> ExecutionAsset:
+    async with reading(context, identity) as (session, task):
+        return execution_asset(await reachable(session, task["dag_id"], wanted, EVENTS))
+
+
+@router.get("/asset-events/by-asset")
+async def events_by_asset(
+    context: Context,
+    identity: Identity,
+    name: str,
+    uri: str,
+    after: Moment | None = None,
+    before: Moment | None = None,
+    ascending: bool = True,
+    limit: Annotated[int, Query(ge=0, le=BIGGEST)] = BIGGEST,
+) -> AssetEvents:
+    """Both parameters must be there, and one of them may be empty, as in Airflow; `after` and `before` are inclusive."""
+    if not name and not uri:
+        raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
+    order = "timestamp" if ascending else "-timestamp"
+    async with reading(context, identity) as (session, task):
+        try:
+            asset = await reachable(session, task["dag_id"], AssetName(name=name or None, uri=uri or None), EVENTS)
+        except NotFound:
+            return AssetEvents(asset_events=[])
+        which = EventFilter(asset_id=asset["id"], not_before=after, not_after=before)
+        found = await listings.events(session, which, Window(limit=limit, order_by=[order]))
+    return AssetEvents(asset_events=[execution_event(event) for event in found.rows])

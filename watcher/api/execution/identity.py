@@ -1,0 +1,88 @@
+"""Whose token a job holds, and which assets that lets it reach."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from fastapi import Depends, HTTPException, Response
+from sqlalchemy import RowMapping
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from store import listings, run_listings, tries
+from store.base import TaskScope
+from store.tries import FencedTry
+from watcher import try_tokens
+from watcher.api.auth import Bearer, not_authenticated
+from watcher.api.context import ApiContext, Context
+from watcher.try_tokens import InvalidTryToken, TryIdentity
+
+STORE: Final = frozenset({"inlet", "outlet"})
+"""Roles of the assets whose store a job reads and writes."""
+EVENTS: Final = STORE | {"schedule"}
+"""Roles of the assets that a job may know of, with their events."""
+
+
+async def _identity(context: Context, bearer: Bearer, response: Response) -> TryIdentity:
+    """A token in the last fifth of its life comes back renewed, in the header that Airflow's client takes over."""
+    if bearer is None:
+        raise not_authenticated()
+    try:
+        identity = try_tokens.verify(context.secret, bearer.credentials)
+    except InvalidTryToken as error:
+        raise HTTPException(403, f"Invalid token: {error}") from None
+    if identity.is_due_for_renewal(datetime.now(UTC)):
+        response.headers["Refreshed-API-Token"] = renewed(context, identity)
+    return identity
+
+
+Identity = Annotated[TryIdentity, Depends(_identity)]
+
+
+def renewed(context: ApiContext, identity: TryIdentity) -> str:
+    """A token for the same try that lives as long as the one before did."""
+    return try_tokens.issue(context.secret, identity.task_instance_id, identity.try_number, lifetime=identity.lifetime)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetName:
+    """An asset as a job names it, by either."""
+
+    name: str | None = None
+    uri: str | None = None
+
+
+async def fenced(session: AsyncSession, identity: TryIdentity) -> FencedTry:
+    """Lock the try's task instance; nobody supersedes it before the transaction ends. Raises `TryFenced`, `NotFound`."""
+    return await tries.fence(session, identity.task_instance_id, identity.try_number)
+
+
+@asynccontextmanager
+async def reading(context: ApiContext, identity: TryIdentity) -> AsyncIterator[tuple[AsyncSession, RowMapping]]:
+    """A session that reads, and the task instance the token speaks for. Raises `NotFound`."""
+    async with context.database.reading() as session:
+        yield session, await run_listings.own_task_instance(session, identity.task_instance_id)
+
+
+async def reachable(session: AsyncSession, dag_id: str, wanted: AssetName, roles: Collection[str]) -> RowMapping:
+    """The asset, if the job declares it in one of the roles. Raises `NotFound`, or 403 (Airflow leaves this open)."""
+    asset = await listings.asset_by(session, name=wanted.name, uri=wanted.uri)
+    around = await listings.job_assets(session, dag_id)
+    if not any(declared["id"] == asset["id"] and declared["role"] in roles for declared in around):
+        raise forbidden(
+            f"the job {dag_id} declares the asset {asset['name']!r} neither as inlet nor as outlet; add it to one of them"
+        )
+    return asset
+
+
+def forbidden(message: str) -> HTTPException:
+    """What the job may not do, as its SDK reads it."""
+    return HTTPException(403, {"reason": "forbidden", "message": message})
+
+
+def task_scope(held: FencedTry) -> TaskScope:
+    """The task instance's own state."""
+    return TaskScope(dag_id=held.dag_id, run_id=held.run_id, task_id=held.task_id, map_index=held.map_index)

@@ -1,0 +1,117 @@
+"""`/execution/tries`: a try is claimed once, tells how far it is, and how it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import structlog
+from fastapi import APIRouter
+from pydantic import Field
+
+from store import listings, run_listings, tries
+from watcher import try_tokens
+from watcher.api.context import ApiContext, Context
+from watcher.api.execution.finishing import OutletEvent, finish
+from watcher.api.execution.identity import Identity, fenced, renewed
+from watcher.api.parameters import Body, SmallNumber, Text
+from watcher.api.shapes.base import Shape
+from watcher.api.shapes.events import ExecutionEvent, execution_event
+
+router = APIRouter(prefix="/tries", tags=["Execution: tries"])
+log = structlog.get_logger()
+
+
+class Claim(Body):
+    """`nonce`: what the claiming process drew at random; the same one may ask again."""
+
+    nonce: Annotated[Text, Field(min_length=1, max_length=64)]
+
+
+class TryContext(Shape):
+    """What a job knows of itself. `inlets` and `outlets` are `{name, uri}` each."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    task_instance_id: str
+    triggering_asset_events: Mapping[str, Sequence[ExecutionEvent]]
+    inlets: Sequence[Mapping[str, str]]
+    outlets: Sequence[Mapping[str, str]]
+    options: Mapping[str, Any]
+    worker_backend: None = None
+    default_retention_days: int
+    clear_on_success: bool
+
+
+class Progress(Body):
+    """Counts of the Spark application as it stands."""
+
+    stages: SmallNumber
+    tasks: SmallNumber
+    tasks_done: SmallNumber
+
+
+class Finish(Body):
+    state: Literal["success", "failed", "skipped"]
+    outlet_events: list[OutletEvent] = Field(default_factory=list)
+    message: Text | None = None
+
+
+@router.post("/claim")
+async def claim_try(context: Context, identity: Identity, body: Claim) -> TryContext:
+    """409 when another process has claimed the try, or it is superseded."""
+    async with context.database.transaction() as session:
+        held = await tries.claim(session, identity.task_instance_id, identity.try_number, body.nonce)
+    names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
+    log.info("try.claimed", **{name: getattr(held, name) for name in names})
+    return await _try_context(context, held)
+
+
+async def _try_context(context: ApiContext, held: tries.FencedTry) -> TryContext:
+    async with context.database.reading() as session:
+        job = await run_listings.job_by(session, held.dag_id)
+        around = await listings.job_assets(session, held.dag_id)
+        events = await listings.events_of_run(session, held.dag_id, held.run_id)
+    triggering: dict[str, list[ExecutionEvent]] = {}
+    for event in events:
+        triggering.setdefault(event["name"], []).append(execution_event(event))
+    roles = {
+        role: [{"name": asset["name"], "uri": asset["uri"]} for asset in around if asset["role"] == role]
+        for role in ("inlet", "outlet")
+    }
+    identity = {name: value for name, value in vars(held).items() if name != "origin"}
+    return TryContext(
+        **identity,
+        triggering_asset_events=triggering,
+        inlets=roles["inlet"],
+        outlets=roles["outlet"],
+        options=json.loads(job["definition"])["options"],
+        default_retention_days=context.default_retention_days,
+        clear_on_success=context.clear_on_success,
+    )
+
+
+@router.post("/progress", status_code=204)
+async def report_progress(context: Context, identity: Identity, body: Progress) -> None:
+    async with context.database.transaction() as session:
+        held = await fenced(session, identity)
+        await tries.set_progress(session, held, body.model_dump_json())
+
+
+@router.post("/finish")
+async def finish_try(context: Context, identity: Identity, body: Finish) -> dict[str, Any]:
+    """Final, and safe to repeat: the same word again changes nothing."""
+    await finish(context, identity, body.state, body.outlet_events, body.message)
+    return {}
+
+
+@router.post("/token")
+async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
+    async with context.database.transaction() as session:
+        await fenced(session, identity)
+    token = renewed(context, identity)
+    return {"token": token, "expires_at": try_tokens.verify(context.secret, token).expires_at.isoformat()}

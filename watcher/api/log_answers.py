@@ -1,0 +1,125 @@
+"""Log lines as answers: around a write, the last ones, or as they come; as ndjson, as text, or as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Final
+
+import anyio.to_thread
+from fastapi import Depends, Query, Response
+from fastapi.responses import PlainTextResponse, StreamingResponse
+
+from store import listings
+from store.errors import NotFound
+from watcher.api.context import ApiContext
+from watcher.logs import reading
+from watcher.logs.following import follow
+from watcher.logs.reading import LINES, Log, Record, Tail
+from watcher.logs.words import as_text
+
+_MOST_LINES: Final = 5000
+_COMMENT_AFTER: Final = 20
+"""Looks without anything new; a comment then keeps the connection open, and finds out when nobody listens any more."""
+Lines = Annotated[int, Query(ge=0, le=_MOST_LINES)]
+WriteId = Annotated[str | None, Query(pattern="^[A-Za-z0-9_-]{1,64}$")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogQuery:
+    """Which lines: around a write, else the last `before` + `after`; `following` goes on with those to come."""
+
+    around: str | None
+    before: int
+    after: int
+    following: bool
+
+
+def _log_query(
+    around: WriteId = None,
+    before: Lines = LINES,
+    after: Lines = LINES,
+    following: Annotated[bool, Query(alias="follow")] = False,
+) -> LogQuery:
+    return LogQuery(around=around, before=before, after=after, following=following)
+
+
+LogQueryParameters = Annotated[LogQuery, Depends(_log_query)]
+
+
+async def answer(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery, accept: str) -> Response:
+    """The lines in the form that was asked for. Raises `NotFound` for a write that nobody knows of."""
+    if query.following:
+        tail = await anyio.to_thread.run_sync(Tail, logs)
+        stream = _events(await _excerpt(context, logs, query), follow(tail, context.stopping))
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    return in_form(await _excerpt(context, logs, query), accept)
+
+
+def in_form(records: Iterable[Record], accept: str) -> Response:
+    """Records as ndjson; as text for whoever asks for text, which browsers do too."""
+    if "text/" in accept:
+        return PlainTextResponse("".join(f"{as_text(record)}\n" for record in records))
+    return Response("".join(f"{_line(record)}\n" for record in records), media_type="application/x-ndjson")
+
+
+async def _excerpt(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery) -> Sequence[Record]:
+    if query.around is None:
+        lines = query.before + query.after
+        return await _judged(context, await anyio.to_thread.run_sync(lambda: reading.last(logs(), lines)))
+    look = partial(reading.around, write_id=query.around, before=query.before, after=query.after)
+    found = await anyio.to_thread.run_sync(lambda: look(logs()))
+    return await _from_history(context, query.around) if found is None else await _judged(context, found)
+
+
+async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Record]:
+    """Mark what was announced and never happened.
+
+    A missing confirmation alone proves nothing: the daemon may have died right after COMMIT, or the line lies beyond the
+    excerpt. The history decides.
+    """
+    doubtful = reading.unfinished(records)
+    if not doubtful:
+        return records
+    async with context.database.reading() as session:
+        happened = {row["write_id"] for row in await listings.writes(session, doubtful)}
+    rolled_back = doubtful - happened
+    return [{**record, "rolled_back": True} if record.get("write_id") in rolled_back else record for record in records]
+
+
+async def _from_history(context: ApiContext, write_id: str) -> Sequence[Record]:
+    """What is left of a write whose log lines are gone."""
+    async with context.database.reading() as session:
+        rows = await listings.writes(session, [write_id])
+    if not rows:
+        raise NotFound(f"neither the logs nor the history know a write {write_id}")
+    return [
+        {"timestamp": row["written_at"], "event": "store.history", **{k: v for k, v in row.items() if v is not None}}
+        for row in rows
+    ]
+
+
+async def _events(first: Sequence[Record], more: AsyncIterator[Sequence[Record]]) -> AsyncIterator[str]:
+    yield "".join(_event(record) for record in first)
+    silent = 0
+    async for records in more:
+        silent = 0 if records else silent + 1
+        if records:
+            yield "".join(_event(record) for record in records)
+        elif silent % _COMMENT_AFTER == 0:
+            yield ":\n\n"
+
+
+def _event(record: Record) -> str:
+    return f"data: {_line(record)}\n\n"
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record, default=_as_json)
+
+
+def _as_json(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else repr(value)

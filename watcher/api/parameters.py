@@ -1,0 +1,93 @@
+"""The parts of requests that many routes share, checked so far that the database can take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from fastapi import Depends, HTTPException, Path, Query
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+
+from store.errors import NotFound
+from store.filters import Window
+from store.values import check_key
+
+BIGGEST: Final = 2**63 - 1
+_BIGGEST_SMALL: Final = 2**31 - 1
+_MOST_ROWS: Final = 100
+"""More is not refused but cut to this, as in Airflow."""
+
+
+class Body(BaseModel):
+    """A request's JSON object; unknown members are refused, as in Airflow."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("holds a NUL character; remove it")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("holds a lone surrogate, which is not text; remove it")
+    return text
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies outside the calendar; give a time of the years 1 to 9999 in UTC") from None
+
+
+def _asset_id(asset_id: Annotated[int, Path()]) -> int:
+    if not 0 <= asset_id <= BIGGEST:
+        raise NotFound(f"no asset {asset_id}; `watcher assets list` shows the ones there are")
+    return asset_id
+
+
+def _key(key: Annotated[str, Path()]) -> str:
+    return check_key(key)
+
+
+def _key_in_query(key: Annotated[str, Query()]) -> str:
+    return check_key(key)
+
+
+def _limit(limit: Annotated[int, Query(ge=0)] = 50) -> int:
+    return min(limit, _MOST_ROWS)
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Pattern = Annotated[str | None, Query(max_length=1000)]
+AssetId = Annotated[int, Depends(_asset_id)]
+Key = Annotated[str, Depends(_key)]
+QueryKey = Annotated[str, Depends(_key_in_query)]
+Limit = Annotated[int, Depends(_limit)]
+Offset = Annotated[int, Query(ge=0, le=BIGGEST)]
+MapIndex = Annotated[int, Query(ge=-1, le=_BIGGEST_SMALL)]
+Version = Annotated[int | None, Field(ge=0, le=BIGGEST)]
+SmallNumber = Annotated[int, Field(ge=0, le=_BIGGEST_SMALL)]
+
+
+def window(limit: Limit, offset: Offset = 0) -> Window:
+    """A part of a list whose order is not the caller's to choose."""
+    return Window(limit=limit, offset=offset)
+
+
+def ordered_window(columns: Collection[str], default: str) -> Callable[..., Window]:
+    """A part of a list in the order that `order_by` names; an unknown word is 400, as in Airflow."""
+
+    def choose(limit: Limit, order_by: Annotated[list[str] | None, Query()] = None, offset: Offset = 0) -> Window:
+        chosen = order_by or [default]
+        unknown = [name for name in chosen if name.removeprefix("-") not in columns]
+        if unknown:
+            known = ", ".join(sorted(columns))
+            raise HTTPException(400, f"cannot order by {unknown[0]!r}; known, with `-` for descending: {known}")
+        return Window(limit=limit, offset=offset, order_by=chosen)
+
+    return choose
+
+
+UnorderedWindow = Annotated[Window, Depends(window)]

@@ -1,0 +1,1 @@
+"""The routes of `/api/v2` and of the probes, one file per resource."""

@@ -1,0 +1,57 @@
+"""`/api/v2/assets`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from store import listings
+from store.filters import Rows, Window
+from store.listings import ASSET_ORDERS, AssetFilter
+from watcher.api.auth import Viewer
+from watcher.api.context import Context
+from watcher.api.parameters import AssetId, Pattern, ordered_window
+from watcher.api.shapes.assets import AssetCollectionResponse, AssetResponse, asset_response
+
+router = APIRouter(prefix="/assets", tags=["Asset"])
+
+
+@router.get("")
+async def list_assets(
+    context: Context,
+    _: Viewer,
+    window: Annotated[Window, Depends(ordered_window(ASSET_ORDERS, "id"))],
+    name_pattern: Pattern = None,
+    name_prefix_pattern: Pattern = None,
+    uri_pattern: Pattern = None,
+    uri_prefix_pattern: Pattern = None,
+    dag_ids: Annotated[list[str] | None, Query()] = None,
+    only_active: bool = True,
+) -> AssetCollectionResponse:
+    which = AssetFilter(
+        name_pattern=name_pattern,
+        name_prefix=name_prefix_pattern,
+        uri_pattern=uri_pattern,
+        uri_prefix=uri_prefix_pattern,
+        dag_ids=dag_ids or (),
+        only_active=only_active,
+    )
+    async with context.database.reading() as session:
+        found = await listings.assets(session, which, window)
+        return AssetCollectionResponse(assets=await _responses(session, found.rows), total_entries=found.total)
+
+
+@router.get("/{asset_id}")
+async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResponse:
+    async with context.database.reading() as session:
+        asset = await listings.asset_by(session, asset_id=asset_id)
+        return (await _responses(session, [asset]))[0]
+
+
+async def _responses(session: AsyncSession, assets: Rows) -> list[AssetResponse]:
+    ids = [asset["id"] for asset in assets]
+    jobs = await listings.asset_jobs(session, ids)
+    watchers = await listings.asset_watchers(session, ids)
+    return [asset_response(asset, jobs, watchers) for asset in assets]

@@ -1,0 +1,140 @@
+"""`/api/v2/dags`, their runs and task instances."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import Field
+
+from store import run_listings
+from store.filters import Window
+from store.run_listings import JOB_ORDERS, RUN_ORDERS, JobFilter, RunFilter
+from watcher.api import jobs
+from watcher.api.auth import Operator, Viewer
+from watcher.api.context import Context
+from watcher.api.jobs import ManualRun
+from watcher.api.parameters import Body, MapIndex, Moment, Pattern, Text, ordered_window
+from watcher.api.shapes.dags import DAGCollectionResponse, DAGResponse, dag_response
+from watcher.api.shapes.runs import (
+    DAGRunCollectionResponse,
+    DAGRunResponse,
+    TaskInstanceCollectionResponse,
+    TaskInstanceResponse,
+    run_response,
+    task_instance_response,
+)
+
+router = APIRouter(prefix="/dags", tags=["DAG"])
+_ALL = "~"
+
+
+class DAGPatchBody(Body):
+    is_paused: bool
+
+
+class TriggerDAGRunPostBody(Body):
+    """`run_after` and partitions do not exist here: only null is accepted."""
+
+    logical_date: Moment | None
+    dag_run_id: Text | None = Field(default=None, max_length=250)
+    data_interval_start: Moment | None = None
+    data_interval_end: Moment | None = None
+    run_after: None = None
+    conf: dict[str, Any] | None = None
+    note: Text | None = Field(default=None, max_length=1000)
+    partition_key: None = None
+
+
+@router.get("")
+async def list_dags(
+    context: Context,
+    _: Viewer,
+    window: Annotated[Window, Depends(ordered_window(JOB_ORDERS, "dag_id"))],
+    dag_id_pattern: Pattern = None,
+    dag_id_prefix_pattern: Pattern = None,
+    paused: bool | None = None,
+    exclude_stale: bool = True,
+) -> DAGCollectionResponse:
+    which = JobFilter(
+        id_pattern=dag_id_pattern, id_prefix=dag_id_prefix_pattern, paused=paused, only_active=exclude_stale
+    )
+    async with context.database.reading() as session:
+        found = await run_listings.jobs(session, which, window)
+    return DAGCollectionResponse(dags=[dag_response(job) for job in found.rows], total_entries=found.total)
+
+
+@router.get("/{dag_id}")
+async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
+    async with context.database.reading() as session:
+        return dag_response(await run_listings.job_by(session, dag_id))
+
+
+@router.patch("/{dag_id}")
+async def patch_dag(context: Context, actor: Operator, dag_id: str, body: DAGPatchBody) -> DAGResponse:
+    await jobs.pause(context, actor, dag_id, paused=body.is_paused)
+    async with context.database.reading() as session:
+        return dag_response(await run_listings.job_by(session, dag_id))
+
+
+@router.get("/{dag_id}/dagRuns")
+async def list_runs(
+    context: Context,
+    _: Viewer,
+    dag_id: str,
+    window: Annotated[Window, Depends(ordered_window(RUN_ORDERS, "id"))],
+    state: Annotated[list[str] | None, Query()] = None,
+    run_type: Annotated[list[str] | None, Query()] = None,
+    run_id_pattern: Pattern = None,
+    run_id_prefix_pattern: Pattern = None,
+) -> DAGRunCollectionResponse:
+    which = RunFilter(
+        dag_id=None if dag_id == _ALL else dag_id,
+        states=state or (),
+        types=run_type or (),
+        id_pattern=run_id_pattern,
+        id_prefix=run_id_prefix_pattern,
+    )
+    async with context.database.reading() as session:
+        if which.dag_id is not None:
+            await run_listings.job_by(session, which.dag_id)
+        found = await run_listings.runs(session, which, window)
+    return DAGRunCollectionResponse(dag_runs=[run_response(run) for run in found.rows], total_entries=found.total)
+
+
+@router.post("/{dag_id}/dagRuns")
+async def trigger_run(context: Context, actor: Operator, dag_id: str, body: TriggerDAGRunPostBody) -> DAGRunResponse:
+    wanted = ManualRun(
+        run_id=body.dag_run_id,
+        conf=body.conf or {},
+        note=body.note,
+        logical_date=body.logical_date,
+        data_interval_start=body.data_interval_start,
+        data_interval_end=body.data_interval_end,
+    )
+    run_id = await jobs.trigger(context, actor, dag_id, wanted)
+    async with context.database.reading() as session:
+        return run_response(await run_listings.run_by(session, dag_id, run_id))
+
+
+@router.get("/{dag_id}/dagRuns/{run_id}")
+async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGRunResponse:
+    async with context.database.reading() as session:
+        return run_response(await run_listings.run_by(session, dag_id, run_id))
+
+
+@router.get("/{dag_id}/dagRuns/{run_id}/taskInstances")
+async def list_task_instances(context: Context, _: Viewer, dag_id: str, run_id: str) -> TaskInstanceCollectionResponse:
+    async with context.database.reading() as session:
+        await run_listings.run_by(session, dag_id, run_id)
+        found = await run_listings.task_instances(session, dag_id, run_id)
+    shown = [task_instance_response(task) for task in found]
+    return TaskInstanceCollectionResponse(task_instances=shown, total_entries=len(shown))
+
+
+@router.get("/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
+async def get_task_instance(
+    context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: MapIndex = -1
+) -> TaskInstanceResponse:
+    async with context.database.reading() as session:
+        return task_instance_response(await run_listings.task_instance_by(session, dag_id, run_id, task_id, map_index))

@@ -1,0 +1,94 @@
+"""Events that wait for the rest of a job's schedule, by asset, by job, and by both: Airflow's three routes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query
+
+from store import audit, queued_events
+from store.errors import NotFound
+from store.queued_events import QueueFilter
+from watcher.api.auth import Actor, Operator, Viewer
+from watcher.api.context import ApiContext, Context
+from watcher.api.parameters import AssetId
+from watcher.api.shapes.queued_events import QueuedEventCollectionResponse, QueuedEventResponse
+from watcher.api.writes import new_write_id
+
+router = APIRouter(tags=["Asset"])
+Before = Annotated[str | None, Query()]
+
+
+@router.get("/assets/{asset_id}/queuedEvents")
+async def of_asset(
+    context: Context, _: Viewer, asset_id: AssetId, before: Before = None
+) -> QueuedEventCollectionResponse:
+    return await _listed(context, QueueFilter(asset_id=asset_id, before=_moment(before)))
+
+
+@router.delete("/assets/{asset_id}/queuedEvents", status_code=204)
+async def delete_of_asset(context: Context, actor: Operator, asset_id: AssetId, before: Before = None) -> None:
+    await _remove(context, actor, QueueFilter(asset_id=asset_id, before=_moment(before)))
+
+
+@router.get("/dags/{dag_id}/assets/queuedEvents")
+async def of_job(context: Context, _: Viewer, dag_id: str, before: Before = None) -> QueuedEventCollectionResponse:
+    return await _listed(context, QueueFilter(dag_id=dag_id, before=_moment(before)))
+
+
+@router.delete("/dags/{dag_id}/assets/queuedEvents", status_code=204)
+async def delete_of_job(context: Context, actor: Operator, dag_id: str, before: Before = None) -> None:
+    await _remove(context, actor, QueueFilter(dag_id=dag_id, before=_moment(before)))
+
+
+@router.get("/dags/{dag_id}/assets/{asset_id}/queuedEvents")
+async def of_both(
+    context: Context, _: Viewer, dag_id: str, asset_id: AssetId, before: Before = None
+) -> QueuedEventResponse:
+    which = QueueFilter(dag_id=dag_id, asset_id=asset_id, before=_moment(before))
+    found = await _listed(context, which)
+    if not found.queued_events:
+        raise NotFound(f"the job {dag_id!r} has no queued event of the asset {asset_id}")
+    return found.queued_events[0]
+
+
+@router.delete("/dags/{dag_id}/assets/{asset_id}/queuedEvents", status_code=204)
+async def delete_of_both(
+    context: Context, actor: Operator, dag_id: str, asset_id: AssetId, before: Before = None
+) -> None:
+    await _remove(context, actor, QueueFilter(dag_id=dag_id, asset_id=asset_id, before=_moment(before)))
+
+
+def _moment(before: str | None) -> datetime | None:
+    """A bad `before` is 400, as in Airflow; one without a zone too."""
+    try:
+        moment = None if before is None else datetime.fromisoformat(before)
+    except ValueError:
+        moment = datetime.min  # noqa: DTZ901  it has no zone, which is what it is told by
+    if moment is not None and moment.tzinfo is None:
+        raise HTTPException(400, f"`before` is no ISO timestamp with a zone: {before!r}")
+    return moment
+
+
+async def _listed(context: ApiContext, which: QueueFilter) -> QueuedEventCollectionResponse:
+    async with context.database.reading() as session:
+        found = await queued_events.listed(session, which)
+    shown = [QueuedEventResponse(**row, dag_display_name=row["dag_id"]) for row in found]
+    return QueuedEventCollectionResponse(queued_events=shown, total_entries=len(shown))
+
+
+async def _remove(context: ApiContext, actor: Actor, which: QueueFilter) -> None:
+    async with context.database.transaction() as session:
+        removed = await queued_events.remove(session, which)
+        if not removed:
+            raise NotFound("there is no such queued event")
+        target = which.dag_id if which.dag_id is not None else f"asset {which.asset_id}"
+        await audit.record(
+            session,
+            actor=actor.name,
+            action="queued_events.delete",
+            target=target,
+            detail={"asset_id": which.asset_id, "events": removed},
+            write_id=new_write_id(),
+        )

@@ -1,0 +1,97 @@
+"""`/api/v2/watchers` and their logs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal
+
+import anyio.to_thread
+from fastapi import APIRouter, Header, HTTPException, Query, Response
+
+from store import audit, watchers
+from watcher.api.auth import Actor, Operator, Viewer
+from watcher.api.context import ApiContext, Context
+from watcher.api.log_answers import LogQueryParameters, answer
+from watcher.api.parameters import Body, Text
+from watcher.api.shapes.watchers import Watcher, WatcherCollection, watcher
+from watcher.api.writes import new_write_id
+from watcher.logs.places import watcher_logs
+from watcher.triggerer.control import Control, Moved, Preview
+
+router = APIRouter(prefix="/watchers", tags=["Watcher"])
+
+
+@router.get("")
+async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
+    async with context.database.reading() as session:
+        found = await watchers.all_watchers(session)
+    return WatcherCollection(watchers=[watcher(row) for row in found], total_entries=len(found))
+
+
+@router.get("/{name}")
+async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
+    async with context.database.reading() as session:
+        return watcher(await watchers.get(session, name))
+
+
+@router.post("/{name}/pause")
+async def pause(context: Context, actor: Operator, name: str) -> Watcher:
+    return await _set_paused(context, actor, name, paused=True)
+
+
+@router.post("/{name}/resume")
+async def resume(context: Context, actor: Operator, name: str) -> Watcher:
+    return await _set_paused(context, actor, name, paused=False)
+
+
+async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: bool) -> Watcher:
+    async with context.database.transaction() as session:
+        await watchers.set_paused(session, name, paused=paused)
+        action = "watcher.pause" if paused else "watcher.resume"
+        await audit.record(session, actor=actor.name, action=action, target=name, write_id=new_write_id())
+        shown = watcher(await watchers.get(session, name))
+    context.wake()
+    return shown
+
+
+class RewindBody(Body):
+    to: Text
+    preview: bool = False
+
+
+@router.post("/{name}/poll")
+async def poll(context: Context, _: Operator, name: str, dry_run: Annotated[Literal[True], Query()]) -> Preview:  # noqa: ARG001
+    """What the next poll would find; `dry_run=true` is the only way to ask, since watchers poll by themselves."""
+    return await _control(context).dry_run(name)
+
+
+@router.post("/{name}/rewind")
+async def rewind(context: Context, actor: Operator, name: str, body: RewindBody) -> Preview | Moved:
+    if body.preview:
+        return await _control(context).preview(name, body.to)
+    return await _control(context).rewind(name, body.to, actor.name)
+
+
+@router.post("/{name}/rewind/undo")
+async def undo_rewind(context: Context, actor: Operator, name: str) -> Moved:
+    return await _control(context).undo(name, actor.name)
+
+
+def _control(context: ApiContext) -> Control:
+    if context.control is None:
+        raise HTTPException(
+            503, "this process does not know the watchers' sources; ask one that runs with the configuration"
+        )
+    return context.control
+
+
+@router.get("/{name}/logs")
+async def get_logs(
+    context: Context, _: Viewer, name: str, query: LogQueryParameters, accept: Annotated[str, Header()] = "*/*"
+) -> Response:
+    """Also those of a watcher that is configured no more: what it wrote still leads here."""
+    logs = partial(watcher_logs, context.logs_directory, name)
+    if not await anyio.to_thread.run_sync(logs) and query.around is None:
+        async with context.database.reading() as session:
+            await watchers.get(session, name)
+    return await answer(context, logs, query, accept)

@@ -1,0 +1,80 @@
+"""Attributed changes of an asset's entries: whoever writes, the way to the log lines is the same.
+
+`store.writing` is in the log before COMMIT and `store.written` after it, both with the `write_id` that the entry keeps.
+What stands in between decides which of the two a crash leaves behind.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+from sqlalchemy import RowMapping
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from store import assets
+from store.base import AssetScope, Writer
+from store.errors import Conflict, WatermarkProtected
+from store.values import WATERMARK_SUFFIX
+from watcher.api.context import ApiContext
+
+log = structlog.get_logger()
+
+
+def new_write_id() -> str:
+    """What leads from a stored value to the lines about its write."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryWrite:
+    """A change of an asset's entries, inside its transaction. `asset` is a row of `store.listings.assets`."""
+
+    session: AsyncSession
+    asset: RowMapping
+    writer: Writer
+
+    @property
+    def scope(self) -> AssetScope:
+        return AssetScope(asset_id=self.asset["id"])
+
+    def refuse_inactive(self) -> None:
+        """Raise `Conflict` for an asset that is configured no more."""
+        if not self.asset["active"]:
+            raise Conflict(f"the asset {self.asset['name']!r} is not active; configure it again to write its store")
+
+    async def refuse_watermark(self, key: str) -> None:
+        """Raise `WatermarkProtected` for the entry that a configured watcher writes."""
+        if key in await self.watermarks():
+            name = key.removesuffix(WATERMARK_SUFFIX)
+            raise WatermarkProtected(
+                f"{key!r} is written by its watcher only; use POST /api/v2/watchers/{name}/rewind to move it"
+            )
+
+    async def watermarks(self) -> frozenset[str]:
+        """The keys that only watchers write."""
+        return await assets.watermark_keys(self.session, self.asset["id"])
+
+
+@asynccontextmanager
+async def announced(
+    context: ApiContext, begin: Callable[[AsyncSession], Awaitable[EntryWrite]], *, action: str, key: str | None
+) -> AsyncIterator[EntryWrite]:
+    """A writing transaction that `begin` opens by saying who writes which asset; committed when the block ends."""
+    async with context.database.transaction() as session:
+        write = await begin(session)
+        yield write
+        words = _words(write, action, key)
+        log.info("store.writing", **words)
+    log.info("store.written", **words)
+    context.metrics.store_writes.labels(write.writer.kind.value).inc()
+
+
+def _words(write: EntryWrite, action: str, key: str | None) -> dict[str, object]:
+    """The ids of a task are what sends its records to its try's log."""
+    fields = ("dag_id", "run_id", "task_id", "map_index", "try_number", "actor")
+    writer = {name: value for name in fields if (value := getattr(write.writer, name)) is not None}
+    return {"write_id": write.writer.write_id, "action": action, "asset": write.asset["name"], "key": key, **writer}

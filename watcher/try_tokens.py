@@ -1,0 +1,93 @@
+"""The tokens of tries: short-lived JWTs that say which task instance and which try speaks.
+
+The claims are those of Airflow's execution API (`sub` is the task instance's UUID), with `try` added. A token proves who
+speaks, not that the try may still write: that is decided on the locked row, in the transaction that writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import jwt
+
+_ALGORITHM: Final = "HS512"
+_AUDIENCE: Final = "urn:airflow.apache.org:task"
+_SCOPE: Final = "execution"
+_CLAIMS: Final = ("sub", "aud", "scope", "exp", "iat", "nbf", "jti", "try")
+_CLOCKS_DIFFER_BY: Final = timedelta(seconds=10)
+_RENEWED_IN_THE_LAST: Final = 0.2
+
+
+class InvalidTryToken(Exception):
+    """Not a token of ours, or not any more; the text says why, never what the token was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TryIdentity:
+    """The try that a valid token speaks for."""
+
+    task_instance_id: str
+    try_number: int
+    issued_at: datetime
+    expires_at: datetime
+
+    @property
+    def lifetime(self) -> timedelta:
+        """How long the token was made for, and so how long a renewed one lives."""
+        return self.expires_at - self.issued_at
+
+    def is_due_for_renewal(self, now: datetime) -> bool:
+        """Whether the last fifth of its life has begun."""
+        return self.expires_at - now < self.lifetime * _RENEWED_IN_THE_LAST
+
+
+def issue(secret: bytes, task_instance_id: str, try_number: int, *, lifetime: timedelta) -> str:
+    """A token that lives from now on."""
+    now = datetime.now(UTC)
+    claims = {
+        "sub": task_instance_id,
+        "aud": _AUDIENCE,
+        "scope": _SCOPE,
+        "iat": now,
+        "nbf": now,
+        "exp": now + lifetime,
+        "jti": uuid.uuid4().hex,
+        "try": try_number,
+    }
+    return jwt.encode(claims, _key(secret), algorithm=_ALGORITHM)
+
+
+def verify(secret: bytes, token: str) -> TryIdentity:
+    """Who a token speaks for. Raises `InvalidTryToken`."""
+    try:
+        claims = jwt.decode(
+            token,
+            _key(secret),
+            algorithms=[_ALGORITHM],
+            audience=_AUDIENCE,
+            leeway=_CLOCKS_DIFFER_BY,
+            options={"require": list(_CLAIMS)},
+        )
+    except (jwt.InvalidTokenError, UnicodeError) as error:
+        raise InvalidTryToken(str(error)) from None
+    if claims["scope"] != _SCOPE or not _is_number(claims["try"]):
+        raise InvalidTryToken("the token is for something else")
+    return TryIdentity(
+        task_instance_id=claims["sub"],
+        try_number=claims["try"],
+        issued_at=datetime.fromtimestamp(claims["iat"], UTC),
+        expires_at=datetime.fromtimestamp(claims["exp"], UTC),
+    )
+
+
+def _is_number(claim: Any) -> bool:
+    return isinstance(claim, int) and not isinstance(claim, bool)
+
+
+def _key(secret: bytes) -> bytes:
+    """HS512 wants 64 bytes (RFC 7518, section 3.2), whatever length of secret people choose."""
+    return hashlib.sha512(secret).digest()
