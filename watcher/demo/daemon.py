@@ -67,11 +67,13 @@ class Daemon:
         process, self.process = self.process, None
         if process.returncode is None:
             process.send_signal(number)
-        with anyio.move_on_after(STOP_WITHIN, shield=True):
-            return await process.wait()
-        process.kill()
         with anyio.CancelScope(shield=True):
-            return await process.wait()
+            with anyio.move_on_after(STOP_WITHIN):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        return process.returncode or 0
 
 
 @asynccontextmanager

@@ -80,12 +80,14 @@ class Dispatcher:
     async def cancel_all(self) -> None:
         """Stop every driver, because the daemon itself is being stopped; they start again with it."""
         self._stopping = True
+        told: set[str] = set()
         async with anyio.create_task_group() as tasks:
-            for handle in self._followed.values():
-                if handle is not None:
-                    tasks.start_soon(self._submitter.cancel, handle, CANCEL_GRACE)
-        while self._followed:  # noqa: ASYNC110  a few polls at the very end need no event
-            await anyio.sleep(POLL_EVERY.total_seconds())
+            while self._followed:
+                for tag, handle in self._followed.items():
+                    if handle is not None and tag not in told:  # one that is being submitted gets its handle in a moment
+                        told.add(tag)
+                        tasks.start_soon(self._submitter.cancel, handle, CANCEL_GRACE)
+                await anyio.sleep(POLL_EVERY.total_seconds())
 
     async def _keep_beating(self) -> None:
         while True:

@@ -24,7 +24,10 @@ class Hosted:
     connection: str | None
 
 
-async def build(hosted: Hosted, clients: Clients, poll_timeout: timedelta) -> BaseEventTrigger[Any, Any]:
+async def build(
+    hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, dry_run: bool = False
+) -> BaseEventTrigger[Any, Any]:
     """A new trigger on the connection's shared client. Raises whatever its constructor raises."""
     client = await clients.get(hosted.connection)
-    return hosted.trigger(hosted.options, client, TriggerContext(watcher=hosted.name, poll_timeout=poll_timeout))
+    context = TriggerContext(watcher=hosted.name, poll_timeout=poll_timeout, dry_run=dry_run)
+    return hosted.trigger(hosted.options, client, context)

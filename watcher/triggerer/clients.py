@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import anyio
@@ -11,6 +12,20 @@ from anyio.abc import TaskGroup, TaskStatus
 from pydantic import BaseModel
 
 from triggers.base import BaseConnection
+
+
+@asynccontextmanager
+async def open_clients(connections: Mapping[str, BaseModel]) -> AsyncIterator[Clients]:
+    """Clients until the block ends. What the block raises comes out as it is, in no group."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield Clients(connections, tasks)
+        except Exception as error:  # noqa: BLE001  raised again below
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 class Clients:

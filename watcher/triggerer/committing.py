@@ -18,6 +18,7 @@ from store.metastore import MetastoreStoreBackend
 from store.positions import HeldPosition
 from store.values import WATERMARK_SUFFIX, to_json
 from triggers.base import JsonValue, Position, TriggerBatch, TriggerEvent
+from watcher.metrics import Metrics
 from watcher.triggerer.building import Hosted
 
 log = structlog.get_logger()
@@ -26,9 +27,10 @@ log = structlog.get_logger()
 class Committer:
     """Commits batches: the position first (the fence), then everything it makes true."""
 
-    def __init__(self, database: Database, backend: MetastoreStoreBackend) -> None:
+    def __init__(self, database: Database, backend: MetastoreStoreBackend, metrics: Metrics) -> None:
         self._database = database
         self._backend = backend
+        self._metrics = metrics
 
     async def commit(self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
         """Returns the position as it is now held.
@@ -45,7 +47,13 @@ class Committer:
             moved = await detection.commit(session, found, self._backend, self._database.dialect)
             log.info("store.writing", events=len(batch.events), position_version=moved.version, **entry)
         log.info("store.written", **entry)
+        self._count(hosted, batch)
         return moved
+
+    def _count(self, hosted: Hosted, batch: TriggerBatch) -> None:
+        self._metrics.store_writes.labels(AssetStoreWriterKind.WATCHER.value).inc()
+        self._metrics.events.labels(hosted.name, hosted.asset).inc(len(batch.events))
+        self._metrics.items.labels(hosted.name, hosted.asset).inc(sum(event.count for event in batch.events))
 
 
 def _detection(
@@ -59,6 +67,7 @@ def _detection(
         watermark=to_json(position.watermark),
         writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=hosted.name, write_id=write_id),
         events=[_event(hosted, held.version + 1, index, event) for index, event in enumerate(batch.events)],
+        clear=position.rows.clear,
         delete_below=position.rows.delete_below,
         delete_members=position.rows.delete,
         insert_members=position.rows.insert,

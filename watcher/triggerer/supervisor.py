@@ -21,7 +21,7 @@ import structlog
 
 from store import positions, watchers
 from store.database import Database
-from store.errors import CommitUnknown, PositionLost
+from store.errors import CommitUnknown, PositionLost, StoreError
 from store.positions import LoadedPosition
 from triggers.base import BaseEventTrigger, Finding, StoredPosition
 from triggers.errors import ConfigurationError, SourceChanged, TriggerError
@@ -58,6 +58,9 @@ class Supervisor:
         self._on_events = on_events
         self._failures = 0
         self._state = ""
+        self._attempt = anyio.CancelScope()
+        self._committing = False
+        self._version: int | None = None
         self.last_poll_at: datetime | None = None
 
     async def run(self) -> None:
@@ -65,13 +68,22 @@ class Supervisor:
         with structlog.contextvars.bound_contextvars(watcher=self._hosted.name, asset=self._hosted.asset):
             while True:
                 try:
-                    await self._claim_and_watch()
+                    with anyio.CancelScope() as self._attempt:
+                        await self._claim_and_watch()
                 except (PositionLost, CommitUnknown) as error:
                     log.warning("watcher.position_lost", error=str(error))
                 except Exception as error:  # noqa: BLE001  a watcher's error is its own: others never notice
                     await self._fail(error)
 
+    def look_again(self, version: int) -> None:
+        """The stored position has this version: start again from it if somebody else, a rewind, has moved it."""
+        if self._version is not None and version > self._version and not self._committing:
+            log.info("watcher.rewound", watcher=self._hosted.name, position_version=version)
+            self._version = None
+            self._attempt.cancel()
+
     async def _claim_and_watch(self) -> None:
+        self._version, self._committing = None, False
         async with self._database.transaction() as session:
             loaded = await positions.claim(session, self._hosted.name, self._owner, self._database.dialect)
         if loaded is None:  # another triggerer has it; it is ours when that one releases it or dies
@@ -87,10 +99,13 @@ class Supervisor:
 
     async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
         held = loaded.held
+        self._version = held.version
         async with aclosing(trigger.events(_stored(loaded))) as batches:
             async for batch in batches:
                 with structlog.contextvars.bound_contextvars(poll_id=uuid.uuid4().hex[:12]):
+                    self._committing = True
                     held = await self._committer.commit(self._hosted, held, identity, batch)
+                    self._version, self._committing = held.version, False
                     self.last_poll_at = datetime.now(UTC)
                     log.debug("watcher.polled", caught_up=batch.caught_up)
                     if batch.events:
@@ -107,7 +122,7 @@ class Supervisor:
         blocked = isinstance(error, SourceChanged)
         sentence = str(error) or type(error).__name__
         pause = backoff(self._failures, random.random)
-        expected = isinstance(error, (TriggerError, OSError))
+        expected = isinstance(error, (TriggerError, StoreError, OSError))
         log.error(
             "watcher.blocked" if blocked else "watcher.failed",
             error=sentence,

@@ -69,9 +69,12 @@ class Triggerer:
             await watchers.set_polled(session, self._polled())
             living = await triggerers.living(session)
             paused = await watchers.paused_watchers(session)
+            versions = await positions.versions(session, self._process.id)
         ours = assigned(self._hosted, self._process.id, living)
         for name in set(self._running) - (ours - paused):
             await self._stop(name, "paused" if name in paused else None)
+        for name, (supervisor, _) in self._running.items():
+            supervisor.look_again(versions.get(name, 0))
         for name in sorted(ours - paused - set(self._running)):
             self._start(tasks, name)
 

@@ -21,7 +21,7 @@ NewTry = Callable[..., TaskTry]
 async def ended(submitter: Submitter, handle: Handle) -> Status:
     """What `poll` says at the end, as a dispatcher would wait for it."""
     with anyio.fail_after(120):
-        while (status := await submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110 - a dispatcher polls
+        while (status := await submitter.poll(handle)).phase != "exited":
             await anyio.sleep(0.05)
     return status
 

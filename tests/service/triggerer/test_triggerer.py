@@ -30,6 +30,7 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError
+from watcher.metrics import Metrics
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
@@ -144,7 +145,7 @@ async def triggerer(database, tapes, *, process_id=None, refused=()):
         for name, tape in tapes.items()
     ]
     process = Process(id=process_id or str(uuid.uuid4()), host="here", pid=1)
-    committer = Committer(database, MetastoreStoreBackend(database))
+    committer = Committer(database, MetastoreStoreBackend(database), Metrics())
     async with anyio.create_task_group() as tasks:
         clients = Clients({}, tasks)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from asset_job import run
 
 
-def read(files: Iterable[dict], lake: dict) -> Iterator[tuple[int, str, float]]:
+def read(files: Iterable[dict[str, str]], lake: dict[str, str]) -> Iterator[tuple[int, str, float]]:
     """Runs on the executors: one client for all files of a partition."""
     import boto3  # noqa: PLC0415  where the files are read
 

@@ -1,0 +1,359 @@
+"""Commands on a configured database without a daemon, on a daemon, and as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import TaskStatus
+from anyio.from_thread import start_blocking_portal
+from typer.testing import CliRunner, Result
+
+from config.loader import load
+from store import assets, audit, runs, tokens, tries
+from store.locks import exclusive
+from store.metastore import MetastoreStoreBackend
+from watcher import app as daemon
+from watcher import logs
+from watcher.api import create_app
+from watcher.api.context import ApiContext
+from watcher.cli import daemon as daemon_commands
+from watcher.cli import reaching
+from watcher.cli.app import app
+from watcher.declaring import declared
+from watcher.serving import listen, serve
+from watcher.vocabulary import vocabulary
+
+ROOT = Path(__file__).parents[3]
+CONFIGURATION = """
+version: 1
+settings: {api: {auth: none, port: 1}}
+assets:
+  inbox:
+    uri: file://FOLDER/inbox
+    watchers:
+      inbox_files: {trigger: file.new_files, match: "*.csv"}
+  orders: {}
+jobs:
+  load_orders:
+    schedule: inbox
+    outlets: [orders]
+    spark: {application: jobs/load_orders.py}
+"""
+Watcher = Callable[..., Result]
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Path:
+    """A file, and beside it an applied database."""
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "load_orders.py").touch()
+    path = tmp_path / "watchers.yaml"
+    path.write_text(CONFIGURATION.replace("FOLDER", str(tmp_path)))
+    anyio.run(_apply, path)
+    return path
+
+
+async def _apply(path: Path) -> None:
+    loaded = load(path, vocabulary(), {})
+    async with reaching.opened_database(loaded.settings) as database, database.transaction() as session:
+        await assets.apply(session, declared(loaded), database.dialect)
+
+
+@pytest.fixture
+def watcher(configuration: Path) -> Watcher:
+    """Runs a command and expects an exit code; `-c` is given."""
+
+    def run(*words: str, exits: int = 0, given: str | None = None) -> Result:
+        result = CliRunner().invoke(app, [*words, "-c", str(configuration)], input=given)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == exits, result.output
+        assert "Traceback" not in result.output
+        return result
+
+    return run
+
+
+def answer(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+# --- the store
+
+
+def test_a_value_is_written_read_and_removed_in_my_name(watcher: Watcher) -> None:
+    assert "set" in watcher("store", "set", "orders", "a/b", '{"n": 1}').stdout
+    assert watcher("store", "get", "orders", "a/b").stdout == '{"n": 1}\n'
+    entry = answer(watcher("store", "get", "orders", "a/b", "--json"))
+    assert (entry["version"], entry["last_updated_by"]["kind"]) == (1, "api")
+    assert entry["last_updated_by"]["actor"].startswith("cli:")
+    watcher("store", "set", "orders", "a/b", "-", "--if-version", "1", given="[2]")
+    watcher("store", "set", "orders", "a/b", "free text", "--text")
+    assert [e["value"] for e in answer(watcher("store", "list", "orders", "--json"))] == ["free text"]
+    assert "free text" in watcher("store", "list", "orders").stdout
+    watcher("store", "delete", "orders", "a/b")
+    history = answer(watcher("store", "history", "orders", "a/b", "--json"))
+    assert [(h["version"], h["deleted"]) for h in history] == [(4, True), (3, False), (2, False), (1, False)]
+    assert "(deleted)" in watcher("store", "history", "orders").stdout
+
+
+def test_refusals_have_a_sentence_and_a_code(watcher: Watcher) -> None:
+    watcher("store", "set", "orders", "k", "1")
+
+    assert "version" in watcher("store", "set", "orders", "k", "2", "--if-version", "7", exits=5).stderr
+    assert "no asset" in watcher("store", "get", "nothing", "k", exits=4).stderr
+    assert "no key" in watcher("store", "get", "orders", "nothing", exits=4).stderr
+    assert "--text" in watcher("store", "set", "orders", "k", "{", exits=2).stderr
+    assert "null" in watcher("store", "set", "orders", "k", "null", exits=2).stderr
+    assert "no watcher" in watcher("pause", "nobody", exits=4).stderr
+
+
+# --- what there is
+
+
+def test_assets_watchers_and_runs_are_listed_and_shown(watcher: Watcher) -> None:
+    assert [asset["name"] for asset in answer(watcher("assets", "list", "--json"))] == ["inbox", "orders"]
+    assert "inbox_files" in watcher("assets", "list").stdout
+    assert answer(watcher("assets", "show", "inbox", "--json"))["uri"].startswith("file://")
+    assert "load_orders" in watcher("assets", "show", "inbox").stdout
+    assert [w["name"] for w in answer(watcher("watchers", "list", "--json"))] == ["inbox_files"]
+    assert "file.new_files" in watcher("watchers", "show", "inbox_files").stdout
+    assert answer(watcher("runs", "list", "--json")) == []
+    assert "no job" in watcher("runs", "list", "nothing", exits=4).stderr
+
+
+def test_a_watcher_is_paused_and_resumed(watcher: Watcher) -> None:
+    watcher("pause", "inbox_files")
+    assert answer(watcher("watchers", "show", "inbox_files", "--json"))["paused"] is True
+    assert "paused" in watcher("status").stdout
+    assert answer(watcher("resume", "inbox_files", "--json"))["paused"] is False
+
+
+def test_status_says_that_no_daemon_runs(watcher: Watcher) -> None:
+    status = answer(watcher("status", "--json"))
+
+    assert (status["daemon"], status["metadatabase"]["status"]) == ("none runs here", "healthy")
+    assert status["watchers"] == {"stopped": 1}
+
+
+def test_logs_are_printed_around_a_write(watcher: Watcher, configuration: Path) -> None:
+    folder = configuration.parent / ".watcher" / "logs" / "watchers" / "inbox_files"
+    folder.mkdir(parents=True)
+    records = [{"event": "watcher.polled", "write_id": f"w{n}", "level": "info"} for n in range(9)]
+    (folder / "one.log").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    assert watcher("logs", "inbox_files").stdout.count("watcher.polled") == 9
+    around = watcher("logs", "inbox_files", "--around", "w4", "-n", "1", "--json").stdout
+    assert [json.loads(line)["write_id"] for line in around.splitlines()] == ["w3", "w4", "w5"]
+    assert watcher("logs", "inbox_files", "-n", "2").stdout.splitlines()[0].endswith("write_id=w7")
+    assert "no watcher" in watcher("logs", "nobody", exits=4).stderr
+
+
+def test_a_runs_log_is_printed_whole(watcher: Watcher, configuration: Path) -> None:
+    anyio.run(_tried_run, configuration)
+    folder = configuration.parent / ".watcher/logs/runs/load_orders/mine/load_orders/-1"
+    folder.mkdir(parents=True)
+    (folder / "1.log").write_text('driver says hello\n{"event": "store.written"}\n')
+
+    assert watcher("runs", "logs", "load_orders", "mine").stdout == "driver says hello\nstore.written\n"
+    assert "mine" in watcher("runs", "list").stdout
+    assert answer(watcher("runs", "show", "load_orders", "mine", "--json"))["task_instances"][0]["try_number"] == 1
+    assert "load_orders" in watcher("runs", "show", "load_orders", "mine").stdout
+
+
+async def _tried_run(path: Path) -> None:
+    settings = load(path, vocabulary(), {}).settings
+    async with reaching.opened_database(settings) as database, database.transaction() as session:
+        await runs.create_manual_run(
+            session, "load_orders", "mine", "load_orders", triggered_by="cli", conf="{}", note=None
+        )
+        [task] = await runs.startable(session)
+        await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="")
+
+
+# --- configuration
+
+
+def test_check_counts_what_is_there(watcher: Watcher, configuration: Path) -> None:
+    assert "2 assets, 1 watcher, 1 job" in watcher("check").stdout
+    assert answer(watcher("check", "--json")) == []
+    configuration.write_text("version: 1\nassets: {a: {urii: x}}\n")
+    assert "watchers.yaml:2: assets.a.urii" in watcher("check", exits=2).stderr
+    [problem] = answer(watcher("check", "--json", exits=2))
+    assert (problem["line"], problem["path"]) == (2, "assets.a.urii")
+    assert "urii" in watcher("assets", "list", exits=2).stderr
+
+
+def test_check_connect_looks_at_every_source(watcher: Watcher, configuration: Path) -> None:
+    good = answer(watcher("check", "--connect", "--json"))
+    assert {finding["watcher"] for finding in good} == {"inbox_files"}
+    assert all(set(finding) == {"watcher", "check", "level", "message", "remedy"} for finding in good)
+    (configuration.parent / "inbox").rmdir()
+    bad = answer(watcher("check", "--connect", "--json", exits=3))
+    assert "error" in {finding["level"] for finding in bad}
+    assert "inbox_files" in watcher("check", "--connect", exits=3).stdout
+
+
+def test_schema_is_a_json_schema() -> None:
+    result = CliRunner().invoke(app, ["schema"])
+
+    assert "file.new_files" in result.stdout
+    assert "properties" in json.loads(result.stdout)
+
+
+# --- database and tokens
+
+
+def test_the_schema_is_checked_and_upgraded(watcher: Watcher, configuration: Path) -> None:
+    assert "is this program's" in watcher("db", "check").stdout
+    (configuration.parent / ".watcher" / "watcher.db").unlink()
+    assert "watcher db upgrade" in watcher("db", "check", exits=1).stderr
+    watcher("db", "upgrade")
+    watcher("db", "check", "--json")
+
+
+def test_a_token_is_shown_once_and_told_to_the_audit(watcher: Watcher, configuration: Path) -> None:
+    made = answer(watcher("token", "create", "--subject", "trainee", "--role", "viewer", "--json"))
+    plain = watcher("token", "create", "--subject", "other", "--role", "admin").stdout.strip()
+
+    assert made["token"].startswith("aw_")
+    assert plain.startswith("aw_")
+    assert anyio.run(_audited, configuration) == ["token.create other", "token.create trainee"]
+    watcher("token", "create", "--subject", "a\nb", "--role", "viewer", exits=2)
+    watcher("token", "create", "--subject", "a", "--role", "owner", exits=2)
+
+
+async def _audited(path: Path) -> list[str]:
+    settings = load(path, vocabulary(), {}).settings
+    async with reaching.opened_database(settings) as database, database.reading() as session:
+        found, _ = await audit.entries(session, write_id=None, limit=10, offset=0)
+    return [f"{entry.action} {entry.target}" for entry in found]
+
+
+# --- with a daemon
+
+
+@dataclass(frozen=True)
+class Served:
+    """An API that asks for tokens, in a thread of its own, and a token of an admin."""
+
+    url: str
+    token: str
+
+
+@pytest.fixture
+def served(configuration: Path) -> Iterator[Served]:
+    with start_blocking_portal() as portal:
+        serving, found = portal.start_task(_serve, configuration)
+        yield found
+        serving.cancel()
+
+
+async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
+    settings = load(path, vocabulary(), {}).settings
+    directory = daemon.logs_directory(settings)
+    with logs.configure(directory, level="info", json=True, owner="owner", max_file_mb=1):
+        async with reaching.opened_database(settings) as database, anyio.create_task_group() as tasks:
+            context = ApiContext(
+                database=database,
+                backend=MetastoreStoreBackend(database),
+                secret=b"secret",
+                auth="tokens",
+                base_url=None,
+                logs_directory=directory,
+                max_value_storage_bytes=65535,
+                default_retention_days=30,
+                clear_on_success=False,
+                wake=lambda: None,
+                configuration_hash=None,
+            )
+            async with database.transaction() as session:
+                token = await tokens.create(session, "trainee", "admin")
+            with listen("127.0.0.1", 0) as bound:
+                await tasks.start(partial(serve, create_app(context), bound))
+                task_status.started(Served(f"http://127.0.0.1:{bound.getsockname()[1]}", token))
+                await anyio.sleep_forever()
+
+
+def test_a_daemon_is_spoken_to_in_my_name(watcher: Watcher, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHER_URL", served.url)
+
+    assert "WATCHER_TOKEN" in watcher("assets", "list", exits=1).stderr
+    assert "Invalid token" in watcher("assets", "list", "--token", "aw_wrong", exits=1).stderr
+    monkeypatch.setenv("WATCHER_TOKEN", served.token)
+    watcher("store", "set", "orders", "k", "1")
+    entry = answer(watcher("store", "get", "orders", "k", "--json"))
+    assert entry["last_updated_by"]["actor"] == "trainee"
+    assert answer(watcher("status", "--json"))["daemon"] == served.url
+
+
+def test_nobody_there_is_said_in_a_sentence(watcher: Watcher) -> None:
+    assert "watcher run" in watcher("status", "--url", "http://127.0.0.1:1", exits=1).stderr
+
+
+def test_a_daemon_of_this_home_is_found_by_its_lock(watcher: Watcher, configuration: Path) -> None:
+    """Nobody listens where the configuration says, so the attempt alone is what tells."""
+    with exclusive(configuration.parent / ".watcher" / "daemon.lock"):
+        assert "127.0.0.1:1" in watcher("status", exits=1).stderr
+    watcher("status")
+
+
+def test_a_log_is_followed_until_interrupted(configuration: Path, served: Served) -> None:
+    folder = configuration.parent / ".watcher" / "logs" / "watchers" / "inbox_files"
+    folder.mkdir(parents=True)
+    log = folder / "one.log"
+    log.write_text('{"event": "first"}\n')
+    for more in ([], ["--url", served.url, "--token", served.token]):
+        command = [
+            sys.executable,
+            "-m",
+            "watcher",
+            "logs",
+            "inbox_files",
+            "-f",
+            "-n",
+            "1",
+            "-c",
+            str(configuration),
+            *more,
+        ]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "first\n"
+            with log.open("a") as file:
+                file.write('{"event": "second"}\n')
+            assert process.stdout.readline() == "second\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 130
+        log.write_text('{"event": "first"}\n')
+
+
+# --- the program
+
+
+def test_the_program_itself(configuration: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        program = [sys.executable, "-m", "watcher", *words]
+        return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+    assert "Exit codes" in run("--help").stdout
+    checked = run("check", "-c", str(configuration))
+    assert (checked.returncode, checked.stderr) == (0, "")
+    missing = run("check", "-c", str(configuration) + "x")
+    assert (missing.returncode, "Traceback" in missing.stderr) == (2, False)
+    assert run("run", "--roles", "nonsense", "-c", str(configuration)).returncode == 2
+
+
+def test_the_roles_are_those_of_the_daemon() -> None:
+    assert set(daemon_commands.ROLES) == daemon.ROLES

@@ -1,0 +1,318 @@
+"""The composition root: the only place that builds everything, and the one that starts and stops it in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+from sqlalchemy import URL, make_url
+
+from config.models import Configuration
+from config.settings import Settings
+from store import assets, migrations
+from store.database import Database, sqlite_url
+from store.locks import exclusive
+from store.metastore import MetastoreStoreBackend
+from store.triggerers import Process
+from watcher import logs, try_tokens
+from watcher.api import create_app
+from watcher.api.context import ApiContext
+from watcher.declaring import declared, jobs_to_start
+from watcher.dispatcher.dispatcher import Dispatcher
+from watcher.dispatcher.preparing import Preparation
+from watcher.errors import StartRefused
+from watcher.home import Home, open_home
+from watcher.metrics import Metrics
+from watcher.scheduler.scheduler import Scheduler
+from watcher.serving import listen, serve
+from watcher.submit.spark_submit import SparkSubmit
+from watcher.triggerer.building import Hosted
+from watcher.triggerer.clients import Clients
+from watcher.triggerer.committing import Committer
+from watcher.triggerer.control import Control
+from watcher.triggerer.supervisor import Supervisor
+from watcher.triggerer.triggerer import Triggerer
+from watcher.vocabulary import trigger_class
+
+TOKEN_LIFETIME: Final = timedelta(hours=1)
+ROLES: Final = frozenset({"triggerer", "scheduler", "api"})
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The words of `watcher run`."""
+
+    roles: frozenset[str] = ROLES
+    upgrade: bool = False
+    cancel_jobs: bool = False
+
+
+async def run(configuration: Configuration, options: RunOptions) -> None:
+    """Serve until SIGTERM or SIGINT. Raises `StartRefused`, a lock's error, or what the database refuses."""
+    settings = configuration.settings
+    async with AsyncExitStack() as stack:
+        home = stack.enter_context(open_home(settings.home))
+        process = Process(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
+        stack.enter_context(
+            logs.configure(
+                logs_directory(settings),
+                level=settings.logs.level,
+                json=settings.logs.as_json,
+                owner=process.id,
+                max_file_mb=settings.logs.max_file_mb,
+            )
+        )
+        database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
+        async with database.transaction() as session:
+            applied = await assets.apply(session, declared(configuration), database.dialect)
+        bound = None
+        if "api" in options.roles:
+            bound = stack.enter_context(listen(settings.api.host, settings.api.port))
+        await Daemon(configuration, options, home, process, database, applied.asset_ids, bound).serve()
+
+
+@asynccontextmanager
+async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[Database]:
+    """The metadata database with this program's schema; an embedded one is locked and migrated by itself."""
+    async with AsyncExitStack() as stack:
+        url = database_url(settings)
+        if url.get_backend_name() == "sqlite":
+            stack.enter_context(exclusive(Path(f"{url.database}.lock")))
+        idle_limit = settings.triggerer.lease.total_seconds() * 2 / 3
+        database = await stack.enter_async_context(Database.open(url, idle_in_transaction_timeout=idle_limit))
+        if upgrade or database.dialect == "sqlite":
+            await migrations.upgrade(database)
+        await migrations.check(database)
+        yield database
+
+
+def database_url(settings: Settings) -> URL:
+    """Where the metadata database is: as configured, or the home's embedded one."""
+    url = settings.database.url
+    return sqlite_url(settings.home / "watcher.db") if url is None else make_url(url.get_secret_value())
+
+
+def logs_directory(settings: Settings) -> Path:
+    """Where the log files are: the configured folder, or the home's own."""
+    return settings.logs.directory or settings.home / "logs"
+
+
+class Daemon:
+    """Everything that runs, wired together. `serve` is its whole life."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        options: RunOptions,
+        home: Home,
+        process: Process,
+        database: Database,
+        asset_ids: Mapping[str, int],
+        bound: socket.socket | None,
+    ) -> None:
+        self._configuration = configuration
+        self._settings = configuration.settings
+        self._options = options
+        self._home = home
+        self._process = process
+        self._database = database
+        self._asset_ids = asset_ids
+        self._bound = bound
+        self._backend = MetastoreStoreBackend(database)
+        self._secret = self._signing_key()
+        self._scheduler = Scheduler(database, on_runs=self._wake_workers)
+        self._dispatcher = self._make_dispatcher()
+        self._triggerer: Triggerer | None = None
+        self._metrics = Metrics()
+        self._stopping = anyio.Event()
+        self._ready = False
+
+    async def serve(self) -> None:
+        """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with anyio.create_task_group() as tasks:
+                clients = Clients(self._configuration.connections, tasks)
+                if self._bound is not None:
+                    await tasks.start(serve, create_app(self._api_context(clients)), self._bound)
+                async with anyio.create_task_group() as workers:
+                    await self._start_workers(workers, clients)
+                    self._ready = True
+                    log.info("daemon.started", roles=sorted(self._options.roles), pid=self._process.pid)
+                    await anext(signals)
+                    self._ready = False
+                    self._stopping.set()
+                    log.info("daemon.stopping", grace=self._settings.triggerer.grace.total_seconds())
+                    _bound(self._settings.triggerer.grace)
+                    tasks.start_soon(_hurry, signals, workers)
+                    if self._options.cancel_jobs:
+                        await self._dispatcher.cancel_all()
+                    workers.cancel_scope.cancel()
+                tasks.cancel_scope.cancel()
+        log.info("daemon.stopped")
+
+    async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
+        if "scheduler" in self._options.roles:
+            await workers.start(self._scheduler.run)
+            await workers.start(self._dispatcher.run)
+        if "triggerer" in self._options.roles:
+            self._triggerer = self._make_triggerer(clients)
+            await workers.start(self._triggerer.run)
+
+    def _wake_all(self) -> None:
+        """Something was committed: events, runs, or a word to a watcher."""
+        self._scheduler.wakeup.set()
+        self._wake_workers()
+
+    def _wake_workers(self) -> None:
+        self._dispatcher.wakeup.set()
+        if self._triggerer is not None:
+            self._triggerer.wakeup.set()
+
+    # --- the parts
+
+    def _make_triggerer(self, clients: Clients) -> Triggerer:
+        settings = self._settings.triggerer
+        committer = Committer(self._database, self._backend, self._metrics)
+
+        def supervise(hosted: Hosted) -> Supervisor:
+            return Supervisor(
+                hosted,
+                owner=self._process.id,
+                database=self._database,
+                committer=committer,
+                clients=clients,
+                poll_timeout=settings.poll_timeout,
+                on_events=self._scheduler.wakeup.set,
+            )
+
+        return Triggerer(
+            self._database,
+            self._process,
+            hosted(self._configuration, self._asset_ids),
+            supervise,
+            heartbeat=settings.heartbeat,
+            lease=settings.lease,
+        )
+
+    def _make_dispatcher(self) -> Dispatcher:
+        preparation = Preparation(
+            jobs=jobs_to_start(self._configuration),
+            runs_folder=self._home.runs,
+            logs_directory=logs_directory(self._settings),
+            api_url=self._url_for_jobs(),
+            issue_token=lambda task_instance_id, try_number: try_tokens.issue(
+                self._secret, task_instance_id, try_number, lifetime=TOKEN_LIFETIME
+            ),
+        )
+        return Dispatcher(
+            self._database,
+            SparkSubmit(home=self._home.folder, python=sys.executable, environment=os.environ),
+            preparation,
+            replace(self._process, id=self._home.id),
+            parallelism=self._settings.scheduler.parallelism,
+            lease=self._settings.triggerer.lease,
+            on_end=self._wake_all,
+        )
+
+    def _api_context(self, clients: Clients) -> ApiContext:
+        settings = self._settings
+        return ApiContext(
+            database=self._database,
+            backend=self._backend,
+            secret=self._secret,
+            auth=settings.api.auth,
+            base_url=settings.api.base_url,
+            logs_directory=logs_directory(settings),
+            max_value_storage_bytes=settings.store.max_value_storage_bytes,
+            default_retention_days=settings.store.default_retention_days,
+            clear_on_success=settings.store.clear_on_success,
+            wake=self._wake_all,
+            configuration_hash=self._configuration.hash,
+            ready=lambda: self._ready,
+            control=control(
+                self._configuration, self._asset_ids, self._database, self._backend, clients, self._wake_all
+            ),
+            stopping=self._stopping,
+            metrics=self._metrics,
+        )
+
+    def _url_for_jobs(self) -> str:
+        """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
+        api = self._settings.api
+        if self._bound is None:
+            return api.base_url or f"http://{api.host}:{api.port}"
+        host, port = self._bound.getsockname()[:2]
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  it is compared with, not bound to
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def _signing_key(self) -> bytes:
+        if self._settings.api.secret is not None:
+            return self._settings.api.secret.get_secret_value().encode()
+        if self._options.roles != ROLES:
+            raise StartRefused(
+                "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
+            )
+        return self._home.secret()
+
+
+def control(
+    configuration: Configuration,
+    asset_ids: Mapping[str, int],
+    database: Database,
+    backend: MetastoreStoreBackend,
+    clients: Clients,
+    wake: Callable[[], None],
+) -> Control:
+    """What people do to positions, with or without a daemon."""
+    return Control(
+        database=database,
+        backend=backend,
+        hosted={one.name: one for one in hosted(configuration, asset_ids)},
+        clients=clients,
+        poll_timeout=configuration.settings.triggerer.poll_timeout,
+        wake=wake,
+    )
+
+
+def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Sequence[Hosted]:
+    """The configured watchers as the triggerer hosts them."""
+    return [
+        Hosted(
+            name=watcher.name,
+            asset=name,
+            asset_id=asset_ids[name],
+            trigger=trigger_class(watcher.trigger),
+            options=watcher.options,
+            connection=watcher.connection,
+        )
+        for name, asset in configuration.assets.items()
+        for watcher in asset.watchers.values()
+    ]
+
+
+async def _hurry(signals: AsyncIterator[signal.Signals], workers: TaskGroup) -> None:
+    """A second signal ends the waiting for jobs."""
+    await anext(signals)
+    workers.cancel_scope.cancel()
+
+
+def _bound(grace: timedelta) -> None:
+    """End the process when stopping takes longer than `grace`: a kill at any time loses nothing, a hanging stop helps nobody."""
+    timer = threading.Timer(grace.total_seconds(), os._exit, args=[1])
+    timer.daemon = True
+    timer.start()

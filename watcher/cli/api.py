@@ -1,0 +1,83 @@
+"""The REST API as commands use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+
+from watcher.cli.failures import Exit, Failure
+
+_CODES: Final[Mapping[int, Exit]] = {404: Exit.NOT_FOUND, 409: Exit.CONFLICT, 422: Exit.USAGE, 400: Exit.USAGE}
+_PAGE: Final = 100
+
+
+class Target(NamedTuple):
+    """The words that say whom to talk to."""
+
+    config: Path
+    url: str | None
+    token: str | None
+
+
+class Api:
+    """The REST API. Every refusal is a `Failure` with the API's own sentence."""
+
+    def __init__(self, client: httpx.AsyncClient, logs_here: Path | None = None) -> None:
+        self.client = client
+        self.logs_here = logs_here
+        """The log files, when no daemon is asked for them."""
+
+    async def get(self, path: str, **query: Any) -> Any:
+        """The JSON at a path."""
+        return (await self.send("GET", path, query=query)).json()
+
+    async def all(self, path: str, member: str, **query: Any) -> list[dict[str, Any]]:
+        """All pages of a list."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = await self.get(path, limit=_PAGE, offset=len(found), **query)
+            found += page[member]
+            if len(found) >= page["total_entries"] or not page[member]:
+                return found
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """The answer, if it is no refusal."""
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        try:
+            answer = await self.client.request(method, path, params=given, json=body, headers=headers)
+        except httpx.TransportError as error:
+            raise Failure(
+                f"nobody answers at {self.client.base_url}: {error}; start `watcher run`, or give --url"
+            ) from error
+        check(answer)
+        return answer
+
+
+def check(answer: httpx.Response) -> None:
+    """Raise the `Failure` that a refusal is."""
+    if answer.is_success:
+        return
+    if answer.status_code == httpx.codes.UNAUTHORIZED:
+        raise Failure("the daemon asks who you are; give --token or WATCHER_TOKEN (`watcher token create` makes one)")
+    raise Failure(_sentence(answer), _CODES.get(answer.status_code, Exit.FAILED))
+
+
+def _sentence(answer: httpx.Response) -> str:
+    try:
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        return f"{answer.request.url} answers {answer.status_code}; is it an Asset Watcher?"
+    if isinstance(detail, list):
+        return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in detail)
+    return str(detail)

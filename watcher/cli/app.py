@@ -1,0 +1,41 @@
+"""All commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from watcher.cli import administration, assets, checking, daemon, postgres, runs, store, watchers
+from watcher.cli.failures import EXIT_CODES, Commands
+from watcher.versions import program_version
+
+app = typer.Typer(
+    name="watcher",
+    cls=Commands,
+    no_args_is_help=True,
+    epilog=EXIT_CODES,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(program_version())
+        raise typer.Exit
+
+
+@app.callback()
+def watcher(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """New files and new rows, each exactly once, to PySpark jobs."""
+
+
+for function in (daemon.run, daemon.demo, checking.check, checking.schema):
+    app.command()(function)
+watchers.register(app)
+for part in (watchers.watchers, assets.assets, runs.runs, store.store, administration.db, administration.token):
+    app.add_typer(part)
+app.add_typer(postgres.pg)

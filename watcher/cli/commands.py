@@ -1,0 +1,128 @@
+"""What the commands that talk to the API have in common: whom they talk to, and how they print."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import anyio
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from watcher.cli.api import Api, Target
+from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption
+from watcher.cli.failures import Commands, Exit, Failure
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Url = Annotated[str | None, typer.Option("--url", envvar="WATCHER_URL", help="The daemon's address.")]
+_Token = Annotated[str | None, typer.Option("--token", envvar="WATCHER_TOKEN", help="Your API token.")]
+
+
+Columns: TypeAlias = Mapping[str, Callable[[Any], Any]]
+"""A table's headings, each with what it shows of a row."""
+_WIDE = 1000
+"""Columns of what goes into a pipe or a file, where folded cells could not be searched."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """Prints an answer: as JSON, or as people read it."""
+
+    as_json: bool
+
+    def __call__(self, data: Any, readable: Callable[[], Any]) -> None:
+        """`readable` makes a text or something that Rich can print."""
+        if self.as_json:
+            typer.echo(json.dumps(data))
+            return
+        console = Console()
+        if not console.is_terminal:
+            console.width = _WIDE
+        console.print(readable(), markup=False, highlight=False)
+
+    def done(self, sentence: str) -> None:
+        """Say what was done; nothing with `--json`."""
+        if not self.as_json:
+            typer.echo(sentence)
+
+
+def group(name: str, about: str) -> typer.Typer:
+    """A group of commands, as `watcher store …`."""
+    return typer.Typer(name=name, help=about, cls=Commands, no_args_is_help=True)
+
+
+def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[None]]], None]:
+    """Register `async def (api, show, *own parameters)`; it also gets --config, --url, --token and --json."""
+
+    def register(function: Callable[..., Awaitable[None]]) -> None:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[2:]
+        common = list(inspect.signature(_common, eval_str=True).parameters.values())
+
+        def run(config: Path, url: str | None, token: str | None, *, as_json: bool, **arguments: Any) -> None:
+            anyio.run(partial(_call, function, Target(config, url, token), Show(as_json=as_json), arguments))
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        run.__doc__ = function.__doc__
+        group.command(name)(run)
+
+    return register
+
+
+def _common(
+    config: ConfigOption = DEFAULT_CONFIG, url: _Url = None, token: _Token = None, as_json: JsonOption = False
+) -> None:
+    """The options of every command that talks to the API."""
+
+
+async def _call(
+    function: Callable[..., Awaitable[None]], target: Target, show: Show, arguments: Mapping[str, Any]
+) -> None:
+    from watcher.cli.reaching import reached  # noqa: PLC0415  see watcher.cli
+
+    async with reached(target) as api:
+        await function(api, show, **arguments)
+
+
+def table(rows: Iterable[Any], columns: Columns) -> Table:
+    """A table with a heading for each column."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=any(map(str.strip, columns)))
+    for heading in columns:
+        made.add_column(heading, overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(_cell(value(row))) for value in columns.values()))
+    return made
+
+
+def properties(of: Mapping[str, Any]) -> Table:
+    """One thing, a line for each of its properties."""
+    return table(of.items(), {"": lambda item: item[0], " ": lambda item: item[1]})
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "-"
+        case str():
+            return value
+        case dict() | list():
+            return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+async def asset_named(api: Api, name: str) -> dict[str, Any]:
+    """The asset of this name, also an inactive one. Raises `Failure`."""
+    query = {"name_prefix_pattern": name, "only_active": False, "order_by": "name"}
+    for asset in await api.all("/api/v2/assets", "assets", **query):
+        if asset["name"] == name:
+            return asset
+    raise Failure(f"no asset {name!r}; `watcher assets list` shows the ones there are", Exit.NOT_FOUND)

@@ -1,0 +1,109 @@
+"""How a command reaches the API: at the daemon that was named, at the one that runs here, or without one.
+
+Then the API itself runs in this process, on the configured database, so that each command exists once.
+"""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from config.models import Configuration
+from config.settings import Settings
+from store import assets, migrations
+from store.database import Database
+from store.locks import is_held
+from store.metastore import MetastoreStoreBackend
+from watcher import logs
+from watcher.api import create_app
+from watcher.api.context import ApiContext
+from watcher.app import control, database_url, logs_directory
+from watcher.cli.api import Api, Target
+from watcher.cli.configuring import load_configuration
+from watcher.cli.failures import Failure
+from watcher.home import lock_path
+from watcher.triggerer.clients import open_clients
+
+
+@asynccontextmanager
+async def reached(target: Target) -> AsyncIterator[Api]:
+    """The API of the daemon that runs, or of the configured database when none does."""
+    if target.url is not None:
+        async with _remote(target.url, target.token) as api:
+            yield api
+        return
+    configuration = load_configuration(target.config)
+    if is_held(lock_path(configuration.settings.home)):
+        async with _remote(_address(configuration.settings), target.token) as api:
+            yield api
+    else:
+        async with _in_process(configuration) as api:
+            yield api
+
+
+@asynccontextmanager
+async def _remote(url: str, token: str | None) -> AsyncIterator[Api]:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
+        yield Api(client)
+
+
+def _address(settings: Settings) -> str:
+    if settings.api.port == 0:
+        raise Failure("the daemon listens on a port of its own choice; give its address with --url")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.api.host, settings.api.host)  # noqa: S104  only compared
+    return f"http://[{host}]:{settings.api.port}" if ":" in host else f"http://{host}:{settings.api.port}"
+
+
+@asynccontextmanager
+async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
+    """Whoever may open the database may do everything, under the name of their account."""
+    settings = configuration.settings
+    directory = logs_directory(settings)
+    async with opened_database(settings) as database, open_clients(configuration.connections) as clients:
+        backend = MetastoreStoreBackend(database)
+        async with database.reading() as session:
+            asset_ids = await assets.ids_by_name(session)
+        context = ApiContext(
+            database=database,
+            backend=backend,
+            secret=secrets.token_bytes(64),
+            auth="none",
+            base_url=settings.api.base_url,
+            logs_directory=directory,
+            max_value_storage_bytes=settings.store.max_value_storage_bytes,
+            default_retention_days=settings.store.default_retention_days,
+            clear_on_success=settings.store.clear_on_success,
+            wake=lambda: None,  # nobody sleeps
+            configuration_hash=configuration.hash,
+            anonymous=account(),
+            control=control(configuration, defaultdict(int, asset_ids), database, backend, clients, lambda: None),
+        )
+        transport = httpx.ASGITransport(create_app(context), raise_app_exceptions=False)
+        with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):
+            async with httpx.AsyncClient(transport=transport, base_url="http://in-this-process") as client:
+                yield Api(client, logs_here=directory)
+
+
+def account() -> str:
+    """Who acts when the database itself is all the permission needed; stands in the audit."""
+    return f"cli:{getpass.getuser()}"
+
+
+@asynccontextmanager
+async def opened_database(settings: Settings, *, upgrade: bool = False) -> AsyncIterator[Database]:
+    """The metadata database with this program's schema; an embedded one that no daemon uses is migrated by itself."""
+    url = database_url(settings)
+    embedded = url.get_backend_name() == "sqlite"
+    if embedded and settings.database.url is None:
+        settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    async with Database.open(url) as database:
+        if upgrade or (embedded and not is_held(lock_path(settings.home))):
+            await migrations.upgrade(database)
+        await migrations.check(database)
+        yield database

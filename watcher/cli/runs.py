@@ -1,0 +1,87 @@
+"""`watcher runs`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from watcher.cli.api import Api
+from watcher.cli.commands import Columns, Show, command, group, table
+from watcher.cli.failures import Exit, Failure
+
+runs = group("runs", "Runs of jobs.")
+Job = Annotated[str, typer.Argument(help="The job (its dag_id).")]
+RunId = Annotated[str, typer.Argument(help="The run's id.")]
+COLUMNS: Columns = {
+    "job": lambda run: run["dag_id"],
+    "run": lambda run: run["dag_run_id"],
+    "state": lambda run: run["state"],
+    "queued": lambda run: run["queued_at"],
+    "seconds": lambda run: run["duration"],
+    "reason": lambda run: run["reason"] or run["warning"],
+}
+TASKS: Columns = {
+    "task": lambda task: task["task_id"],
+    "state": lambda task: task["state"],
+    "try": lambda task: task["try_number"],
+    "started": lambda task: task["start_date"],
+    "seconds": lambda task: task["duration"],
+    "progress": lambda task: task["progress"] and "{tasks_done} of {tasks} tasks".format(**task["progress"]),
+    "detail": lambda task: task["detail"],
+}
+
+
+@command(runs, "list")
+async def list_runs(
+    api: Api,
+    show: Show,
+    job: Annotated[str, typer.Argument(help="Of this job only.")] = "~",
+    state: Annotated[str | None, typer.Option(help="queued, running, success or failed.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many.")] = 20,
+) -> None:
+    """List the newest runs."""
+    query = {"order_by": "-id", "limit": limit, **({} if state is None else {"state": state})}
+    found = (await api.get(f"/api/v2/dags/{_part(job)}/dagRuns", **query))["dag_runs"]
+    show(found, lambda: table(found, COLUMNS))
+
+
+@command(runs, "show")
+async def show_run(api: Api, show: Show, job: Job, run_id: RunId) -> None:
+    """Show one run and its task instances."""
+    run = await api.get(_path(job, run_id))
+    tasks = (await api.get(f"{_path(job, run_id)}/taskInstances"))["task_instances"]
+    show({**run, "task_instances": tasks}, lambda: table([run], COLUMNS))
+    if not show.as_json:
+        show(tasks, lambda: table(tasks, TASKS))
+
+
+@command(runs, "logs")
+async def show_logs(
+    api: Api,
+    show: Show,
+    job: Job,
+    run_id: RunId,
+    number: Annotated[int | None, typer.Option("--try", min=1, help="The try; default: the newest.")] = None,
+) -> None:
+    """Print what a run's driver said, and what was recorded about it; with --json a record a line."""
+    task = (await api.get(f"{_path(job, run_id)}/taskInstances"))["task_instances"][0]
+    attempt = number or task["try_number"]
+    if not attempt:
+        raise Failure("the run has not been tried yet, so it has no log", Exit.NOT_FOUND)
+    path = f"{_path(job, run_id)}/taskInstances/{_part(task['task_id'])}/logs/{attempt}"
+    form = {"Accept": "application/x-ndjson" if show.as_json else "text/plain"}
+    offset = "0"
+    while offset:
+        answer = await api.send("GET", path, query={"token": offset, "full_content": True}, headers=form)
+        typer.echo(answer.text, nl=False)
+        offset = answer.headers["Airflow-Continuation-Token"]
+
+
+def _path(job: str, run_id: str) -> str:
+    return f"/api/v2/dags/{_part(job)}/dagRuns/{_part(run_id)}"
+
+
+def _part(name: str) -> str:
+    return quote(name, safe="~")

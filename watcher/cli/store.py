@@ -1,0 +1,109 @@
+"""`watcher store`: the entries of an asset's store."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from watcher.cli.api import Api
+from watcher.cli.commands import Columns, Show, asset_named, command, group, table
+from watcher.cli.failures import Exit, Failure
+
+store = group("store", "The asset store: what watchers, jobs and people keep about an asset.")
+Asset = Annotated[str, typer.Argument(help="The asset's name.")]
+Key = Annotated[str, typer.Argument(help="The entry's key.")]
+IfVersion = Annotated[int | None, typer.Option(min=0, help="Only if the entry has this version; 0: only if it is new.")]
+
+
+def writer(entry: dict[str, Any]) -> str:
+    """Whoever wrote an entry, in words."""
+    by = entry["last_updated_by"] or {}
+    match by.get("kind"):
+        case "task":
+            return f"task {by['dag_id']} / {by['run_id']}"
+        case "watcher":
+            return f"watcher {by['watcher']}"
+        case "api":
+            return f"api {by['actor']}"
+    return "-"
+
+
+COLUMNS: Columns = {
+    "key": lambda entry: entry["key"],
+    "value": lambda entry: json.dumps(entry["value"], ensure_ascii=False),
+    "version": lambda entry: entry["version"],
+    "updated": lambda entry: entry["updated_at"],
+    "by": writer,
+    "log": lambda entry: (entry["last_updated_by"] or {}).get("log_url"),
+}
+HISTORY: Columns = {
+    **COLUMNS,
+    "value": lambda entry: "(deleted)" if entry["deleted"] else json.dumps(entry["value"], ensure_ascii=False),
+    "updated": lambda entry: entry["written_at"],
+}
+
+
+@command(store, "list")
+async def list_entries(api: Api, show: Show, asset: Asset) -> None:
+    """List an asset's entries."""
+    found = await api.all(await _path(api, asset), "asset_store")
+    show(found, lambda: table(found, COLUMNS))
+
+
+@command(store, "get")
+async def get_entry(api: Api, show: Show, asset: Asset, key: Key) -> None:
+    """Print one value, as JSON; with --json the whole entry."""
+    entry = await api.get(await _path(api, asset, key))
+    show(entry, lambda: json.dumps(entry["value"], ensure_ascii=False))
+
+
+@command(store, "set")
+async def set_entry(
+    api: Api,
+    show: Show,
+    asset: Asset,
+    key: Key,
+    value: Annotated[str, typer.Argument(help="JSON; `-` reads it from standard input.")],
+    if_version: IfVersion = None,
+    text: Annotated[bool, typer.Option("--text", help="VALUE is a text as it stands, not JSON.")] = False,
+) -> None:
+    """Write one value in your own name."""
+    given = sys.stdin.read() if value == "-" else value
+    body = {"value": given if text else _parsed(given)}
+    if if_version is not None:
+        body["if_version"] = if_version
+    await api.send("PUT", await _path(api, asset, key), body=body)
+    show.done(f"{asset}: {key} is set")
+
+
+@command(store, "delete")
+async def delete_entry(api: Api, show: Show, asset: Asset, key: Key, if_version: IfVersion = None) -> None:
+    """Remove one entry, if it is there."""
+    await api.send("DELETE", await _path(api, asset, key), query={"if_version": if_version})
+    show.done(f"{asset}: {key} is gone")
+
+
+@command(store, "history")
+async def list_history(
+    api: Api, show: Show, asset: Asset, key: Annotated[str | None, typer.Argument(help="Of this entry only.")] = None
+) -> None:
+    """List the newest hundred writes and deletes, newest first."""
+    path = (await _path(api, asset)) + "-history"
+    found = (await api.get(path, limit=100, **({} if key is None else {"key": key})))["history"]
+    show(found, lambda: table(found, HISTORY))
+
+
+async def _path(api: Api, asset: str, key: str | None = None) -> str:
+    path = f"/api/v2/assets/{(await asset_named(api, asset))['id']}/store"
+    return path if key is None else f"{path}/{quote(key, safe='').replace('.', '%2E')}"
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise Failure("VALUE is not JSON; quote a text as '\"text\"', or give --text", Exit.USAGE) from None

@@ -1,0 +1,148 @@
+"""`watcher watchers`, `watcher pause`, `watcher resume`, `watcher logs` and `watcher status`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import aclosing
+from functools import partial
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import anyio
+import httpx
+import typer
+
+from watcher.cli.api import Api, check
+from watcher.cli.commands import Columns, Show, command, group, properties, table
+from watcher.cli.failures import Failure
+from watcher.watermarks import what_is_open
+
+watchers = group("watchers", "The watchers and how they are doing.")
+Name = Annotated[str, typer.Argument(help="The watcher's name.")]
+COLUMNS: Columns = {
+    "watcher": lambda watcher: watcher["name"],
+    "asset": lambda watcher: watcher["asset"],
+    "state": lambda watcher: "paused" if watcher["paused"] else watcher["state"],
+    "watermark": lambda watcher: watcher["watermark"],
+    "last event": lambda watcher: watcher["last_event_at"],
+    "error": lambda watcher: watcher["error"],
+}
+
+
+@command(watchers, "list")
+async def list_watchers(api: Api, show: Show) -> None:
+    """List the watchers."""
+    found = (await api.get("/api/v2/watchers"))["watchers"]
+    show(found, lambda: table(found, COLUMNS))
+
+
+@command(watchers, "show")
+async def show_watcher(api: Api, show: Show, name: Name) -> None:
+    """Show one watcher."""
+    found = await api.get(_path(name))
+    show(found, lambda: properties(found | {"open": what_is_open(found["watermark"])}))
+
+
+def register(app: typer.Typer) -> None:
+    """The commands that stand at the top."""
+    command(app, "pause")(_pause)
+    command(app, "resume")(_resume)
+    command(app, "logs")(_logs)
+    command(app, "status")(_status)
+
+
+async def _pause(api: Api, show: Show, name: Name) -> None:
+    """Pause a watcher; what comes meanwhile is found after `resume`."""
+    found = (await api.send("POST", _path(name) + "/pause")).json()
+    show(found, lambda: f"{name} is paused")
+
+
+async def _resume(api: Api, show: Show, name: Name) -> None:
+    """Let a paused watcher go on where it was."""
+    found = (await api.send("POST", _path(name) + "/resume")).json()
+    show(found, lambda: f"{name} goes on")
+
+
+async def _logs(
+    api: Api,
+    show: Show,
+    name: Name,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    around: Annotated[str | None, typer.Option(help="The lines around this write (its write_id).")] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Lines before and after, or the last ones.")] = 100,
+) -> None:
+    """Print a watcher's log; with --json a record a line."""
+    query = {"around": around, "before": lines, "after": lines if around else 0}
+    if follow:
+        await _follow(api, show, name, query)
+        return
+    form = {"Accept": "application/x-ndjson" if show.as_json else "text/plain"}
+    answer = await api.send("GET", _path(name) + "/logs", query=query, headers=form)
+    typer.echo(answer.text, nl=False)
+
+
+async def _follow(api: Api, show: Show, name: str, query: dict[str, Any]) -> None:
+    if api.logs_here is not None:
+        await _follow_files(api, show, name, query)
+        return
+    given = {**{k: v for k, v in query.items() if v is not None}, "follow": True}
+    try:
+        async with api.client.stream("GET", _path(name) + "/logs", params=given, timeout=None) as answer:
+            if not answer.is_success:
+                await answer.aread()
+            check(answer)
+            async for line in answer.aiter_lines():
+                if line.startswith("data: "):
+                    _echo([json.loads(line.removeprefix("data: "))], show)
+    except httpx.TransportError as error:
+        raise Failure(f"the daemon went away: {error}") from error
+
+
+async def _follow_files(api: Api, show: Show, name: str, query: dict[str, Any]) -> None:
+    """Without a daemon the API runs in this process, where a stream arrives only when it ends: read the files."""
+    from watcher.logs.following import follow  # noqa: PLC0415  see watcher.cli
+    from watcher.logs.places import watcher_logs  # noqa: PLC0415
+    from watcher.logs.reading import Tail  # noqa: PLC0415
+
+    assert api.logs_here is not None  # noqa: S101  the caller has looked
+    tail = Tail(partial(watcher_logs, api.logs_here, name))
+    form = {"Accept": "application/x-ndjson"}
+    first = await api.send("GET", _path(name) + "/logs", query=query, headers=form)
+    _echo(map(json.loads, first.text.splitlines()), show)
+    async with aclosing(follow(tail, anyio.Event())) as more:
+        async for records in more:
+            _echo(records, show)
+
+
+def _echo(records: Iterable[Any], show: Show) -> None:
+    from watcher.logs.words import as_text  # noqa: PLC0415  see watcher.cli
+
+    for record in records:
+        typer.echo(json.dumps(record) if show.as_json else as_text(record))
+
+
+async def _status(api: Api, show: Show) -> None:
+    """Say how everything is doing."""
+    health = await api.get("/api/v2/monitor/health")
+    found = (await api.get("/api/v2/watchers"))["watchers"]
+    states = Counter("paused" if watcher["paused"] else watcher["state"] for watcher in found)
+    where = "none runs here" if api.logs_here is not None else str(api.client.base_url)
+    status = {"daemon": where, **health, "watchers": dict(states)}
+    parts = {
+        "daemon": where,
+        **{part: health[part]["status"] for part in ("metadatabase", "scheduler", "triggerer")},
+        "watchers": ", ".join(f"{count} {state}" for state, count in sorted(states.items())),
+    }
+    show(status, lambda: properties(parts))
+    failing = [watcher for watcher in found if watcher["error"]]
+    if failing and not show.as_json:
+        show(failing, lambda: table(failing, COLUMNS))
+    waiting = [(watcher["name"], sentence) for watcher in found if (sentence := what_is_open(watcher["watermark"]))]
+    if waiting and not show.as_json:
+        show(waiting, lambda: properties(dict(waiting)))
+
+
+def _path(name: str) -> str:
+    return f"/api/v2/watchers/{quote(name, safe='')}"

@@ -1,0 +1,186 @@
+"""What people do to a watcher's position: look what a poll would find, rewind, undo."""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+
+from store import audit, positions, rewinding, runs
+from store.base import AssetScope, AssetStoreWriterKind, Writer
+from store.database import Database
+from store.errors import Conflict, InvalidValue, NotFound
+from store.metastore import MetastoreStoreBackend
+from store.positions import LoadedPosition
+from store.rewinding import Rewind
+from store.values import WATERMARK_SUFFIX, to_json
+from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent
+from triggers.errors import ConfigurationError
+from watcher.triggerer.building import Hosted, build
+from watcher.triggerer.clients import Clients
+from watcher.triggerer.committing import identity_json
+
+MOST_SHOWN: Final = 100
+"""Events of a dry run that are shown; the rest is counted only."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What would follow: items (files, rows) in so many events, the first of them shown, and runs by job."""
+
+    items: int
+    events: int
+    shown: Sequence[Mapping[str, Any]]
+    runs: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """A position that a person moved."""
+
+    version: int
+    watermark: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """Acts on the configured watchers. `wake` makes the triggerers look at once."""
+
+    database: Database
+    backend: MetastoreStoreBackend
+    hosted: Mapping[str, Hosted]
+    clients: Clients
+    poll_timeout: timedelta
+    wake: Callable[[], None] = field(default=lambda: None)
+
+    async def dry_run(self, name: str) -> Preview:
+        """What the next poll would emit; commits nothing. Raises `NotFound`, `InvalidValue`, or what the source raises."""
+        trigger, loaded, _ = await self._checked(name)
+        return await self._preview(trigger, None if loaded is None else _stored(loaded))
+
+    async def preview(self, name: str, to: str) -> Preview:
+        """What would follow a rewind; changes nothing."""
+        trigger, loaded, identity = await self._checked(name)
+        position = trigger.rewound(_same_source(loaded, identity), to)
+        return await self._preview(trigger, _applied(position, loaded))
+
+    async def rewind(self, name: str, to: str, actor: str) -> Moved:
+        """Move the position; the running watcher goes on from there. Raises `Conflict` when it moved meanwhile."""
+        trigger, loaded, identity = await self._checked(name)
+        if loaded is None:
+            raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
+        position = trigger.rewound(_same_source(loaded, identity), to)
+        wanted = Rewind(
+            watcher=name,
+            version=loaded.held.version,
+            source_identity=identity,
+            state=to_json(position.state),
+            watermark=to_json(position.watermark),
+            clear=position.rows.clear,
+            delete_below=position.rows.delete_below,
+            delete_members=position.rows.delete,
+            insert_members=position.rows.insert,
+        )
+        write_id = uuid.uuid4().hex
+        async with self.database.transaction() as session:
+            version = await rewinding.rewind(session, wanted, self.database.dialect)
+            await self._record(session, name, actor, write_id, wanted.watermark, "watcher.rewind", {"to": to})
+        log.info("watcher.rewind", watcher=name, to=to, actor=actor, position_version=version, write_id=write_id)
+        self.wake()
+        return Moved(version=version, watermark=position.watermark)
+
+    async def undo(self, name: str, actor: str) -> Moved:
+        """Take the last rewind back. Raises `Conflict` once a batch has been committed after it."""
+        self._known(name)
+        write_id = uuid.uuid4().hex
+        async with self.database.transaction() as session:
+            version, watermark = await rewinding.undo(session, name)
+            await self._record(session, name, actor, write_id, watermark, "watcher.rewind_undo", {})
+        log.info("watcher.rewind_undo", watcher=name, actor=actor, position_version=version, write_id=write_id)
+        self.wake()
+        return Moved(version=version, watermark=None if watermark is None else json.loads(watermark))
+
+    async def _record(
+        self,
+        session: Any,
+        name: str,
+        actor: str,
+        write_id: str,
+        watermark: str | None,
+        action: str,
+        detail: dict[str, Any],
+    ) -> None:
+        await audit.record(session, actor=actor, action=action, target=name, detail=detail, write_id=write_id)
+        if watermark is not None:
+            await self.backend.aset_asset_store(
+                AssetScope(asset_id=self.hosted[name].asset_id),
+                name + WATERMARK_SUFFIX,
+                watermark,
+                writer=Writer(kind=AssetStoreWriterKind.API, actor=actor, write_id=write_id),
+                session=session,
+            )
+
+    def _known(self, name: str) -> Hosted:
+        if name not in self.hosted:
+            raise NotFound(f"no watcher {name!r}; `watcher watchers list` shows the ones there are")
+        return self.hosted[name]
+
+    async def _checked(self, name: str) -> tuple[BaseEventTrigger[Any, Any], LoadedPosition | None, str]:
+        """A trigger of its own for this question, after its checks, and the position as it stands."""
+        trigger = await build(self._known(name), self.clients, self.poll_timeout, dry_run=True)
+        for finding in await trigger.check():
+            if finding.level == "error":
+                raise ConfigurationError(f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message)
+        async with self.database.reading() as session:
+            loaded = await positions.read(session, name)
+        return trigger, loaded, identity_json(trigger.source_identity())
+
+    async def _preview(self, trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None) -> Preview:
+        if not isinstance(trigger, IncrementalTrigger):
+            raise InvalidValue("only a polling trigger can be asked what it would find; this one waits for its source")
+        found: list[TriggerEvent] = []
+        events = items = 0
+        async with aclosing(trigger.poll(position)) as batches:
+            async for batch in batches:
+                events += len(batch.events)
+                items += sum(event.count for event in batch.events)
+                found += batch.events[: MOST_SHOWN - len(found)]
+        shown = [{"count": event.count, "watermark": event.watermark, **event.payload} for event in found]
+        return Preview(items=items, events=events, shown=shown, runs=await self._runs(trigger.context.watcher, events))
+
+    async def _runs(self, name: str, events: int) -> Mapping[str, int]:
+        """How many runs so many events make of each job that is scheduled on the asset, if they complete its condition."""
+        async with self.database.reading() as session:
+            jobs = await runs.scheduled_on(session, self.hosted[name].asset_id)
+        return {dag_id: _expected(json.loads(definition)["batch"], events) for dag_id, definition in jobs}
+
+
+def _expected(batch: Mapping[str, Any], events: int) -> int:
+    return events if batch["mode"] == "each" else math.ceil(events / batch["max_events"])
+
+
+def _stored(loaded: LoadedPosition) -> StoredPosition | None:
+    return None if loaded.state is None else StoredPosition(state=json.loads(loaded.state), rows=loaded.rows)
+
+
+def _same_source(loaded: LoadedPosition | None, identity: str) -> StoredPosition | None:
+    return None if loaded is None or loaded.source_identity != identity else _stored(loaded)
+
+
+def _applied(position: Position, loaded: LoadedPosition | None) -> StoredPosition:
+    """The position as it would be stored."""
+    rows = {} if loaded is None or position.rows.clear else dict(loaded.rows)
+    below = position.rows.delete_below
+    kept = {m: value for m, value in rows.items() if below is None or value >= below}
+    for member in position.rows.delete:
+        kept.pop(member, None)
+    return StoredPosition(state=position.state, rows={**kept, **position.rows.insert})
