@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 import anyio
 from pydantic import BaseModel, ConfigDict
 
-from triggers.errors import SourceUnavailable
+from triggers.errors import ConfigurationError, SourceUnavailable
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 JsonObject: TypeAlias = "Mapping[str, JsonValue]"
@@ -41,15 +41,16 @@ class RowChanges:
     """How a large working set differs from the one committed before: applied in this order, in the events' transaction.
 
     Members are signed 64-bit integers with a signed 64-bit value each, unique per watcher. `delete_below` drops every
-    member whose *value* is lower; `insert` replaces members that are there already.
+    member whose *value* is lower; `insert` replaces members that are there already. `clear` empties the set before all.
     """
 
+    clear: bool = False
     delete_below: int | None = None
     delete: Collection[int] = ()
     insert: Mapping[int, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self.delete_below is not None or bool(self.delete) or bool(self.insert)
+        return self.clear or self.delete_below is not None or bool(self.delete) or bool(self.insert)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,10 +132,12 @@ class BaseOptions(BaseModel):
 class TriggerContext:
     """What the host tells a trigger about its surroundings.
 
-    `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1).
+    `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
+    be committed, so the source must not be told that anything was taken.
     """
 
     watcher: str
+    dry_run: bool = False
     poll_timeout: timedelta = timedelta(minutes=5)
     random: Callable[[], float] = random.random
 
@@ -184,6 +187,14 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
         yielded is ever committed, or that `events` is closed before the process dies.
         """
 
+    def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002  for those who override it
+        """The position from which the watcher goes on after `watcher rewind NAME --to …`; called after `check`.
+
+        `position` is the stored one, None when there is none or when it was made from another source. `to` is as the person
+        wrote it: a time, an id, `start` or `now`. Raises `ConfigurationError` for a place the source does not have.
+        """
+        raise ConfigurationError(f"this trigger cannot be rewound to {to!r}; write `rewound` for it")
+
     def shared_stream_key(self) -> Hashable | None:
         """Triggers with equal keys may share one poll of their source. None: never."""
         return None
@@ -228,7 +239,7 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
             first = None
             yield TriggerBatch(caught_up=caught_up)
             if caught_up:
-                await self._pause()
+                await self.pause()
 
     async def _next(self, batches: AsyncGenerator[TriggerBatch, None]) -> TriggerBatch | None:
         seconds = self.context.poll_timeout.total_seconds()
@@ -240,7 +251,8 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
                 f"the source did not answer within {seconds:g} s; look why it is slow, or raise settings.triggerer.poll_timeout"
             ) from error
 
-    async def _pause(self) -> None:
+    async def pause(self) -> None:
+        """Between two polls: until the interval is over or `wake` was called. May end earlier where hints come otherwise."""
         seconds = self.interval.total_seconds() * (1 + self.context.random() / 10)
         with anyio.move_on_after(seconds):
             await self._woken.wait()
