@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx
 import pytest
 
 from tests.e2e.watching import processes_that_mention
-from watcher.demo.command import World, demo_world, result_of, settled
+from watcher.demo.command import World, correct, demo_world, result_of, settled
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.setting import JOBS
@@ -53,6 +54,16 @@ async def until_a_job_runs(daemon: Daemon) -> None:
                 await anyio.sleep(0.2)
 
 
+async def writers_with_their_lines(client: httpx.AsyncClient) -> dict[str, tuple[dict[str, Any], str]]:
+    """The last writer of each kind, with what its link leads to."""
+    found = {}
+    for asset in (await get(client, "/api/v2/assets"))["assets"]:
+        for entry in (await get(client, f"/api/v2/assets/{asset['id']}/store"))["asset_store"]:
+            writer = entry["last_updated_by"]
+            found[writer["kind"]] = writer, (await client.get(writer["log_url"])).raise_for_status().text
+    return found
+
+
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubles_nothing(database):
     async with demo_world(database, load_seconds=25) as world:
@@ -67,9 +78,11 @@ async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubl
                     await daemon.kill()
                     await daemon.start()
             async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
+                await correct(client)
                 await settled(client, world)
                 result = await result_of(client, world, 0)
                 tried = await tries(client)
+                writers = await writers_with_their_lines(client)
         started = [path for path in applications.iterdir() if not path.name.startswith(".")]
         left = processes_that_mention(folder)
     assert (result.files.lost, result.files.repeated) == (0, 0)
@@ -80,6 +93,11 @@ async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubl
     assert result.runs["success"] >= 2
     assert len(started) == tried, "Spark applications that started, against tries that the daemon meant to start"
     assert left == []
+    fields = ("dag_id", "run_id", "task_id", "map_index", "watcher", "actor")
+    given = {kind: {name for name in fields if writer[name] is not None} for kind, (writer, _) in writers.items()}
+    assert given == {"task": {"dag_id", "run_id", "task_id", "map_index"}, "watcher": {"watcher"}, "api": {"actor"}}
+    for writer, lines in writers.values():
+        assert writer["write_id"] in lines
 
 
 def test_the_demo_ends_with_a_line_of_json_that_a_program_can_read():

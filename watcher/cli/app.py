@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli import administration, assets, checking, daemon, postgres, runs, store, watchers
+from watcher.cli import administration, assets, checking, daemon, moving, postgres, runs, store, watchers
 from watcher.cli.failures import EXIT_CODES, Commands
 from watcher.versions import program_version
 
@@ -36,6 +36,7 @@ def watcher(
 for function in (daemon.run, daemon.demo, checking.check, checking.schema):
     app.command()(function)
 watchers.register(app)
+moving.register(app)
 for part in (watchers.watchers, assets.assets, runs.runs, store.store, administration.db, administration.token):
     app.add_typer(part)
 app.add_typer(postgres.pg)

@@ -126,14 +126,14 @@ async def _played(world: World, daemon: Daemon, console: Console, started: float
                 tasks.start_soon(_keep_showing, client, world, state, show, started)
                 state.phase = "the shop is writing"
                 await world.shop.write()
-                await _correct(client)
+                await correct(client)
                 state.phase = "the jobs are loading what is left"
                 await settled(client, world)
                 tasks.cancel_scope.cancel()
         return await result_of(client, world, time.monotonic() - started)
 
 
-async def _correct(client: httpx.AsyncClient) -> None:
+async def correct(client: httpx.AsyncClient) -> None:
     """Someone corrects an entry by hand, through the API."""
     asset_id = (await get(client, "/api/v2/assets", name_pattern="orders_table"))["assets"][0]["id"]
     body = {"value": {"note": "checked by hand", "by": "a person"}}

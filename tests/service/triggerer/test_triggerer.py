@@ -16,8 +16,17 @@ from structlog.testing import capture_logs
 
 from store import assets, positions, triggerers, watchers
 from store.assets import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.errors import Conflict
 from store.metastore import MetastoreStoreBackend
-from store.schema import asset_event, asset_store, asset_store_history, queued_event, watcher_position
+from store.schema import (
+    asset_event,
+    asset_store,
+    asset_store_history,
+    audit,
+    queued_event,
+    watcher_position,
+    watcher_position_row,
+)
 from store.triggerers import Process
 from triggers.base import (
     BaseOptions,
@@ -32,8 +41,9 @@ from triggers.base import (
 from triggers.errors import ConfigurationError
 from watcher.metrics import Metrics
 from watcher.triggerer.building import Hosted
-from watcher.triggerer.clients import Clients
+from watcher.triggerer.clients import Clients, open_clients
 from watcher.triggerer.committing import Committer
+from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -71,6 +81,16 @@ class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
             raise ConfigurationError("the tape is refused; give another one")
         self.source = SOURCES[options.tape]
         self.read = 0
+
+    def rewound(self, _position, to):
+        if not to.isdecimal():
+            raise ConfigurationError(f"a tape has no place {to!r}; give a number")
+        read = int(to)
+        return Position(
+            watermark={"read": read},
+            state={"read": read},
+            rows=RowChanges(clear=True, insert=dict.fromkeys(range(read), 0)),
+        )
 
     async def check(self):
         return [Finding(check="tape", level="ok", message="the tape is there")]
@@ -128,22 +148,25 @@ def declared(*names):
     )
 
 
-@asynccontextmanager
-async def triggerer(database, tapes, *, process_id=None, refused=()):
-    """A running triggerer that hosts a watcher `<name>_items` for each tape."""
-    async with database.transaction() as session:
-        applied = await assets.apply(session, declared(*tapes), database.dialect)
-    hosted = [
-        Hosted(
+def hosted(tapes, asset_ids, refused=()):
+    return {
+        f"{name}_items": Hosted(
             name=f"{name}_items",
             asset=name,
-            asset_id=applied.asset_ids[name],
+            asset_id=asset_ids[name],
             trigger=TapeTrigger,
             options=TapeOptions(tape=tape, refuse=name in refused),
             connection=None,
         )
         for name, tape in tapes.items()
-    ]
+    }
+
+
+@asynccontextmanager
+async def triggerer(database, tapes, *, process_id=None, refused=()):
+    """A running triggerer that hosts a watcher `<name>_items` for each tape."""
+    async with database.transaction() as session:
+        applied = await assets.apply(session, declared(*tapes), database.dialect)
     process = Process(id=process_id or str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database, MetastoreStoreBackend(database), Metrics())
     async with anyio.create_task_group() as tasks:
@@ -161,7 +184,12 @@ async def triggerer(database, tapes, *, process_id=None, refused=()):
             )
 
         running = Triggerer(
-            database, process, hosted, supervise, heartbeat=timedelta(milliseconds=50), lease=timedelta(seconds=5)
+            database,
+            process,
+            [*hosted(tapes, applied.asset_ids, refused).values()],
+            supervise,
+            heartbeat=timedelta(milliseconds=50),
+            lease=timedelta(seconds=5),
         )
         await tasks.start(running.run)
         yield running
@@ -300,6 +328,105 @@ async def test_who_lost_the_position_commits_nothing_more(database, source):
     assert await items(database) == ["a"]
     ((owner, version),) = await rows(database, select(watcher_position.c.owner, watcher_position.c.version))
     assert (owner, version) == (thief.id, 1)
+
+
+@asynccontextmanager
+async def controlled(database, tapes):
+    """What people do to positions, with or without a running triggerer."""
+    async with database.reading() as session:
+        asset_ids = await assets.ids_by_name(session)
+    async with open_clients({}) as clients:
+        yield Control(
+            database=database,
+            backend=MetastoreStoreBackend(database),
+            hosted=hosted(tapes, asset_ids),
+            clients=clients,
+            poll_timeout=timedelta(seconds=30),
+        )
+
+
+async def test_a_dry_run_tells_what_the_next_poll_would_find_and_changes_nothing(database, source):
+    source.items = ["a"]
+    tapes = {"tape": source.name}
+    async with triggerer(database, tapes):
+        await seen(database, 1)
+    source.items += ["b", "c"]
+    before = await rows(database, select(watcher_position))
+    async with controlled(database, tapes) as control:
+        found = await control.dry_run("tape_items")
+    assert (found.items, found.events, [event["items"] for event in found.shown]) == (2, 2, [["b"], ["c"]])
+    assert found.runs == {"listen": 1}
+    assert await rows(database, select(watcher_position)) == before
+    assert await items(database) == ["a"]
+
+
+async def test_a_rewind_of_a_running_watcher_repeats_on_purpose_and_is_in_audit_and_history(database, source):
+    source.items = ["a", "b", "c"]
+    tapes = {"tape": source.name}
+    async with triggerer(database, tapes), controlled(database, tapes) as control:
+        await seen(database, 3)
+        assert (await control.preview("tape_items", "1")).items == 2
+        moved = await control.rewind("tape_items", "1", "maria")
+        assert moved.watermark == {"read": 1}
+        await seen(database, 5)
+        await in_state(database, "tape_items", "running")
+    assert await items(database) == ["a", "b", "c", "b", "c"]
+    ((action, actor, write_id),) = await rows(database, select(audit.c.action, audit.c.actor, audit.c.write_id))
+    assert (action, actor) == ("watcher.rewind", "maria")
+    ((kind, who),) = await rows(
+        database,
+        select(asset_store_history.c.kind, asset_store_history.c.actor).where(
+            asset_store_history.c.write_id == write_id
+        ),
+    )
+    assert (kind, who) == ("api", "maria")
+
+
+async def test_an_undo_puts_the_whole_position_back_until_the_next_commit(database, source):
+    source.items = ["a", "b", "c"]
+    tapes = {"tape": source.name}
+    async with triggerer(database, tapes):
+        await seen(database, 3)
+    kept = select(watcher_position.c.state, watcher_position.c.watermark)
+    members = select(watcher_position_row).where(watcher_position_row.c.watcher == "tape_items").order_by("member")
+    before = await rows(database, kept), await rows(database, members)
+    async with controlled(database, tapes) as control:
+        version = (await control.rewind("tape_items", "0", "maria")).version
+        assert await rows(database, members) == []
+        assert (await control.undo("tape_items", "maria")).version == version + 1
+        assert (await rows(database, kept), await rows(database, members)) == before
+        with pytest.raises(Conflict, match="no rewind to undo"):
+            await control.undo("tape_items", "maria")
+        await control.rewind("tape_items", "1", "maria")
+        async with triggerer(database, tapes):
+            await seen(database, 5)
+        with pytest.raises(Conflict, match="no rewind to undo"):
+            await control.undo("tape_items", "maria")
+
+
+async def test_a_rewind_decides_for_a_blocked_watcher(database, source):
+    source.items = ["a"]
+    tapes = {"tape": source.name}
+    async with triggerer(database, tapes):
+        await seen(database, 1)
+    source.identity, source.items = "two", ["x", "y"]
+    async with controlled(database, tapes) as control:
+        await control.rewind("tape_items", "0", "maria")
+    async with triggerer(database, tapes):
+        await seen(database, 3)
+    assert await items(database) == ["a", "x", "y"]
+
+
+async def test_a_place_that_the_source_does_not_have_changes_nothing(database, source):
+    source.items = ["a"]
+    tapes = {"tape": source.name}
+    async with triggerer(database, tapes):
+        await seen(database, 1)
+    before = await rows(database, select(watcher_position))
+    async with controlled(database, tapes) as control:
+        with pytest.raises(ConfigurationError, match="a tape has no place 'yesterday'; give a number"):
+            await control.rewind("tape_items", "yesterday", "maria")
+    assert await rows(database, select(watcher_position)) == before
 
 
 async def test_two_triggerers_share_the_watchers_and_a_leave_hands_over(database, source):
