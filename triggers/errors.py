@@ -1,9 +1,9 @@
 """What can go wrong in a trigger.
 
-    TriggerError                 a sentence for people; the host adds the watcher's name
-    ├── ConfigurationError       does not pass by itself: a person must act (missing table, no permission)
-    ├── SourceChanged            the position belongs to another source; `watcher rewind` decides
-    └── SourceUnavailable        passes by itself: network, restart, throttling; polled again with backoff
+TriggerError                 a sentence for people; the host adds the watcher's name
+├── ConfigurationError       does not pass by itself: a person must act (missing table, no permission)
+├── SourceChanged            the position belongs to another source; `watcher rewind` decides
+└── SourceUnavailable        passes by itself: network, restart, throttling; polled again with backoff
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from tests.service.postgres.conftest import MortalServer
 from tests.service.postgres.tiny_host import TinyHost, hosted, options
 from triggers.base import TriggerContext
 from triggers.errors import SourceUnavailable
-from triggers.postgres.connection import NotPrimary, PostgresConnection
+from triggers.postgres.connection import PostgresConnection
+from triggers.postgres.failures import NotPrimary
 from triggers.postgres.new_rows import NewRows
 
 pytestmark = pytest.mark.service

@@ -47,7 +47,8 @@ class Committed:
         changes = batch.position.rows
         self.state = json.dumps(batch.position.state)
         below = changes.delete_below
-        self.rows = {member: value for member, value in self.rows.items() if below is None or value >= below}
+        kept = {} if changes.clear else self.rows
+        self.rows = {member: value for member, value in kept.items() if below is None or value >= below}
         self.rows = {member: value for member, value in self.rows.items() if member not in changes.delete}
         self.rows.update(changes.insert)
         self.watermark = json.loads(json.dumps(batch.position.watermark))

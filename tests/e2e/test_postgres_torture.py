@@ -1,0 +1,298 @@
+"""Writers that do what writers do, the real daemon, and SIGKILL: each committed row is in exactly one asset event.
+
+The short form writes 5,000 rows, WATCHER_TEST_LONG=1 100,000. What the REST API tells of is counted against the tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from random import Random
+from string import Template
+from typing import Any
+
+import anyio
+import asyncpg
+import httpx
+import pytest
+
+from tests.servers import PostgresServer, running_postgres
+from tests.service.postgres.conftest import MortalServer, mortal
+from tests.service.postgres.writers import SCHEMA, NaivePoller, Writer
+from watcher.demo.counting import PAGE, get
+from watcher.demo.daemon import Daemon, running_daemon
+from watcher.demo.servers import free_port
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+ROWS = 100_000 if os.environ.get("WATCHER_TEST_LONG") == "1" else 5_000
+WRITERS = 20
+SEED = 20261120
+CONFIGURATION = Template("""\
+version: 1
+settings:
+  home: home
+  database: {url: $database}
+  api: {port: $port, auth: none}
+  triggerer: {heartbeat: 500ms, lease: 2s}
+connections:
+  shop: {type: postgres, dsn: "$shop"}
+assets:
+  plain:
+    uri: postgres://shop/shop/public/plain
+    watchers:
+      plain_rows: {trigger: postgres.new_rows, connection: shop, interval: 100ms, start: all, batch: {max_rows: 200}}
+      plain_updates:
+        {trigger: postgres.new_rows, connection: shop, mode: updated_at, columns: [version], interval: 100ms, start: all}
+  parted:
+    uri: postgres://shop/shop/public/parted
+    watchers:
+      parted_rows: {trigger: postgres.new_rows, connection: shop, interval: 100ms, start: all, batch: {max_rows: 200}}
+""")
+
+
+@pytest.mark.parametrize(("database", "version"), [("sqlite", 18), ("postgresql", 16)])
+async def test_sigkill_at_any_moment_loses_and_repeats_nothing(
+    tmp_path: Path, database: str, version: int, record_property: Callable[[str, object], None]
+) -> None:
+    random, enough = Random(SEED), anyio.Event()
+    with source_server(version) as source, metadata_address(database) as address:
+        admin = await prepared_shop(source.dsn())
+        naive = NaivePoller(await asyncpg.connect(source.dsn()))
+        async with watching(tmp_path, address, source.dsn()) as daemon:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(write_until, enough, source.dsn())
+                tasks.start_soon(poll_naively, naive, enough)
+                tasks.start_soon(set_when_written, enough, admin)
+                kills = await kill_again_and_again(daemon, random, enough)
+            await last_rows_are_told(daemon, admin)
+            await daemon.kill()
+            await daemon.start()
+            await last_rows_are_told(daemon, admin)
+            told = await told_by(daemon)
+        written = await written_in(admin)
+        await naive.connection.close()
+        await admin.close()
+    lost_naively = len(written["plain_rows"] - set(naive.seen))
+    record_property(
+        "counts", {"written": {k: len(v) for k, v in written.items()}, "kills": kills, "naive": lost_naively}
+    )
+    assert_each_once(written, told)
+    assert kills >= 5
+    assert lost_naively > 0, "the run is too tame"
+
+
+async def test_a_crash_of_the_watched_server_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    enough = anyio.Event()
+    with source_server(18) as source:
+        server = mortal(source)
+        admin = await prepared_shop(source.dsn())
+        await admin.close()
+        async with watching(tmp_path, "null", source.dsn()) as daemon:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(write_until, enough, source.dsn())
+                for _ in range(3):
+                    await some_rows_are_told(daemon)
+                    await crash(server)
+                await some_rows_are_told(daemon)
+                enough.set()
+            admin = await asyncpg.connect(source.dsn())
+            await end_the_prepared(admin)
+            for _ in range(2):
+                await last_rows_are_told(daemon, admin)
+            told = await told_by(daemon)
+        written = await written_in(admin)
+        await admin.close()
+    assert_each_once(written, told)
+
+
+# --- the world
+
+
+@contextmanager
+def source_server(version: int) -> Iterator[PostgresServer]:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running_postgres(version=version, max_prepared_transactions=64))
+        except ValueError as missing:
+            pytest.skip(f"no PostgreSQL {version} at hand: {missing}")
+        yield server
+
+
+@contextmanager
+def metadata_address(database: str) -> Iterator[str]:
+    if database == "sqlite":
+        yield "null"
+        return
+    with running_postgres() as server:
+        yield server.sqlalchemy_url()
+
+
+async def prepared_shop(dsn: str) -> asyncpg.Connection:
+    admin = await asyncpg.connect(dsn)
+    await admin.execute(SCHEMA)
+    return admin
+
+
+@asynccontextmanager
+async def watching(folder: Path, database: str, shop: str) -> AsyncIterator[Daemon]:
+    port = free_port()
+    configuration = folder / "watchers.yaml"
+    configuration.write_text(CONFIGURATION.substitute(database=database, port=port, shop=shop))
+    async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
+        yield daemon
+
+
+# --- who writes
+
+
+async def write_until(enough: anyio.Event, dsn: str) -> None:
+    async with anyio.create_task_group() as writers:
+        for number in range(WRITERS):
+            writers.start_soon(write, enough, dsn, number)
+
+
+async def write(enough: anyio.Event, dsn: str, number: int) -> None:
+    """In a new session whenever the server took the old one away."""
+    random = Random(SEED + number)
+    while not enough.is_set():
+        try:
+            connection = await asyncpg.connect(dsn)
+            try:
+                writer = Writer(connection, random, ["plain", "parted"][number % 2])
+                while not enough.is_set():
+                    await writer.move()
+            finally:
+                connection.terminate()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            await anyio.sleep(0.1)
+
+
+async def set_when_written(enough: anyio.Event, admin: asyncpg.Connection) -> None:
+    while await admin.fetchval("SELECT (SELECT count(*) FROM plain) + (SELECT count(*) FROM parted)") < ROWS:
+        await anyio.sleep(0.2)
+    enough.set()
+
+
+async def poll_naively(naive: NaivePoller, enough: anyio.Event) -> None:
+    while not enough.is_set():
+        await naive.poll()
+        await anyio.sleep(0.1)
+    await naive.poll()
+
+
+async def end_the_prepared(admin: asyncpg.Connection) -> None:
+    """Those of writers that lost their session; a living writer may be quicker."""
+    for row in await admin.fetch("SELECT gid FROM pg_prepared_xacts"):
+        try:
+            await admin.execute(f"COMMIT PREPARED '{row['gid']}'")
+        except asyncpg.UndefinedObjectError:
+            continue
+
+
+# --- who kills
+
+
+async def kill_again_and_again(daemon: Daemon, random: Random, enough: anyio.Event) -> int:
+    """At any moment, and around commits: the daemon says `store.writing` just before, `store.written` just after."""
+    kills = 0
+    while not enough.is_set():
+        record = random.choice([None, b'"store.writing"', b'"store.written"'])
+        if record is None:
+            await anyio.sleep(random.uniform(0, 2))
+        else:
+            await said(daemon.log, record)
+        await daemon.kill()
+        await daemon.start()
+        kills += 1
+    return kills
+
+
+async def said(log: Path, words: bytes) -> None:
+    """From now on; at most three seconds."""
+    with log.open("rb") as file, anyio.move_on_after(3):
+        file.seek(0, os.SEEK_END)
+        text = b""
+        while words not in text:
+            text = text[-len(words) :] + file.read()
+            await anyio.sleep(0.0005)
+
+
+async def crash(server: MortalServer) -> None:
+    await anyio.to_thread.run_sync(server.restart, "immediate")
+    admin = await asyncpg.connect(server.dsn)
+    await end_the_prepared(admin)
+    await admin.close()
+
+
+# --- what was told
+
+
+async def last_rows_are_told(daemon: Daemon, admin: asyncpg.Connection) -> None:
+    """A row of each table, by all who watch it: whatever was committed before has been read by then."""
+    plain = await admin.fetchrow("INSERT INTO plain (note) VALUES ('last') RETURNING id, version")
+    parted = await admin.fetchval("INSERT INTO parted (note) VALUES ('last') RETURNING id")
+    last = {"plain_rows": plain["id"], "plain_updates": plain["version"], "parted_rows": parted}
+    async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
+        with anyio.fail_after(120):
+            for watcher, item in last.items():
+                while item not in await newest(client, watcher):
+                    await anyio.sleep(0.1)
+
+
+async def some_rows_are_told(daemon: Daemon) -> None:
+    async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
+        before = await get(client, "/api/v2/assets/events", limit=1)
+        with anyio.fail_after(120):
+            while (await get(client, "/api/v2/assets/events", limit=1))["total_entries"] < before["total_entries"] + 30:
+                await anyio.sleep(0.1)
+
+
+async def newest(client: httpx.AsyncClient, watcher: str) -> set[int]:
+    page = await get(client, "/api/v2/assets/events", source_watcher=watcher, order_by="-timestamp", limit=PAGE)
+    return {item for event in page["asset_events"] for item in items_of(event)}
+
+
+async def told_by(daemon: Daemon) -> dict[str, Counter[int]]:
+    """All items by watcher: ids, and in mode `updated_at` the versions."""
+    told = {watcher: Counter[int]() for watcher in ("plain_rows", "plain_updates", "parted_rows")}
+    events = 0
+    async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
+        while True:
+            page = await get(client, "/api/v2/assets/events", order_by="timestamp", limit=PAGE, offset=events)
+            for event in page["asset_events"]:
+                told[event["extra"]["watcher"]].update(items_of(event))
+            events += len(page["asset_events"])
+            if events >= page["total_entries"]:
+                return told
+
+
+def items_of(event: dict[str, Any]) -> list[int]:
+    extra = event["extra"]
+    if "rows" in extra:
+        return [row["version"] for row in extra["rows"]]
+    ids = [number for low, high in extra["ranges"] for number in range(low, high + 1)]
+    assert len(ids) == extra["count"]
+    return ids
+
+
+async def written_in(admin: asyncpg.Connection) -> dict[str, set[int]]:
+    plain = await admin.fetch("SELECT id, version FROM plain")
+    parted = await admin.fetch("SELECT id FROM parted")
+    return {
+        "plain_rows": {row["id"] for row in plain},
+        "plain_updates": {row["version"] for row in plain},
+        "parted_rows": {row["id"] for row in parted},
+    }
+
+
+def assert_each_once(written: dict[str, set[int]], told: dict[str, Counter[int]]) -> None:
+    for watcher, items in written.items():
+        repeated = {item for item, times in told[watcher].items() if times > 1}
+        assert repeated == set(), watcher
+        assert items - told[watcher].keys() == set(), watcher
+    for watcher in ("plain_rows", "parted_rows"):
+        assert told[watcher].keys() - written[watcher] == set(), watcher
