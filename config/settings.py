@@ -158,6 +158,8 @@ class SchedulerSettings(Section):
     """Memory reckoned for each of them, in MB."""
     memory_mb: Annotated[int, Field(ge=1)] | None = None
     """Memory for all of them, in MB; null is 60 % of the machine's."""
+    cancel_jobs: bool = False
+    """Stop the Spark applications together with the daemon, as `watcher run --cancel-jobs`; they start again with it."""
 
 
 class LogSettings(Section):

@@ -159,7 +159,7 @@ class Daemon:
                     log.info("daemon.stopping", grace=self._settings.triggerer.grace.total_seconds())
                     _bound(self._settings.triggerer.grace)
                     tasks.start_soon(_hurry, signals, workers)
-                    if self._options.cancel_jobs:
+                    if self._options.cancel_jobs or self._settings.scheduler.cancel_jobs:
                         await self._dispatcher.cancel_all()
                     workers.cancel_scope.cancel()
                 tasks.cancel_scope.cancel()

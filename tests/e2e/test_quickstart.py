@@ -49,3 +49,24 @@ async def last_write_of_a_task(client: httpx.AsyncClient):
             if (entry["last_updated_by"] or {}).get("kind") == "task":
                 return entry
     return None
+
+
+async def test_sigterm_in_the_middle_of_a_job_leaves_no_process_and_the_job_starts_again(quickstart):
+    port = free_port()
+    environment = {**os.environ, "WATCHER_SETTINGS__API__PORT": str(port)}
+    url = f"http://127.0.0.1:{port}"
+    async with running_daemon(quickstart / "watchers.yaml", url, environment) as daemon:
+        await until_the_run_is(url, "running")
+        assert await daemon.stop() == 0
+        assert processes_that_mention(quickstart) == []
+        await daemon.start()
+        await until_the_run_is(url, "success")
+
+
+async def until_the_run_is(url: str, state: str) -> None:
+    async with httpx.AsyncClient(base_url=url) as client:
+        with anyio.fail_after(120):
+            while [run["state"] for run in (await get(client, "/api/v2/dags/load_orders/dagRuns"))["dag_runs"]] != [
+                state
+            ]:
+                await anyio.sleep(0.2)

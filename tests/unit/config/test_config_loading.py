@@ -44,7 +44,7 @@ def test_an_empty_configuration_has_the_documented_settings(
             "grace": timedelta(seconds=30),
             "poll_timeout": timedelta(minutes=5),
         },
-        "scheduler": {"parallelism": 4, "driver_memory_mb": 550, "memory_mb": None},
+        "scheduler": {"parallelism": 4, "driver_memory_mb": 550, "memory_mb": None, "cancel_jobs": False},
         "logs": {"directory": None, "level": "info", "json": True, "retention_days": 30, "max_file_mb": 64},
         "plugins_dir": tmp_path / "plugins",
         "airflow": None,
