@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import anyio.to_thread
-from fastapi import APIRouter, Header, HTTPException, Query, Response
+from fastapi import APIRouter, Header, HTTPException, Response
 
 from store import audit, watchers
 from watcher.api.auth import Actor, Operator, Viewer
@@ -60,8 +60,10 @@ class RewindBody(Body):
 
 
 @router.post("/{name}/poll")
-async def poll(context: Context, _: Operator, name: str, dry_run: Annotated[Literal[True], Query()]) -> Preview:  # noqa: ARG001
-    """What the next poll would find; `dry_run=true` is the only way to ask, since watchers poll by themselves."""
+async def poll(context: Context, _: Operator, name: str, dry_run: bool = False) -> Preview:
+    """What the next poll would find. Nothing else can be asked for: watchers poll by themselves."""
+    if not dry_run:
+        raise HTTPException(422, "a watcher polls by itself; add dry_run=true to see what it would find")
     return await _control(context).dry_run(name)
 
 

@@ -1,0 +1,93 @@
+"""`watcher poll --dry-run` and `watcher rewind` without a daemon, on a real folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+from typer.testing import CliRunner
+
+from config.loader import load
+from store import assets, migrations, positions
+from store.database import Database, sqlite_url
+from watcher.cli.app import app
+from watcher.declaring import declared
+from watcher.vocabulary import vocabulary
+
+CONFIGURATION = """
+version: 1
+settings: {api: {auth: none}}
+assets:
+  inbox:
+    watchers:
+      inbox_files: {trigger: file.new_files, path: inbox, match: "*.csv", start: all, min_age: 0s}
+jobs:
+  load: {schedule: inbox, spark: {application: load.py}}
+"""
+
+
+@pytest.fixture
+def configuration(tmp_path) -> Path:
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "load.py").touch()
+    path = tmp_path / "watchers.yaml"
+    path.write_text(CONFIGURATION)
+    (tmp_path / ".watcher").mkdir()
+    anyio.run(partial(apply, path, tmp_path / ".watcher" / "watcher.db"))
+    return path
+
+
+async def apply(path: Path, database: Path) -> None:
+    """The database as a daemon that never came to poll would leave it."""
+    async with Database.open(sqlite_url(database)) as opened:
+        await migrations.upgrade(opened)
+        async with opened.transaction() as session:
+            await assets.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
+            await positions.claim(session, "inbox_files", "somebody", opened.dialect)
+            await positions.release(session, "somebody")
+
+
+def watcher(configuration, *words):
+    return CliRunner().invoke(app, [*words, "-c", str(configuration)])
+
+
+def test_a_dry_run_counts_the_files_and_the_runs_that_would_follow(configuration):
+    (configuration.parent / "inbox" / "a.csv").write_text("1")
+    (configuration.parent / "inbox" / "b.csv").write_text("2")
+    found = json.loads(watcher(configuration, "poll", "inbox_files", "--dry-run", "--json").stdout)
+    assert (found["items"], found["events"], found["runs"]) == (2, 1, {"load": 1})
+    assert len(found["shown"][0]["files"]) == 2
+
+
+def test_a_poll_by_hand_asks_for_dry_run(configuration):
+    refused = watcher(configuration, "poll", "inbox_files")
+    assert refused.exit_code == 2
+    assert "--dry-run" in refused.stderr
+
+
+def test_a_rewind_can_be_previewed_done_and_undone_once(configuration):
+    (configuration.parent / "inbox" / "a.csv").write_text("1")
+    preview = json.loads(watcher(configuration, "rewind", "inbox_files", "--to", "start", "--preview", "--json").stdout)
+    assert preview["items"] == 1
+    done = watcher(configuration, "rewind", "inbox_files", "--to", "start", "--json")
+    assert json.loads(done.stdout)["version"] == 1
+    assert watcher(configuration, "rewind", "inbox_files", "--undo").exit_code == 0
+    again = watcher(configuration, "rewind", "inbox_files", "--undo")
+    assert again.exit_code == 5
+    assert "no rewind to undo" in again.stderr
+
+
+def test_a_place_that_does_not_exist_is_refused_in_one_sentence(configuration):
+    refused = watcher(configuration, "rewind", "inbox_files", "--to", "the day before")
+    assert refused.exit_code == 2
+    assert "the day before" in refused.stderr
+
+
+@pytest.mark.parametrize("words", [("rewind", "inbox_files"), ("rewind", "inbox_files", "--to", "now", "--undo")])
+def test_a_rewind_wants_a_place_or_undo(configuration, words):
+    refused = watcher(configuration, *words)
+    assert (refused.exit_code, "--to, or --undo" in refused.stderr) == (2, True)
