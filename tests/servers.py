@@ -82,9 +82,9 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def running_postgres(**settings: object) -> Iterator[PostgresServer]:
+def running_postgres(*, version: int = 18, **settings: object) -> Iterator[PostgresServer]:
     """A PostgreSQL of our own; `settings` go to its postgresql.conf."""
-    with servers.running_postgres(**settings) as address:
+    with servers.running_postgres(version=version, **settings) as address:
         yield PostgresServer(address=address)
 
 
@@ -125,7 +125,10 @@ def _delete_bucket(client: Any, name: str) -> None:
     """With all versions and unfinished uploads: what stays would slow down the tests that follow."""
     for upload in client.list_multipart_uploads(Bucket=name).get("Uploads", ()):
         client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
-    for page in client.get_paginator("list_object_versions").paginate(Bucket=name):
+    pages = [
+        *client.get_paginator("list_object_versions").paginate(Bucket=name)
+    ]  # moto lists nothing behind a deleted key
+    for page in pages:
         found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
         objects = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in found]
         if objects:

@@ -11,6 +11,7 @@ import anyio
 
 from config.models import Configuration
 from triggers.base import Finding
+from triggers.errors import SourceUnavailable
 from watcher.app import hosted
 from watcher.triggerer.building import Hosted, build
 from watcher.triggerer.clients import Clients, open_clients
@@ -41,6 +42,8 @@ async def _findings(one: Hosted, clients: Clients, configuration: Configuration)
             return await trigger.check()
     except TimeoutError:
         return [_unreached(f"the source did not answer within {PATIENCE:g} s", "check address and network")]
+    except SourceUnavailable as error:
+        return [_unreached(str(error), "check the connection's address, and that the network leads there")]
     except Exception as error:  # noqa: BLE001
         return [_unreached(str(error) or type(error).__name__, "")]
 

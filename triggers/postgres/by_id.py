@@ -10,6 +10,7 @@ import structlog
 
 from triggers.base import JsonObject, JsonValue, StoredPosition, TriggerBatch
 from triggers.postgres.ledger import MOST_GAPS, Ledger, LockSet
+from triggers.postgres.options import SMALLEST_ID, Place
 from triggers.postgres.reader import Reader
 from triggers.postgres.rows import Found, events_by_id
 from triggers.postgres.source import Source
@@ -17,7 +18,6 @@ from triggers.postgres.sql import NEWEST_IDS, RowsById, row_as_json
 
 log = structlog.get_logger()
 
-SMALLEST_ID: Final = -(2**63)
 MOST_GAPS_AT_START: Final = MOST_GAPS // 2
 """Deleted rows leave holes too: room is left for those that writers are going to make."""
 
@@ -28,15 +28,20 @@ class RowsByIdReader(Reader[Ledger]):
         self._sql = statements(source, where=source.options.where)
 
     @classmethod
-    async def begin(cls, source: Source) -> Self:
-        start = source.options.start
+    async def begin(cls, source: Source, start: Place) -> Self:
         if start == "now":
             return cls(source, await _ledger_of_now(source))
-        return cls(source, Ledger(highest=start if isinstance(start, int) else _before_all(source)))
+        return cls.rewound(source, None, start)
 
     @classmethod
     def resume(cls, source: Source, position: StoredPosition) -> Self:
         return cls(source, Ledger.from_state(position.state))
+
+    @classmethod
+    def rewound(cls, source: Source, position: StoredPosition | None, to: Place) -> Self:
+        highest = to if isinstance(to, int) else _before_all(source)
+        ledger = Ledger(highest=highest) if position is None else Ledger.from_state(position.state)
+        return cls(source, ledger.rewound(highest))
 
     @staticmethod
     def trial(source: Source) -> tuple[str, Sequence[object]]:
@@ -76,14 +81,13 @@ class RowsByIdReader(Reader[Ledger]):
             limits = [gap.low for gap in ledger.gaps], [gap.high for gap in ledger.gaps], late_limit
             arguments = ledger.highest, fresh_limit, *limits
             rows = await self.source.fetch(self._sql.fresh_and_late, *arguments, boot=ledger.boot)
-            rows = sorted(rows, key=itemgetter("id"))
+            rows = sorted(rows, key=itemgetter(0))
         else:
             rows = await self.source.fetch(self._sql.fresh, ledger.highest, fresh_limit)
-        ids = [row["id"] for row in rows]
-        self.memory, more = ledger.read(ids, fresh_limit=fresh_limit, late_limit=late_limit)
-        wanted = [row for row in rows if row["keep"]]
+        self.memory, more = ledger.read([row[0] for row in rows], fresh_limit=fresh_limit, late_limit=late_limit)
+        wanted = rows if self.options.where is None else [row for row in rows if row["keep"]]
         texts = [row["row"] for row in wanted] if self.options.columns else []
-        return Found(keys=[row["id"] for row in wanted], rows=texts), more
+        return Found(keys=[row[0] for row in wanted], rows=texts), more
 
     def _reason_for_alarm(self, locks: LockSet) -> tuple[str | None, str | None]:
         """With the transaction that holds gaps open for longest."""
@@ -100,7 +104,7 @@ class RowsByIdReader(Reader[Ledger]):
 
 def statements(source: Source, *, where: str | None) -> RowsById:
     options = source.options
-    row = row_as_json(options.columns, source.facts.columns)
+    row = row_as_json(options.columns, source.facts.columns) if options.columns else None
     return RowsById.of(options.source, options.column, where=where, row=row)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Self
 
 from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.postgres.options import Place
 from triggers.postgres.reader import Reader
 from triggers.postgres.rows import Found, events_by_key
 from triggers.postgres.source import Source
@@ -32,13 +33,9 @@ class RowsByUpdateReader(Reader[Memory]):
         self._pids: dict[str, int | None] = {}
 
     @classmethod
-    async def begin(cls, source: Source) -> Self:
+    async def begin(cls, source: Source, start: Place) -> Self:
         """With `now` all that is visible counts as handled."""
-        start, memory = source.options.start, Memory(window=Window())
-        if isinstance(start, datetime):
-            floor = start.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-            memory = Memory(window=Window(floor=floor, next_floor=floor))
-        reader = cls(source, memory, written=memory)
+        reader = cls.rewound(source, None, start)
         if start == "now":
             await reader.handle_what_is_there()
         return reader
@@ -47,6 +44,15 @@ class RowsByUpdateReader(Reader[Memory]):
     def resume(cls, source: Source, position: StoredPosition) -> Self:
         state: Mapping[str, Any] = position.state
         memory = Memory(window=Window.from_state(state, position.rows), files=state["files"], until=state["until"])
+        return cls(source, memory, written=memory)
+
+    @classmethod
+    def rewound(cls, source: Source, position: StoredPosition | None, to: Place) -> Self:  # noqa: ARG003
+        """Nothing stays open: what is above the floor is to come, and nothing else."""
+        floor = BEFORE_ALL_TIME
+        if isinstance(to, datetime):
+            floor = to.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        memory = Memory(window=Window(floor=floor, next_floor=floor), until=floor)
         return cls(source, memory, written=memory)
 
     @staticmethod

@@ -6,11 +6,17 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from triggers.base import Finding
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted
+
+CheckName: TypeAlias = Literal[
+    "primary", "connection", "version", "table", "columns", "column", "durability", "index", "unique", "ids", "sequence",
+    "increment", "subscription", "default", "trigger", "primary key", "listen", "select", "where",
+]  # fmt: skip
+"""docs/postgres.md explains each."""
 
 OLDEST_SERVER: Final = 14
 INTEGERS: Final = {"smallint", "integer", "bigint"}
@@ -48,6 +54,7 @@ class TableFacts:
     defaults: Sequence[str]
     subscribed: bool
     has_update_trigger: bool
+    notifies: bool
     sequences: Sequence[IdSequence]
     primary_key: Sequence[str]
     columns: Mapping[str, str]
@@ -76,7 +83,7 @@ def judge(facts: TableFacts | None, options: NewRowsOptions) -> list[Finding]:
 
 
 def _missing_table(options: NewRowsOptions) -> Finding:
-    return _error(
+    return error(
         "table",
         f"there is no table {options.table} in this database",
         "correct `table` (schema.table, upper and lower case as in the catalogue) or the connection's database",
@@ -86,23 +93,23 @@ def _missing_table(options: NewRowsOptions) -> Finding:
 def _version(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
     major = facts.server_version // 10_000
     if major < OLDEST_SERVER:
-        yield _error("version", f"the server is PostgreSQL {major}", f"upgrade it to {OLDEST_SERVER} or newer")
+        yield error("version", f"the server is PostgreSQL {major}", f"upgrade it to {OLDEST_SERVER} or newer")
     else:
-        yield _ok("version", f"PostgreSQL {major}")
+        yield ok("version", f"PostgreSQL {major}")
 
 
 def _kind(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.kind not in TABLE_KINDS:
         found = OTHER_KINDS.get(facts.kind, "no table")
-        yield _error("table", f"{options.table} is {found}", "watch the table that the rows are inserted into")
+        yield error("table", f"{options.table} is {found}", "watch the table that the rows are inserted into")
     elif facts.kind == "r" and facts.children:
-        yield _error(
+        yield error(
             "table",
             f"other tables inherit from {options.table}: nothing keeps their ids unique together",
             "watch each table, or turn it into a partitioned table",
         )
     else:
-        yield _ok("table", f"{options.table} is {TABLE_KINDS[facts.kind]}")
+        yield ok("table", f"{options.table} is {TABLE_KINDS[facts.kind]}")
 
 
 def _persistence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
@@ -117,7 +124,7 @@ def _persistence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding
 def _columns(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     missing = [name for name in (options.column, *options.columns) if name not in facts.columns]
     if missing:
-        yield _error(
+        yield error(
             "columns",
             f"{options.table} has no column {', '.join(missing)}",
             f"choose among {', '.join(facts.columns)}, with `column` and `columns`",
@@ -127,9 +134,9 @@ def _columns(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 def _index(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     unique = "UNIQUE " if options.mode == "id" else ""
     if facts.has_index:
-        yield _ok("index", f"a btree index starts with {options.column}")
+        yield ok("index", f"a btree index starts with {options.column}")
     else:
-        yield _error(
+        yield error(
             "index",
             f"no valid btree index starts with {options.column}: each poll would read the whole table",
             f"CREATE {unique}INDEX CONCURRENTLY ON {options.source.sql} ({quoted(options.column)})",
@@ -138,26 +145,26 @@ def _index(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 
 def _integer(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.type not in INTEGERS:
-        yield _error(
+        yield error(
             "column",
             f"{options.column} is {facts.type}, no integer",
             "mode: id needs an integer that grows; for other keys use mode: updated_at",
         )
     elif not facts.not_null:
-        yield _error(
+        yield error(
             "column",
             f"{options.column} may be null",
             f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(options.column)} SET NOT NULL",
         )
     else:
-        yield _ok("column", f"{options.column} is {facts.type} and never null")
+        yield ok("column", f"{options.column} is {facts.type} and never null")
 
 
 def _unique(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if not facts.has_index:
         return  # said already
     if facts.is_unique:
-        yield _ok("unique", f"{options.column} is unique")
+        yield ok("unique", f"{options.column} is unique")
     elif facts.kind == "p" and facts.is_unique_per_partition:
         yield _warning(
             "unique",
@@ -165,7 +172,7 @@ def _unique(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             "let all ids come from the sequence, then each is unique",
         )
     else:
-        yield _error(
+        yield error(
             "unique",
             f"{options.column} is not unique: no unique index holds it alone",
             f"CREATE UNIQUE INDEX CONCURRENTLY ON {options.source.sql} ({quoted(options.column)})",
@@ -176,7 +183,7 @@ def _drawn(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     """Identity columns have no default expression at all, others must have nextval and nothing around it."""
     others = [default or "no default" for default in facts.defaults if not _NEXTVAL.fullmatch(default)]
     if not others:
-        yield _ok("ids", f"{options.column} is drawn from a sequence")
+        yield ok("ids", f"{options.column} is drawn from a sequence")
         return
     message = f"{options.column} is not drawn from a sequence but has {others[0]}"
     if options.unsafe_ids:
@@ -184,13 +191,13 @@ def _drawn(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             "ids", message, "detection is exact only while every id is drawn by nextval in its own transaction"
         )
     else:
-        yield _error("ids", message, "make it an identity column, or set `unsafe_ids: true` if nextval draws every id")
+        yield error("ids", message, "make it an identity column, or set `unsafe_ids: true` if nextval draws every id")
 
 
 def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
     if len(facts.sequences) > 1:
         names = ", ".join(sequence.name for sequence in facts.sequences)
-        yield _error(
+        yield error(
             "sequence", f"ids come from several sequences: {names}", "let all partitions draw from one sequence"
         )
     for sequence in facts.sequences:
@@ -200,11 +207,11 @@ def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
             "NO CYCLE": sequence.cycle,
         }
         for mend in (mend for mend, needed in mends.items() if needed):
-            yield _error(
+            yield error(
                 "sequence", _SEQUENCE_FAULTS[mend].format(name=sequence.name), f"ALTER SEQUENCE {sequence.name} {mend}"
             )
         if not any(mends.values()):
-            yield _ok("sequence", f"{sequence.name} hands out ids one by one, upwards")
+            yield ok("sequence", f"{sequence.name} hands out ids one by one, upwards")
         if sequence.increment > 1:
             yield _warning(
                 "increment",
@@ -215,7 +222,7 @@ def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
 
 def _subscription(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.subscribed and options.mode == "id":
-        yield _error(
+        yield error(
             "subscription",
             f"{options.table} is fed by a subscription: its ids were drawn on another server",
             "watch the table on the publishing server, or use mode: updated_at",
@@ -231,7 +238,7 @@ def _subscription(facts: TableFacts, options: NewRowsOptions) -> Iterator[Findin
 def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     name = options.column
     if facts.type != "timestamp with time zone":
-        yield _error(
+        yield error(
             "column",
             f"{name} is {facts.type}: without a time zone its values mean what each writer's session says",
             f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(name)} TYPE timestamptz",
@@ -254,16 +261,27 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 
 def _primary_key(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.primary_key:
-        yield _ok("primary key", f"rows are named by {', '.join(facts.primary_key)}")
+        yield ok("primary key", f"rows are named by {', '.join(facts.primary_key)}")
     else:
-        yield _error("primary key", f"{options.table} has no primary key", "add one: events name the rows by it")
+        yield error("primary key", f"{options.table} has no primary key", "add one: events name the rows by it")
+
+
+def _listen(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    if options.listen and not facts.notifies:
+        yield _warning(
+            "listen",
+            f"no trigger of {options.table} notifies: its rows are found when the interval is over",
+            "let the owner of the table run what `watcher pg install-notify NAME` prints, or remove `listen`",
+        )
+    elif options.listen:
+        yield ok("listen", f"a trigger of {options.table} notifies")
 
 
 Check = Callable[[TableFacts, NewRowsOptions], Iterator[Finding]]
 _ESSENTIAL: Final = (_version, _kind, _columns)
 _STAGES: Final[Mapping[str, Sequence[Sequence[Check]]]] = {
-    "id": (_ESSENTIAL, (_integer,), (_persistence, _index, _unique, _drawn, _sequence, _subscription)),
-    "updated_at": (_ESSENTIAL, (_moment,), (_persistence, _index, _primary_key, _subscription)),
+    "id": (_ESSENTIAL, (_integer,), (_persistence, _index, _unique, _drawn, _sequence, _subscription, _listen)),
+    "updated_at": (_ESSENTIAL, (_moment,), (_persistence, _index, _primary_key, _subscription, _listen)),
 }
 _NEXTVAL: Final = re.compile(r"nextval\('.*'::regclass\)")
 _SEQUENCE_FAULTS: Final = {
@@ -273,13 +291,13 @@ _SEQUENCE_FAULTS: Final = {
 }
 
 
-def _ok(check: str, message: str) -> Finding:
+def ok(check: CheckName, message: str) -> Finding:
     return Finding(check=check, level="ok", message=message)
 
 
-def _warning(check: str, message: str, remedy: str) -> Finding:
+def _warning(check: CheckName, message: str, remedy: str) -> Finding:
     return Finding(check=check, level="warning", message=message, remedy=remedy)
 
 
-def _error(check: str, message: str, remedy: str) -> Finding:
+def error(check: CheckName, message: str, remedy: str) -> Finding:
     return Finding(check=check, level="error", message=message, remedy=remedy)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Final, Literal
@@ -14,17 +13,13 @@ import asyncpg
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
-from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.postgres.failures import errors_told_apart, say_goodbye
 from triggers.postgres.ledger import LockSet
+from triggers.postgres.notifications import Notifications
 from triggers.postgres.sql import LOCKS, SERVER
 
 STATEMENT_TIMEOUT: Final = 60.0
 CONNECT_TIMEOUT: Final = 15.0
-CLOSE_TIMEOUT: Final = 5.0
-UNREADABLE_ADDRESS: Final = (
-    "the connection's address is not understood: percent-encode special characters in the dsn's user and password"
-)
-READ_ONLY_TRANSACTION: Final = "25006"
 SETTINGS: Final = {
     "application_name": "asset-watcher",
     "default_transaction_read_only": "on",
@@ -39,10 +34,6 @@ SETTINGS: Final = {
     "enable_sort": "off",
     "jit": "off",
 }
-
-
-class NotPrimary(SourceUnavailable):
-    """A standby answered: it lists no lock holders and may be behind."""
 
 
 class PostgresConnection(BaseConnection):
@@ -77,12 +68,16 @@ class PostgresConnection(BaseConnection):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[PostgresClient]:
         async with AsyncExitStack() as stack:
-            yield PostgresClient([await stack.enter_async_context(self._session()) for _ in range(self.pool_size)])
+            sessions = [Session(self.connect) for _ in range(self.pool_size)]
+            for session in sessions:
+                stack.push_async_callback(session.close)
+            notifications = Notifications(self.connect)
+            await stack.enter_async_context(_running_beside(notifications.run))
+            yield PostgresClient(sessions, notifications)
 
-    @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Session]:
-        session = Session()
-        address: dict[str, Any] = {
+    async def connect(self, **settings: str) -> asyncpg.Connection:
+        """A connection to the primary; `settings` override the usual ones. Raises the driver's errors."""
+        address = {
             "dsn": _revealed(self.dsn),
             "host": self.host,
             "port": self.port,
@@ -91,27 +86,15 @@ class PostgresConnection(BaseConnection):
             "password": _revealed(self.password),
             "ssl": self.sslmode,
         }
-        pool = asyncpg.create_pool(
+        return await asyncpg.connect(
             **{name: value for name, value in address.items() if value is not None},
-            min_size=0,
-            max_size=1,
-            init=session.greet,
-            reset=_keep_as_it_is,
-            max_queries=10**9,
+            target_session_attrs="primary",
+            timeout=CONNECT_TIMEOUT,
+            command_timeout=STATEMENT_TIMEOUT + 5,  # the server's own limit comes first, unless it is gone
             statement_cache_size=1000,
             max_cached_statement_lifetime=0,
-            command_timeout=STATEMENT_TIMEOUT + 5,  # the server's own limit comes first, unless it is gone
-            timeout=CONNECT_TIMEOUT,
-            target_session_attrs="primary",
-            server_settings=SETTINGS,
+            server_settings=SETTINGS | settings,
         )
-        session.pool = await pool
-        try:
-            yield session
-        finally:
-            with anyio.move_on_after(CLOSE_TIMEOUT, shield=True):
-                await pool.close()
-            pool.terminate()  # a server that is gone says no goodbye; else this does nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,32 +117,58 @@ class Answer:
 class Session:
     """One connection at a time, made when it is needed and again when it was lost; callers take turns.
 
-    It stays with its tables, so that their statements stay prepared (asyncpg keeps them per connection).
+    It stays with its tables, so that their statements stay prepared (asyncpg keeps them per connection). A pool would do
+    the same, and add more time to each statement than the statement takes.
     """
 
-    pool: asyncpg.Pool
-    _server: Server
-
-    async def greet(self, connection: Any) -> None:
-        """Called by the pool with each new connection."""
-        self._server = Server(**await connection.fetchrow(SERVER))
+    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]]) -> None:
+        self._connect = connect
+        self._connection: asyncpg.Connection | None = None
+        self._server: Server
+        self._turn = anyio.Lock(fast_acquire=True)
+        self._may_lead_elsewhere = False
 
     async def fetch(self, statement: str, *arguments: object) -> Answer:
         """One statement, one snapshot. Raises ConfigurationError or SourceUnavailable, and nothing of the driver's."""
         with errors_told_apart():
-            async with self.pool.acquire(timeout=STATEMENT_TIMEOUT) as connection:
-                return Answer(rows=await connection.fetch(statement, *arguments), server=self._server)
+            async with self._turn:
+                connection = await self._connected()
+                try:
+                    return Answer(rows=await connection.fetch(statement, *arguments), server=self._server)
+                except asyncpg.PostgresError:
+                    raise
+                except BaseException:  # cancelled, or lost, in the middle of an answer
+                    await self.close()
+                    raise
 
-    async def reconnect(self) -> None:
+    def reconnect(self) -> None:
         """The next statement gets a new connection."""
-        await self.pool.expire_connections()
+        self._may_lead_elsewhere = True
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await say_goodbye(connection)
+
+    async def _connected(self) -> asyncpg.Connection:
+        if self._connection is None or self._connection.is_closed() or self._may_lead_elsewhere:
+            await self.close()
+            self._may_lead_elsewhere = False
+            self._connection = await self._connect()
+            try:
+                self._server = Server(**await self._connection.fetchrow(SERVER))
+            except BaseException:
+                await self.close()
+                raise
+        return self._connection
 
 
 class PostgresClient:
     """What the triggers of one connection share."""
 
-    def __init__(self, sessions: Sequence[Session]) -> None:
+    def __init__(self, sessions: Sequence[Session], notifications: Notifications) -> None:
         self.locks = LockHolders(sessions[0])
+        self.notifications = notifications
         self._sessions = sessions
         self._next = cycle(sessions)
         self._kept: dict[Hashable, Session] = {}
@@ -170,10 +179,10 @@ class PostgresClient:
             self._kept[key] = next(self._next)
         return self._kept[key]
 
-    async def reconnect(self) -> None:
+    def reconnect(self) -> None:
         """All sessions anew: some may still lead to a server that is no longer the one."""
         for session in self._sessions:
-            await session.reconnect()
+            session.reconnect()
 
 
 class LockHolders:
@@ -211,37 +220,14 @@ def _revealed(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret is not None else None
 
 
-async def _keep_as_it_is(_: object) -> None:
-    """No statement here changes the session: the pool need not reset it, which would cost a round trip each time."""
-
-
-@contextmanager
-def errors_told_apart() -> Iterator[None]:
-    """Only a person mends refused names, rights and expressions; all else may pass by itself.
-
-    Texts of the driver about the address are not repeated: they may quote a part of a password.
-    """
+@asynccontextmanager
+async def _running_beside(function: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """`function`, which raises nothing, runs as long as the block, whose errors come out as they are."""
     try:
-        yield
-    except asyncpg.TargetServerAttributeNotMatched as error:
-        raise NotPrimary("the server is a standby: connect to the primary") from error
-    except asyncpg.PostgresError as error:
-        raise _judged(error) from error
-    except ssl.SSLCertVerificationError as error:
-        raise ConfigurationError(f"the server's certificate was refused: {error}") from error
-    except OSError as error:
-        raise SourceUnavailable(f"PostgreSQL did not answer: {str(error) or 'timeout'}") from error
-    except ValueError:  # the driver's, of addresses; statements and their arguments are ours
-        raise ConfigurationError(UNREADABLE_ADDRESS) from None
-    except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-        raise SourceUnavailable(f"the connection to PostgreSQL was lost: {error}") from error
-
-
-def _judged(error: asyncpg.PostgresError) -> ConfigurationError | SourceUnavailable:
-    """By SQLSTATE (PostgreSQL manual, appendix A). Details and hints are left out: they may quote rows."""
-    code = error.sqlstate or ""
-    sentence = f"PostgreSQL refused: {error.args[0]} (SQLSTATE {code})"
-    lasting = code[:2] in {"0A", "22", "28", "3D", "3F", "42"} or code == READ_ONLY_TRANSACTION
-    if lasting and not isinstance(error, asyncpg.InvalidCachedStatementError):
-        return ConfigurationError(sentence)
-    return SourceUnavailable(sentence)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(function)
+            yield
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        [error] = group.exceptions
+        raise error from error.__cause__

@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 from triggers.base import Finding
 from triggers.errors import ConfigurationError
-from triggers.postgres.checks import TableFacts, judge
-from triggers.postgres.connection import NotPrimary, PostgresClient, Session
+from triggers.postgres.checks import CheckName, TableFacts, error, judge, ok
+from triggers.postgres.connection import PostgresClient, Session
+from triggers.postgres.failures import NotPrimary
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.source import Source
 from triggers.postgres.sql import FACTS, quoted, trial_of_condition
@@ -24,13 +25,13 @@ async def examine(
     table = options.source
     try:
         answer = await session.fetch(FACTS, table.schema, table.name, options.column)
-    except NotPrimary as error:
-        return [_refused("primary", error, "name the primary in the connection")], None
-    except ConfigurationError as error:
+    except NotPrimary as refused:
+        return [error("primary", str(refused), "name the primary in the connection")], None
+    except ConfigurationError as refused:
         remedy = "correct the connection; its user must be allowed to sign in and to execute pg_control_system()"
-        return [_refused("connection", error, remedy)], None
+        return [error("connection", str(refused), remedy)], None
     facts = TableFacts.from_row(dict(answer.rows[0])) if answer.rows else None
-    findings = [Finding(check="primary", level="ok", message="the server is no standby"), *judge(facts, options)]
+    findings = [ok("primary", "the server is no standby"), *judge(facts, options)]
     if facts is None or _failed(findings):
         return findings, None
     source = Source(options=options, facts=facts, client=client, session=session, server=answer.server)
@@ -52,16 +53,14 @@ async def _try_statements(source: Source, trial: Trial) -> list[Finding]:
     return findings
 
 
-async def _try(source: Source, check: str, statement: str, arguments: Sequence[object], *, remedy: str) -> Finding:
+async def _try(
+    source: Source, check: CheckName, statement: str, arguments: Sequence[object], *, remedy: str
+) -> Finding:
     try:
         await source.fetch(f"EXPLAIN {statement}", *arguments)
-    except ConfigurationError as error:
-        return _refused(check, error, remedy)
-    return Finding(check=check, level="ok", message=f"{source.facts.role} may ask for what is configured")
-
-
-def _refused(check: str, error: Exception, remedy: str) -> Finding:
-    return Finding(check=check, level="error", message=str(error), remedy=remedy)
+    except ConfigurationError as refused:
+        return error(check, str(refused), remedy)
+    return ok(check, f"{source.facts.role} may ask for what is configured")
 
 
 def _failed(findings: Sequence[Finding]) -> bool:

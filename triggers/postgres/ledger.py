@@ -13,7 +13,7 @@ list. While nothing is missing (`settled`) the list is not needed.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -147,6 +147,14 @@ class Ledger:
         highest = fresh[-1] if fresh else self.highest
         return replace(self, highest=highest, gaps=tuple(gaps), holes=tuple(holes_between(self.highest, fresh))), cut
 
+    def rewound(self, highest: int) -> Ledger:
+        """Every id above `highest` is to come, whether it was seen or not; what is open at or below it stays open."""
+        gaps = tuple(replace(gap, high=min(gap.high, highest)) for gap in self.gaps if gap.low <= highest)
+        holes = tuple((low, min(high, highest)) for low, high in self.holes if low <= highest)
+        named = frozenset[str]().union(*(gap.holders for gap in gaps))
+        holders = {name: holder for name, holder in self.holders.items() if name in named}
+        return replace(self, highest=highest, gaps=gaps, holes=holes, holders=holders)
+
     def to_state(self) -> JsonObject:
         """Small JSON; gaps with the same holders share one group."""
         groups = {holders: number for number, holders in enumerate(dict.fromkeys(gap.holders for gap in self.gaps))}
@@ -171,16 +179,20 @@ class Ledger:
         )
 
 
-def holes_between(after: int, ids: Iterable[int]) -> Iterator[Range]:
+def holes_between(after: int, ids: Sequence[int]) -> Iterator[Range]:
     """The ids that ascending `ids` leave out, above `after`."""
+    if ids and ids[-1] - after == len(ids):
+        return  # none, as usual
     for found in ids:
         if found > after + 1:
             yield after + 1, found - 1
         after = found
 
 
-def ranges_of(ids: Iterable[int]) -> list[Range]:
+def ranges_of(ids: Sequence[int]) -> list[Range]:
     """Ascending ids as the fewest ranges that hold exactly them."""
+    if ids and ids[-1] - ids[0] == len(ids) - 1:
+        return [(ids[0], ids[-1])]
     ranges: list[Range] = []
     for found in ids:
         if ranges and found == ranges[-1][1] + 1:

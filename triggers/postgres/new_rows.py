@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote, urlsplit
@@ -14,6 +16,8 @@ from triggers.base import (
     Finding,
     IncrementalTrigger,
     JsonObject,
+    Position,
+    RowChanges,
     StoredPosition,
     TriggerBatch,
     TriggerContext,
@@ -23,9 +27,12 @@ from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.examination import examine
-from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.options import NewRowsOptions, Place, check_place, parse_place
 from triggers.postgres.reader import Reader
 from triggers.postgres.source import Source
+
+BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
+"""The state after a rewind to now: what is there when the watcher goes on counts as handled."""
 
 _READERS: Final[Mapping[str, type[Reader[Any]]]] = {"id": RowsByIdReader, "updated_at": RowsByUpdateReader}
 
@@ -80,18 +87,58 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             "where": self.options.where,
         }
 
-    async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        if self._reader is not None:
-            await self._look_again(self._reader)
-            yield await self._reader.poll()
-        elif position is not None:
-            self._reader = self._resumed(position)
-            yield await self._reader.poll()
-        else:
-            self._reader = await self._reader_class.begin(self._checked())
-            yield TriggerBatch(position=self._reader.position(), caught_up=False)
+    async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        with self._woken_by_writers():
+            async with aclosing(super().events(position)) as batches:
+                async for batch in batches:
+                    yield batch
 
-    def _resumed(self, position: StoredPosition) -> Reader[Any]:
+    def _woken_by_writers(self) -> AbstractContextManager[None]:
+        if not self.options.listen:
+            return nullcontext()
+        return self.client.notifications.waking(self._checked().facts.table_oid, self.wake)
+
+    async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        if self._reader is None:
+            self._reader = self._resumed(position)
+        if self._reader is None:
+            start = self.options.start if position is None else "now"
+            self._reader = await self._reader_class.begin(self._checked(), start)
+            yield TriggerBatch(position=self._reader.position(), caught_up=False)
+        caught_up = False
+        while not caught_up:
+            await self._look_again(self._reader)
+            batch = await self._reader.poll()
+            caught_up = batch.caught_up
+            yield batch
+
+    def rewound(self, position: StoredPosition | None, to: str) -> Position:
+        """To `start`, `now`, an id (exclusive) in mode `id`, a time in mode `updated_at`."""
+        place = self._place(to)
+        if place == "now":
+            return Position(
+                watermark={"up_to": None, "rewound_to": "now"}, state=BEGIN_NOW, rows=RowChanges(clear=True)
+            )
+        known = position if position is not None and position.state != BEGIN_NOW else None
+        reader = self._reader_class.rewound(self._checked(), known, place)
+        return replace(reader.position(), rows=RowChanges(clear=True))
+
+    def _place(self, to: str) -> Place:
+        mode = self.options.mode
+        try:
+            place: Place = parse_place("all" if to == "start" else to)
+            check_place(place, mode)
+        except ValueError as error:
+            other = "an id" if mode == "id" else "an ISO timestamp like 2026-11-20T09:00:00Z"
+            raise ConfigurationError(
+                f"with mode: {mode} there is no rewind to {to!r}: write start, now or {other}"
+            ) from error
+        return place
+
+    def _resumed(self, position: StoredPosition | None) -> Reader[Any] | None:
+        """None where a beginning is to be made."""
+        if position is None or position.state == BEGIN_NOW:
+            return None
         source = self._checked()
         state: Mapping[str, Any] = position.state
         source.notice_timeline(since=state["timeline"], now=source.server.timeline)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from triggers.postgres.failures import errors_told_apart
+from triggers.postgres.failures import errors_told_apart, say_goodbye
 from triggers.postgres.sql import NOTIFY_CHANNEL, quoted
 
 if TYPE_CHECKING:
@@ -47,4 +47,4 @@ async def install(connection: PostgresConnection, options: NewRowsOptions) -> No
         try:
             await session.execute(definition(options))
         finally:
-            await session.close()
+            await say_goodbye(session)

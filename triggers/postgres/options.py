@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -11,17 +12,34 @@ from triggers.base import BaseOptions
 from triggers.options import Duration
 from triggers.postgres.sql import Table, quoted
 
+Place: TypeAlias = Literal["now", "all"] | int | datetime
+"""Where to begin; a time is in UTC."""
 
-def _parse_start(value: Any) -> Any:
-    if not isinstance(value, str) or value in ("now", "all"):
-        return value
-    if value.removeprefix("-").isdecimal():
+SMALLEST_ID: Final = -(2**63)
+_LARGEST_ID: Final = 2**63 - 1
+
+
+def parse_place(value: Any) -> Any:
+    """A text as the place it names, a time in UTC, all else as it is. Raises ValueError."""
+    if isinstance(value, str) and re.fullmatch("-?[0-9]{1,30}", value):
         return int(value)
+    if not isinstance(value, str | datetime) or value in ("now", "all"):
+        return value
     try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise ValueError("write now, all, an id, or an ISO timestamp like 2026-11-20T09:00:00Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def check_place(place: Place, mode: str) -> None:
+    """Raises ValueError for a place that a table watched in this mode does not have."""
+    if mode == "id" and isinstance(place, datetime):
+        raise ValueError("a timestamp needs mode: updated_at; with mode: id write now, all or an id")
+    if mode == "updated_at" and isinstance(place, int):
+        raise ValueError("an id needs mode: id; with mode: updated_at write now, all or an ISO timestamp")
+    if isinstance(place, int) and not SMALLEST_ID <= place <= _LARGEST_ID:
+        raise ValueError("no id is that large: ids have 64 bits")
 
 
 class RowBatch(BaseOptions):
@@ -43,7 +61,7 @@ class NewRowsOptions(BaseOptions):
     columns: tuple[str, ...] = ()
     where: str | None = Field(default=None, min_length=1)
     interval: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0))
-    start: Annotated[Literal["now", "all"] | int | datetime, BeforeValidator(_parse_start)] = "now"
+    start: Annotated[Place, BeforeValidator(parse_place)] = "now"
     batch: RowBatch = RowBatch()
     listen: bool = False
     unsafe_ids: bool = False
@@ -68,19 +86,12 @@ class NewRowsOptions(BaseOptions):
             quoted(name)
         return value
 
-    @field_validator("listen")
-    @classmethod
-    def _is_not_built(cls, value: bool) -> bool:
-        if value:
-            raise ValueError("listen: true is not available yet; remove it and choose a short interval")
-        return value
-
     @model_validator(mode="after")
     def _start_fits_the_mode(self) -> Self:
-        if self.mode == "id" and isinstance(self.start, datetime):
-            raise ValueError("start: a timestamp needs mode: updated_at; with mode: id write now, all or an id")
-        if self.mode == "updated_at" and isinstance(self.start, int):
-            raise ValueError("start: an id needs mode: id; with mode: updated_at write now, all or an ISO timestamp")
+        try:
+            check_place(self.start, self.mode)
+        except ValueError as error:
+            raise ValueError(f"start: {error}") from None
         return self
 
     @property

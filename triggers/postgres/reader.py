@@ -12,6 +12,7 @@ import anyio
 import structlog
 
 from triggers.base import JsonObject, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch
+from triggers.postgres.options import Place
 from triggers.postgres.source import Source
 
 log = structlog.get_logger()
@@ -43,13 +44,18 @@ class Reader(ABC, Generic[MemoryT]):
 
     @classmethod
     @abstractmethod
-    async def begin(cls, source: Source) -> Self:
-        """Where `start` says; its first position is committed before it polls."""
+    async def begin(cls, source: Source, start: Place) -> Self:
+        """Its first position is committed before it polls."""
 
     @classmethod
     @abstractmethod
     def resume(cls, source: Source, position: StoredPosition) -> Self:
         """Where the last commit left off."""
+
+    @classmethod
+    @abstractmethod
+    def rewound(cls, source: Source, position: StoredPosition | None, to: Place) -> Self:
+        """From `to` on, which is not `now`; what `position` knows to be open before that stays open."""
 
     @staticmethod
     @abstractmethod

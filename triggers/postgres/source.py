@@ -36,7 +36,7 @@ class Source:
         answer = await self.session.fetch(statement, *arguments)
         self._recognise(answer.server)
         if boot not in (None, answer.server.boot):
-            await self.client.reconnect()
+            self.client.reconnect()
             raise SourceUnavailable("the server was restarted or replaced between two statements")
         return answer.rows
 

@@ -12,6 +12,9 @@ NEWEST_IDS: Final = 100_000
 MOST_ROWS: Final = 1_000_000
 """The most rows that one poll of mode `updated_at` takes: they are committed together."""
 
+NOTIFY_CHANNEL: Final = "asset_watcher"
+"""A notification's payload is the oid of the table that was written to."""
+
 SERVER: Final = """
 SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline,
@@ -82,6 +85,7 @@ SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datnam
        EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid IN (SELECT oid FROM tree)) AS subscribed,
        EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND NOT tgisinternal AND tgenabled <> 'D'
                AND tgtype & 2 = 2 AND tgtype & 16 = 16) AS has_update_trigger,
+       EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND starts_with(tgname::text, 'asset_watcher_') AND tgenabled <> 'D') AS notifies,
        ARRAY(SELECT json_build_object('name', seqrelid::regclass::text, 'oid', seqrelid::int8, 'cache', seqcache,
              'increment', seqincrement, 'cycle', seqcycle, 'minimum', seqmin)::text FROM sequences ORDER BY seqrelid) AS sequences,
        ARRAY(SELECT k.attname::text FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, place)
@@ -158,7 +162,10 @@ def trial_of_condition(table: Table, where: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RowsById:
-    """Statement B of mode `id`. `where` never filters: it tells by `keep` which rows are wanted."""
+    """Statement B of mode `id`: the id first, then `keep` if there is a `where`, and `row` as JSON text if columns are wanted.
+
+    `where` never filters: it tells by `keep` which rows are wanted.
+    """
 
     fresh: str
     """Rows above `$1`, the lowest `$2` of them."""
@@ -168,9 +175,10 @@ class RowsById:
     """Highest and lowest id, number of ids and holes among the newest `NEWEST_IDS`, in one snapshot."""
 
     @classmethod
-    def of(cls, table: Table, column: str, *, where: str | None, row: str) -> RowsById:
+    def of(cls, table: Table, column: str, *, where: str | None, row: str | None) -> RowsById:
         name, cursor = table.sql, f"{table.sql}.{quoted(column)}"  # qualified: never taken for a result's name
-        select = f"SELECT {cursor}::int8 AS id, {condition(where)} IS TRUE AS keep, {row} AS row FROM {name}"  # noqa: S608
+        keep = f", {condition(where)} IS TRUE AS keep" if where else ""
+        select = f"SELECT {cursor}::int8 AS id{keep}{f', {row} AS row' if row else ''} FROM {name}"  # noqa: S608
         fresh = f"{select} WHERE {cursor} > $1::int8 ORDER BY {cursor} LIMIT $2::int8"
         late = f"{select} WHERE {cursor} >= gap.low AND {cursor} <= gap.high ORDER BY {cursor} LIMIT $5::int8"
         newest = f"SELECT {cursor}::int8 AS id FROM {name} ORDER BY {cursor} DESC LIMIT {NEWEST_IDS}"  # noqa: S608

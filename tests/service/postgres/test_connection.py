@@ -98,8 +98,8 @@ async def test_one_list_of_lock_holders_serves_all_who_wait_for_it(
 async def statements_of(client: PostgresClient) -> list[str]:
     """Grows with each statement of the only session."""
     statements: list[str] = []
-    async with client.session("any").pool.acquire() as connection:
-        connection.add_query_logger(lambda record: statements.append(record.query))
+    connection = await client.session("any")._connected()
+    connection.add_query_logger(lambda record: statements.append(record.query))
     return statements
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import asyncpg
 import pytest
 
@@ -10,6 +12,7 @@ from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.base import TriggerBatch
 from triggers.errors import ConfigurationError
+from triggers.postgres.by_id import RowsByIdReader
 
 pytestmark = pytest.mark.service
 
@@ -39,8 +42,12 @@ async def test_an_id_is_exclusive_and_what_follows_comes_again(
 
 
 async def test_gaps_at_or_below_the_id_stay_open_and_those_above_are_found_anew(
-    postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect
+    postgres_database: PostgresDatabase,
+    orders: asyncpg.Connection,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(RowsByIdReader, "moved_state_every", timedelta(0))
     slow = await connect()
     async with hosted(postgres_database.dsn) as host:
         async with slow.transaction():
@@ -117,6 +124,7 @@ async def test_mode_updated_at_goes_back_to_a_time_or_the_start_or_now(
             assert host.committed.rows
             await rewind(host, "2026-01-02T01:00:00+01:00")
             assert host.committed.rows == {}
+            assert host.committed.watermark["up_to"] == "2026-01-02T00:00:00.000000Z"
             assert await host.catch_up() == [3, 5]
             await rewind(host, "now")
             assert await host.catch_up() == []

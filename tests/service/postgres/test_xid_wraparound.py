@@ -49,3 +49,4 @@ async def test_nothing_is_lost_or_repeated_while_xids_begin_anew(mortal_server: 
     committed = Counter(row["id"] for row in rows)
     assert Counter(ids.committed.ids) == committed
     assert Counter(updates.committed.ids) == committed
+    assert updates.committed.rows == {}, "xids are remembered that no snapshot needs"

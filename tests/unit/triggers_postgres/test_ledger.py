@@ -146,6 +146,22 @@ def test_ranges_hold_exactly_the_ids(ids: set[int]) -> None:
     assert all(low > high + 1 for (_, high), (low, _) in pairwise(ranges))
 
 
+@given(ids=st.sets(st.integers(1, 60)), more=st.sets(st.integers(61, 90)), to=st.integers(0, 99))
+def test_a_rewind_opens_all_above_and_keeps_open_what_was_open_below(ids: set[int], more: set[int], to: int) -> None:
+    ledger = Ledger(highest=0).read(sorted(ids), fresh_limit=99, late_limit=9)[0].locked(lock_set(T1))
+    ledger = ledger.read(sorted(more), fresh_limit=99, late_limit=9)[0]
+    rewound = ledger.rewound(to)
+
+    assert rewound.highest == to
+    assert open_ids(rewound) == {number for number in open_ids(ledger) if number <= to}
+    assert set(rewound.holders) == ({T1} if rewound.gaps else set())
+
+
+def open_ids(ledger: Ledger) -> set[int]:
+    ranges = [*open_ranges(ledger), *ledger.holes]
+    return {number for low, high in ranges for number in range(low, high + 1)}
+
+
 @given(
     ids=st.sets(st.integers(1, 60)),
     holders=st.lists(st.sampled_from([T1, T2, PREPARED]), unique=True),

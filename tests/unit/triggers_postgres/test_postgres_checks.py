@@ -25,6 +25,7 @@ FACTS = TableFacts(
     defaults=["nextval('orders_id_seq'::regclass)"],
     subscribed=False,
     has_update_trigger=False,
+    notifies=False,
     sequences=[IdSequence(name="orders_id_seq", oid=3, cache=1, increment=1, cycle=False, minimum=1)],
     primary_key=["id"],
     columns={"id": "bigint"},

@@ -6,7 +6,8 @@ import asyncpg
 import pytest
 
 from triggers.errors import ConfigurationError, SourceUnavailable
-from triggers.postgres.connection import NotPrimary, PostgresConnection, errors_told_apart
+from triggers.postgres.connection import PostgresConnection
+from triggers.postgres.failures import NotPrimary, errors_told_apart
 
 
 @pytest.mark.parametrize(

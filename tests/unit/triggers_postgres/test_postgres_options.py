@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -32,9 +32,18 @@ def test_start_of_mode_id(start: object, expected: object) -> None:
     assert parsed(start=start).start == expected
 
 
-@pytest.mark.parametrize("start", ["2026-11-20T09:00:00Z", "2026-11-20T09:00:00", "2026-11-20T10:00:00+01:00"])
-def test_start_of_mode_updated_at(start: str) -> None:
-    assert parsed(mode="updated_at", start=start).start == datetime(2026, 11, 20, 9, tzinfo=UTC)
+@pytest.mark.parametrize(
+    "start",
+    [
+        "2026-11-20T09:00:00Z",
+        "2026-11-20T09:00:00",
+        "2026-11-20T10:00:00+01:00",
+        datetime(2026, 11, 20, 10, tzinfo=timezone(timedelta(hours=1))),
+    ],
+)
+def test_start_of_mode_updated_at(start: str | datetime) -> None:
+    parsed_start = parsed(mode="updated_at", start=start).start
+    assert str(parsed_start) == "2026-11-20 09:00:00+00:00"
 
 
 def test_the_column_follows_the_mode_unless_it_is_named() -> None:
@@ -47,8 +56,9 @@ def test_the_column_follows_the_mode_unless_it_is_named() -> None:
     [
         ({"start": "2026-11-20T09:00:00Z"}, "a timestamp needs mode: updated_at"),
         ({"mode": "updated_at", "start": 7}, "an id needs mode: id"),
+        ({"start": 2**63}, "start: no id is that large: ids have 64 bits"),
+        ({"mode": "updated_at", "start": "0001-01-01T00:00:00+14:00"}, "write now, all, an id, or an ISO timestamp"),
         ({"start": "yesterday"}, "write now, all, an id, or an ISO timestamp"),
-        ({"listen": True}, "listen: true is not available yet; remove it"),
         ({"batch": {"max_rows": 0}}, "greater than or equal to 1"),
         ({"interval": "0s"}, "greater than 0"),
         ({"columns": [""]}, "an SQL name is not empty"),

@@ -1,0 +1,65 @@
+"""What the driver and PostgreSQL raise, told apart: what a person must mend, and what may pass by itself."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import anyio
+import asyncpg
+
+from triggers.errors import ConfigurationError, SourceUnavailable
+
+UNREADABLE_ADDRESS: Final = (
+    "the connection's address is not understood: percent-encode special characters in the dsn's user and password"
+)
+CLOSE_TIMEOUT: Final = 5.0
+READ_ONLY_TRANSACTION: Final = "25006"
+
+
+class NotPrimary(SourceUnavailable):
+    """A standby answered: it lists no lock holders and may be behind."""
+
+
+async def say_goodbye(connection: Any) -> None:
+    """Close an asyncpg connection, also one whose server is gone or in the middle of an answer."""
+    with (
+        anyio.move_on_after(CLOSE_TIMEOUT, shield=True),
+        suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError),
+    ):
+        await connection.close()
+    connection.terminate()
+
+
+@contextmanager
+def errors_told_apart() -> Iterator[None]:
+    """Only a person mends refused names, rights and expressions; all else may pass by itself.
+
+    Texts of the driver about the address are not repeated: they may quote a part of a password.
+    """
+    try:
+        yield
+    except asyncpg.TargetServerAttributeNotMatched as error:
+        raise NotPrimary("the server is a standby: connect to the primary") from error
+    except asyncpg.PostgresError as error:
+        raise _judged(error) from error
+    except ssl.SSLCertVerificationError as error:
+        raise ConfigurationError(f"the server's certificate was refused: {error}") from error
+    except OSError as error:
+        raise SourceUnavailable(f"PostgreSQL did not answer: {str(error) or 'timeout'}") from error
+    except ValueError:  # the driver's, of addresses; statements and their arguments are ours
+        raise ConfigurationError(UNREADABLE_ADDRESS) from None
+    except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        raise SourceUnavailable(f"the connection to PostgreSQL was lost: {error}") from error
+
+
+def _judged(error: asyncpg.PostgresError) -> ConfigurationError | SourceUnavailable:
+    """By SQLSTATE (PostgreSQL manual, appendix A). Details and hints are left out: they may quote rows."""
+    code = error.sqlstate or ""
+    sentence = f"PostgreSQL refused: {error.args[0]} (SQLSTATE {code})"
+    lasting = code[:2] in {"0A", "22", "28", "3D", "3F", "42"} or code == READ_ONLY_TRANSACTION
+    if lasting and not isinstance(error, asyncpg.InvalidCachedStatementError):
+        return ConfigurationError(sentence)
+    return SourceUnavailable(sentence)

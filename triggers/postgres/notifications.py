@@ -1,0 +1,88 @@
+"""`listen: true`: PostgreSQL says that a table was written to, so that the next poll need not wait for its interval.
+
+A notification is a hint. One that is lost, while the connection is made anew or because writes went around the trigger,
+costs an interval and no row.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import anyio
+import structlog
+
+from triggers.errors import TriggerError
+from triggers.postgres.failures import errors_told_apart, say_goodbye
+from triggers.postgres.sql import NOTIFY_CHANNEL
+
+PROBE_EVERY: Final = 30.0
+"""A network that is gone says nothing by itself."""
+LONGEST_PAUSE: Final = 60.0
+
+log = structlog.get_logger()
+
+
+class Notifications:
+    """One connection for all watchers of a database, made when the first wants it, and again whenever it is lost."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
+        """`connect` gives an asyncpg connection, whose commands time out."""
+        self._connect = connect
+        self._wanted = anyio.Event()
+        self._wakes: defaultdict[str, set[Callable[[], None]]] = defaultdict(set)
+        self._failures = 0
+
+    @contextmanager
+    def waking(self, table_oid: int, wake: Callable[[], None]) -> Iterator[None]:
+        """Call `wake` when the table may have been written to, also when notifications may have been lost."""
+        wakes = self._wakes[str(table_oid)]
+        wakes.add(wake)
+        self._wanted.set()
+        try:
+            yield
+        finally:
+            wakes.discard(wake)
+
+    async def run(self) -> None:
+        """Until cancelled. Nothing that goes wrong leaves it: polls have connections of their own."""
+        await self._wanted.wait()
+        while True:
+            try:
+                await self._listen()
+            except Exception as error:
+                self._failures += 1
+                pause = min(2.0 ** min(self._failures - 1, 16), LONGEST_PAUSE)
+                pause *= 0.75 + random.random() / 4  # noqa: S311  jitter
+                unexpected = not isinstance(error, TriggerError)
+                log.warning("postgres.listen_lost", error=str(error), retry_in=round(pause, 1), exc_info=unexpected)
+                await anyio.sleep(pause)
+
+    async def _listen(self) -> None:
+        """Until the connection is lost. Raises a TriggerError."""
+        with errors_told_apart():
+            connection = await self._connect()
+            try:
+                lost = anyio.Event()
+                connection.add_termination_listener(lambda _: lost.set())
+                await connection.add_listener(NOTIFY_CHANNEL, self._notified)
+                log.info("postgres.listening", channel=NOTIFY_CHANNEL)
+                self._failures = 0
+                self._wake_all()
+                while True:
+                    with anyio.move_on_after(PROBE_EVERY):
+                        await lost.wait()
+                    await connection.execute("SELECT 1")
+            finally:
+                await say_goodbye(connection)
+
+    def _notified(self, _connection: object, _pid: int, _channel: str, table_oid: str) -> None:
+        for wake in tuple(self._wakes.get(table_oid, ())):
+            wake()
+
+    def _wake_all(self) -> None:
+        for table_oid in self._wakes:
+            self._notified(None, 0, NOTIFY_CHANNEL, table_oid)
