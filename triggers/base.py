@@ -251,9 +251,17 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
                 f"the source did not answer within {seconds:g} s; look why it is slow, or raise settings.triggerer.poll_timeout"
             ) from error
 
+    def seconds_between_polls(self) -> float:
+        """The interval with its jitter."""
+        return self.interval.total_seconds() * (1 + self.context.random() / 10)
+
     async def pause(self) -> None:
-        """Between two polls: until the interval is over or `wake` was called. May end earlier where hints come otherwise."""
-        seconds = self.interval.total_seconds() * (1 + self.context.random() / 10)
+        """What comes between two polls; for triggers that know better when the next one is due."""
+        await self.rest(self.seconds_between_polls())
+
+    async def rest(self, seconds: float) -> bool:
+        """Until the time is over or `wake` was called; whether it was."""
         with anyio.move_on_after(seconds):
             await self._woken.wait()
-        self._woken = anyio.Event()
+        woken, self._woken = self._woken.is_set(), anyio.Event()
+        return woken

@@ -17,7 +17,7 @@ from triggers.file.folder import LocalFile, clock, list_files
 from triggers.files.moments import Moment
 from triggers.files.options import FileOptions
 from triggers.files.trigger import NewFiles
-from triggers.files.version import Page
+from triggers.files.version import NOT_SELECTED, Page
 from triggers.options import Duration
 
 PAGE: Final = 1000
@@ -52,8 +52,20 @@ class FilePage:
     files: Sequence[LocalFile]
     min_size: int
 
+    def __len__(self) -> int:
+        return len(self.files)
+
     def versions(self, since: Moment | None) -> Iterable[LocalFile]:  # noqa: ARG002 - a hint, for larger listings
-        return [file for file in self.files if file.size >= self.min_size]
+        return [file for file in self.files if self._selects(file)]
+
+    def fingerprints(self) -> Sequence[int]:
+        return [file.fingerprint if self._selects(file) else NOT_SELECTED for file in self.files]
+
+    def version(self, index: int, fingerprint: int) -> LocalFile:  # noqa: ARG002 - the interface
+        return self.files[index]
+
+    def _selects(self, file: LocalFile) -> bool:
+        return file.size >= self.min_size
 
 
 class FileNewFiles(NewFiles[FileNewFilesOptions, None]):

@@ -1,24 +1,27 @@
-"""What tells the two algorithms apart: which versions have to be remembered, and for how long."""
+"""What tells the two algorithms apart: which versions have to be looked at and remembered, and for how long."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 
 from triggers.files.handled import Handled
 from triggers.files.moments import Moment
 from triggers.files.state import ScanState
+from triggers.files.version import FileVersion, Page
 
 
 class Algorithm(ABC):
-    """Told by the scanner of each scan: `begin` (not for a scan resumed after a crash), `met` per version, `end`."""
+    """Asked by the scanner in each scan: `begin` (not when resumed after a crash), `candidates` per page, `end`."""
 
     @abstractmethod
     def begin(self, state: ScanState, clock: Moment, handled: Handled) -> ScanState:
         """The state in which a scan runs whose first page the source dated `clock`."""
 
-    def met(self, fingerprint: int) -> None:  # noqa: B027 - only those who care
-        """The scan under way came across this version, selected and not below the horizon."""
+    @abstractmethod
+    def candidates(self, page: Page, state: ScanState, handled: Handled) -> Iterable[FileVersion]:
+        """Selected versions of a page; those may be left out that would neither be emitted nor remembered."""
 
     @abstractmethod
     def end(self, state: ScanState, handled: Handled) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, KeysView, Mapping
 
 from triggers.base import RowChanges
 from triggers.files.moments import Moment
@@ -25,6 +25,11 @@ class Handled:
 
     def __len__(self) -> int:
         return len(self._members)
+
+    @property
+    def members(self) -> KeysView[int]:
+        """For many look-ups in a row."""
+        return self._members.keys()
 
     def add(self, member: int, modified: Moment) -> None:
         self._members[member] = modified

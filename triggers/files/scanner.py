@@ -6,15 +6,15 @@ with the cursor behind it, so that a crash resumes by key; the horizon moves onl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.files.algorithm import Algorithm
 from triggers.files.handled import Handled
-from triggers.files.moments import Moment, format_moment
-from triggers.files.state import ScanState, Start
+from triggers.files.moments import Moment
+from triggers.files.state import ScanState, Start, text_of
 from triggers.files.version import FileVersion, Page
 
 QUIET_COMMIT_SECONDS: Final = 60.0
@@ -56,7 +56,8 @@ class Scanner:
             self._state = self._algorithm.begin(self._state, page.clock, self._handled)
         must_write = self._nothing_stored or (begins and self._state.is_baseline)
         watermark = self._watermark_of_events()
-        found = [version for version in page.versions(self._state.horizon) if self._is_new(version, page.clock)]
+        candidates = self._algorithm.candidates(page, self._state, self._handled)
+        found = [version for version in candidates if self._is_new(version, page.clock)]
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
         else:
@@ -65,12 +66,33 @@ class Scanner:
         write = bool(found) or must_write or now - self._written_at >= QUIET_COMMIT_SECONDS
         return Step(found=found, watermark=watermark, position=self._position(now) if write else None)
 
+    @property
+    def up_to(self) -> Moment | None:
+        """What was visible, and old enough, before then has been handled; None before the first whole scan."""
+        return self._state.up_to
+
+    @property
+    def takes_hints(self) -> bool:
+        """Whether `look_up` may be called: not before the first page, and not before the end of a baseline."""
+        return not self._nothing_stored and not self._state.is_baseline
+
+    def look_up(self, versions: Iterable[FileVersion], *, clock: Moment, now: float) -> Step:
+        """Versions that a hint led to, between two pages or two scans; the scans themselves do not notice.
+
+        What is below the horizon of the scan under way is left to it: it emits such versions without recording them.
+        """
+        state = self._state
+        horizon = state.horizon if state.next_horizon is None else state.next_horizon
+        recent = (version for version in versions if horizon is None or version.modified >= horizon)
+        found = [version for version in recent if self._is_new(version, clock)]
+        watermark = {"from": text_of(state.up_to), "to": text_of(state.up_to)}
+        return Step(found=found, watermark=watermark, position=self._position(now) if found else None)
+
     def _is_new(self, version: FileVersion, clock: Moment) -> bool:
         """Whether to emit it; records it when it is handled and could be met again."""
         state, fingerprint = self._state, version.fingerprint
         if state.horizon is not None and version.modified < state.horizon:
             return False
-        self._algorithm.met(fingerprint)
         if fingerprint in self._handled:
             return False
         modified = version.modified
@@ -94,18 +116,11 @@ class Scanner:
     def _position(self, now: float) -> Position:
         self._written_at = now
         self._nothing_stored = False
-        return Position(watermark=self._watermark(), state=self._state.to_json(), rows=self._handled.take_changes())
+        return Position(
+            watermark=self._state.watermark(len(self._handled)),
+            state=self._state.to_json(),
+            rows=self._handled.take_changes(),
+        )
 
     def _watermark_of_events(self) -> JsonObject:
-        return {"from": _text(self._state.up_to), "to": _text(self._reached())}
-
-    def _watermark(self) -> JsonObject:
-        state = self._state
-        scan = None
-        if state.began is not None:
-            scan = {"began": format_moment(state.began), "after": state.cursor, "baseline": state.is_baseline}
-        return {"up_to": _text(state.up_to), "horizon": _text(state.horizon), "seen": len(self._handled), "scan": scan}
-
-
-def _text(moment: Moment | None) -> str | None:
-    return None if moment is None else format_moment(moment)
+        return {"from": text_of(self._state.up_to), "to": text_of(self._reached())}

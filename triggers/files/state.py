@@ -48,6 +48,13 @@ class ScanState:
     def is_baseline(self) -> bool:
         return self.baseline is not None
 
+    def watermark(self, seen: int) -> JsonObject:
+        """What a person judges by; `seen` versions are remembered."""
+        scan = None
+        if self.began is not None:
+            scan = {"began": format_moment(self.began), "after": self.cursor, "baseline": self.is_baseline}
+        return {"up_to": text_of(self.up_to), "horizon": text_of(self.horizon), "seen": seen, "scan": scan}
+
     def to_json(self) -> JsonObject:
         return {name: format_moment(value) if isinstance(value, int) else value for name, value in vars(self).items()}
 
@@ -61,3 +68,7 @@ class ScanState:
 
 
 _MOMENTS: Final = ("horizon", "baseline", "began", "next_horizon", "up_to")
+
+
+def text_of(moment: Moment | None) -> str | None:
+    return None if moment is None else format_moment(moment)

@@ -6,17 +6,34 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import anyio
+import structlog
 
-from triggers.base import ClientT, IncrementalTrigger, StoredPosition, TriggerBatch, TriggerContext, TriggerEvent
-from triggers.files.moments import length_of
+from triggers.base import (
+    ClientT,
+    IncrementalTrigger,
+    Position,
+    RowChanges,
+    StoredPosition,
+    TriggerBatch,
+    TriggerContext,
+    TriggerEvent,
+)
+from triggers.errors import ConfigurationError
+from triggers.files.moments import length_of, parse_moment
 from triggers.files.options import FileOptions
 from triggers.files.scanner import Scanner, Step
+from triggers.files.state import ScanState, Start
 from triggers.files.version import Page
 
+SILENCE: Final = 10.0
+"""Seconds after which a scan that still goes on says how far it is."""
+
 FileOptionsT = TypeVar("FileOptionsT", bound=FileOptions)
+
+log = structlog.get_logger()
 
 
 class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
@@ -35,25 +52,65 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         return self.options.interval
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        if self._scanner is None:
-            self._scanner = self._scanner_from(position)
-        async with aclosing(self.pages(self._scanner.cursor)) as pages:
+        scanner = self.scanner_from(position)
+        progress = _Progress()
+        async with aclosing(self.pages(scanner.cursor)) as pages:
             async for page in pages:
-                step = self._scanner.advance(page, now=anyio.current_time())
+                step = scanner.advance(page, now=anyio.current_time())
+                progress.tell(page)
                 # Also for a page without anything new: the deadline is one page's, not the whole scan's.
-                yield TriggerBatch(events=[*self._events(step)], position=step.position, caught_up=page.last is None)
+                yield self.batch_of(step, caught_up=page.last is None)
 
-    def _scanner_from(self, position: StoredPosition | None) -> Scanner:
-        return Scanner(
-            self.options.algorithm(),
-            position,
-            start=self.options.start_from,
-            min_age=length_of(self.options.min_age),
-            now=anyio.current_time(),
-        )
+    def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002 - the past does not matter
+        state = ScanState.starting(_start_of(to))
+        return Position(watermark=state.watermark(seen=0), state=state.to_json(), rows=RowChanges(clear=True))
+
+    def scanner_from(self, position: StoredPosition | None) -> Scanner:
+        """The scanner of this instance, made from `position` when it is first asked for."""
+        if self._scanner is None:
+            self._scanner = Scanner(
+                self.options.algorithm(),
+                position,
+                start=self.options.start_from,
+                min_age=length_of(self.options.min_age),
+                now=anyio.current_time(),
+            )
+        return self._scanner
+
+    def batch_of(self, step: Step, *, caught_up: bool) -> TriggerBatch:
+        return TriggerBatch(events=[*self._events(step)], position=step.position, caught_up=caught_up)
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
         most = self.options.batch.max_files
         for first in range(0, len(step.found), most):
             files = [version.describe() for version in step.found[first : first + most]]
             yield TriggerEvent(count=len(files), watermark=step.watermark, payload={"files": files})
+
+
+class _Progress:
+    """Of one scan, so that the first look at a large source is not silent."""
+
+    def __init__(self) -> None:
+        self._listed = 0
+        self._told_at = anyio.current_time()
+
+    def tell(self, page: Page) -> None:
+        self._listed += len(page)
+        now = anyio.current_time()
+        if page.last is not None and now - self._told_at >= SILENCE:
+            self._told_at = now
+            log.info("watcher.scanning", count=self._listed, key=page.last)
+
+
+def _start_of(to: str) -> Start:
+    """What `start` would have to be for a watcher that begins where a rewind goes `to`."""
+    if to == "now":
+        return "now"
+    if to == "start":
+        return "all"
+    try:
+        return parse_moment(to)
+    except ValueError:
+        raise ConfigurationError(
+            f"{to!r} is no place to rewind to; write now, start, or an ISO timestamp like 2026-11-20T09:00:00Z"
+        ) from None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
 from triggers.base import JsonObject
 from triggers.files.moments import Moment
+
+NOT_SELECTED: Final = 0
+"""Stands for the fingerprint of what the watcher does not want."""
 
 
 def fingerprint(version: bytes) -> int:
@@ -44,5 +47,14 @@ class Page(Protocol):
     def last(self) -> str | None:
         """The key to go on after; None when this page ends the scan."""
 
+    def __len__(self) -> int:
+        """How many files it lists, wanted or not."""
+
     def versions(self, since: Moment | None) -> Iterable[FileVersion]:
         """Those the watcher selects; versions modified before `since` may be left out."""
+
+    def fingerprints(self) -> Sequence[int]:
+        """Of all files it lists, in order; `NOT_SELECTED` for those the watcher does not want. Asked for once."""
+
+    def version(self, index: int, fingerprint: int) -> FileVersion:
+        """The one whose fingerprint stands there."""

@@ -17,7 +17,7 @@ from botocore.session import Session
 
 from triggers.s3.credentials import aws_errors
 
-_DEFAULT_REGION: Final = "us-east-1"
+DEFAULT_REGION: Final = "us-east-1"
 _A_DNS_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
 
@@ -84,7 +84,7 @@ class Addresses:
         session = Session(profile=self._profile)
         return session.create_client(
             "s3",
-            region_name=region or self._region or session.get_config_variable("region") or _DEFAULT_REGION,
+            region_name=region or self._region or session.get_config_variable("region") or DEFAULT_REGION,
             endpoint_url=self.endpoint_url,
             config=Config(signature_version=UNSIGNED),
         )

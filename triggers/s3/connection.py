@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 from typing import Literal, Self
 
 import aiohttp
+import anyio
 from pydantic import SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
 from triggers.s3.addresses import Addresses
 from triggers.s3.credentials import CredentialSource
 from triggers.s3.listing import S3Client
+from triggers.s3.queue import Queues
 
 _TIMEOUT = aiohttp.ClientTimeout(total=120, connect=10, sock_read=60)
 
@@ -57,9 +59,9 @@ class S3Connection(BaseConnection):
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[S3Client, None]:
-        async with aiohttp.ClientSession(
-            timeout=_TIMEOUT, headers={"User-Agent": "asset-watcher", "Accept-Encoding": "identity"}
-        ) as http:
+        headers = {"User-Agent": "asset-watcher", "Accept-Encoding": "identity"}
+        credentials = None if self.anonymous else self._credentials()
+        async with aiohttp.ClientSession(timeout=_TIMEOUT, headers=headers) as http, anyio.create_task_group() as tasks:
             yield S3Client(
                 http=http,
                 addresses=Addresses(
@@ -68,9 +70,11 @@ class S3Connection(BaseConnection):
                     profile=self.profile,
                     addressing_style=self.addressing_style,
                 ),
-                credentials=None if self.anonymous else self._credentials(),
+                credentials=credentials,
                 requester_pays=self.requester_pays,
+                queues=Queues(credentials, region=self.region, tasks=tasks),
             )
+            tasks.cancel_scope.cancel()
 
     def _credentials(self) -> CredentialSource:
         keys = None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final
 
 import anyio
+from aiobotocore.config import AioConfig
 from aiobotocore.credentials import AioRefreshableCredentials
 from aiobotocore.session import AioSession
 from anyio.to_thread import run_sync
-from botocore import UNSIGNED
-from botocore.config import Config
 from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import (
     BotoCoreError,
@@ -21,11 +20,15 @@ from botocore.exceptions import (
     HTTPClientError,
     NoCredentialsError,
 )
-from botocore.session import Session
 
 from triggers.s3.failures import Failure
 
+CLIENT_LIFETIME: Final = 540.0
+"""Seconds. Temporary credentials are renewed when they have ten minutes left, so those of now are good for as long."""
+
 _SERVER_ERROR: Final = 500
+_OFF_THE_LOOP: Final = AioConfig(warm_up_loader_caches=True)
+"""A service's first client reads megabytes of JSON: in a thread, please."""
 
 
 class CredentialSource:
@@ -39,6 +42,7 @@ class CredentialSource:
         self._profile = profile
         self._role_arn = role_arn
         self._region = region
+        self._session: AioSession
         self._resolved: Any = None
         self._lock = anyio.Lock()
 
@@ -56,8 +60,23 @@ class CredentialSource:
         """The server calls them expired: ask the chain again at the next request; somebody may have renewed a file."""
         self._resolved = None
 
+    @asynccontextmanager
+    async def client(self, service: str, *, region: str | None, endpoint_url: str) -> AsyncGenerator[Any, None]:
+        """A client of another service, with the keys of now: give it up within `CLIENT_LIFETIME`."""
+        keys = await self.current()
+        async with self._session.create_client(
+            service,
+            region_name=region,
+            endpoint_url=endpoint_url,
+            aws_access_key_id=keys.access_key,
+            aws_secret_access_key=keys.secret_key,
+            aws_session_token=keys.token,
+            config=_OFF_THE_LOOP,
+        ) as client:
+            yield client
+
     async def _resolve(self) -> Any:
-        session = await run_sync(self._session)
+        self._session = session = await run_sync(self._new_session)
         credentials = await session.get_credentials()
         if credentials is None:
             raise NoCredentialsError
@@ -66,21 +85,16 @@ class CredentialSource:
         assume = partial(self._assume_role, session, self._role_arn)
         return AioRefreshableCredentials.create_from_metadata(await assume(), assume, "sts-assume-role")
 
-    def _session(self) -> AioSession:
-        """What reads files happens here, in a thread: configuration, and the JSON models of the first client."""
+    def _new_session(self) -> AioSession:
+        """In a thread, since it reads files."""
         session = AioSession(profile=self._profile)
         if self._keys is not None:
             session.set_credentials(*self._keys)
-        models = session.get_component("data_loader")
-        if self._role_arn is not None:
-            reader = Session(profile=self._profile)
-            reader.register_component("data_loader", models)
-            reader.create_client("sts", region_name=self._region, config=Config(signature_version=UNSIGNED))
         session.full_config  # noqa: B018 - reads the files
         return session
 
     async def _assume_role(self, session: AioSession, role_arn: str) -> dict[str, str]:
-        async with session.create_client("sts", region_name=self._region) as sts:
+        async with session.create_client("sts", region_name=self._region, config=_OFF_THE_LOOP) as sts:
             answer = await sts.assume_role(RoleArn=role_arn, RoleSessionName="asset-watcher")
         credentials = answer["Credentials"]
         return {

@@ -62,7 +62,7 @@ _ELSEWHERE: Final = frozenset(
     {"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 )
 
-_REMEDIES: Final = {
+REMEDIES: Final = {
     "AccessDenied": "grant s3:ListBucket on the bucket to the connection's identity",
     "AllAccessDisabled": "ask the bucket's owner",
     "AuthorizationHeaderMalformed": "set the connection's region to the bucket's",
@@ -83,6 +83,7 @@ _REMEDY_OF_STATUS: Final = {
     429: "it is tried again; poll less often if this stays",
 }
 _LONGEST: Final = 500
+_OK: Final = 200
 _TOO_MANY_REQUESTS: Final = 429
 _SERVER_ERROR: Final = 500
 _NOT_IMPLEMENTED: Final = 501
@@ -92,10 +93,10 @@ def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> Failu
     """Judge an answer that is no page. `endpoint` names the server in messages."""
     code = _text(_CODE, body) or f"HTTP {status}"
     message = _text(_MESSAGE, body) or f"the server answered without an S3 error document (HTTP {status})"
-    remedy = _REMEDIES.get(code) or _REMEDY_OF_STATUS.get(status) or "check the connection's endpoint_url"
-    passing = (
-        code in _PASSING or status == _TOO_MANY_REQUESTS or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED)
-    )
+    remedy = REMEDIES.get(code) or _REMEDY_OF_STATUS.get(status) or "check the connection's endpoint_url"
+    was_cut = status == _OK and b"<?xml".startswith(body[:5])
+    failed = status == _TOO_MANY_REQUESTS or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED)
+    passing = code in _PASSING or failed or was_cut
     return Failure(code=code, message=f"bucket {bucket!r} at {endpoint}: {message}", remedy=remedy, passing=passing)
 
 

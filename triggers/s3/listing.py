@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
@@ -20,6 +21,8 @@ from triggers.s3.addresses import Addresses
 from triggers.s3.credentials import CredentialSource
 from triggers.s3.failures import Failure, failure_of, region_hint
 from triggers.s3.pages import ListedPage, scan_page
+from triggers.s3.queue import Queues
+from triggers.s3.shared import DatedPage, SharedListing
 
 MAX_KEYS: Final = 1000
 """The most S3 gives."""
@@ -39,6 +42,9 @@ class Answer:
     region: str | None
     body: bytes
 
+    def holds(self, document: bytes) -> bool:
+        return self.status == _OK and document in self.body
+
 
 class S3Client:
     """What all triggers of one connection share: HTTP connections, credentials, and which bucket lives in which region."""
@@ -50,35 +56,41 @@ class S3Client:
         addresses: Addresses,
         credentials: CredentialSource | None,
         requester_pays: bool,
+        queues: Queues,
     ) -> None:
         """`credentials` None: requests are not signed."""
+        self.queues = queues
         self._http = http
         self._addresses = addresses
         self._credentials = credentials
         self._headers = {"x-amz-request-payer": "requester"} if requester_pays else {}
         self._regions: dict[str, str] = {}
+        self._listings: dict[tuple[str, str], SharedListing] = {}
 
     @property
     def endpoint(self) -> str:
         """For people, and for the identity of a position."""
         return self._addresses.endpoint_url or "AWS"
 
-    async def list_page(
-        self, bucket: str, *, prefix: str, after: str | None, max_keys: int
-    ) -> tuple[ListedPage, Moment]:
+    def listing(self, bucket: str, prefix: str) -> SharedListing:
+        """The same for all who ask for it."""
+        if (bucket, prefix) not in self._listings:
+            fetch = partial(self.list_page, bucket, prefix)
+            self._listings[bucket, prefix] = SharedListing(fetch)
+        return self._listings[bucket, prefix]
+
+    async def list_page(self, bucket: str, prefix: str, after: str | None, *, max_keys: int | None = None) -> DatedPage:
         """The first `max_keys` objects behind `after`, and the server's clock before they were listed.
 
         Throttling, passing faults and broken pages are tried again with backoff. Raises `Refused` or `SourceUnavailable`.
         """
-        return await _retrying(self._list_page, bucket, prefix=prefix, after=after, max_keys=max_keys)
+        return await _retrying(self._list_page, bucket, prefix, after, max_keys or MAX_KEYS)
 
-    async def _list_page(
-        self, bucket: str, *, prefix: str, after: str | None, max_keys: int
-    ) -> tuple[ListedPage, Moment]:
+    async def _list_page(self, bucket: str, prefix: str, after: str | None, max_keys: int) -> DatedPage:
         query = {"encoding-type": "url", "list-type": "2", "max-keys": str(max_keys), "prefix": prefix}
         if after is not None:
             query["start-after"] = after
-        answer = await self._ask(bucket, query)
+        answer = await self._ask(bucket, query, b"<ListBucketResult")
         if answer.date is None:
             raise Failure(
                 code="NoDate",
@@ -89,6 +101,10 @@ class S3Client:
         page = scan_page(answer.body)
         self._check_order(page, after)
         return page, answer.date
+
+    async def lifecycle(self, bucket: str) -> bytes:
+        """The document of GetBucketLifecycleConfiguration. Raises `Refused`, also where there is none, or `SourceUnavailable`."""
+        return (await self._ask(bucket, {"lifecycle": ""}, b"<LifecycleConfiguration")).body
 
     def _check_order(self, page: ListedPage, after: str | None) -> None:
         """Resuming by key needs a listing in key order (by UTF-8, which is by code point)."""
@@ -103,15 +119,17 @@ class S3Client:
                 passing=False,
             ).error()
 
-    async def _ask(self, bucket: str, query: Mapping[str, str]) -> Answer:
-        """A page's answer; asked again where the bucket lives when the first server tells."""
+    async def _ask(self, bucket: str, query: Mapping[str, str], wanted: bytes) -> Answer:
+        """An answer with the document that starts with `wanted`; asked again where the bucket lives when a server tells."""
         answer = await self._get(bucket, query)
+        if answer.holds(wanted):
+            return answer
         hint = region_hint(header=answer.region, body=answer.body)
         if hint is not None and hint != self._regions.get(bucket):
             self._regions[bucket] = hint
             answer = await self._get(bucket, query)
-        if answer.status == _OK and b"<ListBucketResult" in answer.body:
-            return answer
+            if answer.holds(wanted):
+                return answer
         failure = failure_of(status=answer.status, body=answer.body, bucket=bucket, endpoint=self.endpoint)
         if failure.code == "ExpiredToken" and self._credentials is not None:
             self._credentials.forget()

@@ -2,118 +2,30 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Hashable
+from contextlib import AsyncExitStack, aclosing
 from typing import ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, Field, field_validator
+import anyio
+from pydantic import BaseModel
 
-from triggers.base import Finding, JsonObject, JsonValue
-from triggers.files.matching import Matcher
-from triggers.files.moments import Moment, format_moment
-from triggers.files.options import FileOptions
+from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
+from triggers.files.moments import Moment
+from triggers.files.recall import Recall
+from triggers.files.scanner import Scanner
 from triggers.files.trigger import NewFiles
-from triggers.files.version import Page, fingerprint
-from triggers.s3.failures import Refused
-from triggers.s3.listing import MAX_KEYS, S3Client
-from triggers.s3.pages import ListedPage, Row, modified_at, usual_timestamp
+from triggers.files.version import Page
+from triggers.s3 import checks
+from triggers.s3.listing import S3Client
+from triggers.s3.lookups import look_up
+from triggers.s3.objects import S3Page, Selection
+from triggers.s3.options import S3NewFilesOptions
+from triggers.s3.pages import ListedPage, Row
+from triggers.s3.queue import Queue
+from triggers.s3.shared import SharedListing
 
 _SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
-
-
-class S3NewFilesOptions(FileOptions):
-    """`match` and `regex` see the key after the prefix."""
-
-    bucket: str = Field(pattern=r"^[A-Za-z0-9._-]{3,255}$")
-    """A bucket's name or an access point's alias."""
-    prefix: str = ""
-    directory_markers: bool = False
-    notifications: None = None
-
-    @field_validator("bucket")
-    @classmethod
-    def _lists_in_order(cls, value: str) -> str:
-        if value.endswith("--x-s3"):
-            raise ValueError(
-                "directory buckets do not list in key order, so that new files would be missed; use another bucket"
-            )
-        return value
-
-    @field_validator("notifications", mode="before")
-    @classmethod
-    def _not_yet(cls, value: object) -> None:
-        if value is not None:
-            raise ValueError(
-                "notifications are not supported in this version; remove the key, files are found by polling"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class S3Page:
-    """A listed page as one watcher sees it."""
-
-    listed: ListedPage
-    clock: Moment
-    options: S3NewFilesOptions
-    matcher: Matcher
-
-    @property
-    def last(self) -> str | None:
-        return self.listed.key(self.listed.rows[-1]) if self.listed.truncated else None
-
-    def versions(self, since: Moment | None) -> Iterator[S3Object]:
-        key_of, options, matches = self.listed.key, self.options, self.matcher
-        bucket, min_size, markers, beyond_prefix = (
-            options.bucket,
-            options.min_size,
-            options.directory_markers,
-            len(options.prefix),
-        )
-        for row in self.listed.since(since):
-            key, size = key_of(row), row[3]
-            if min_size and int(size) < min_size:
-                continue
-            if size == b"0" and key.endswith("/") and not markers:
-                continue
-            if matches(key[beyond_prefix:]):
-                yield S3Object(bucket, key, row)
-
-
-class S3Object:
-    """One version of one object. A plain class that reads its fields when asked: `strict` makes one per listed object."""
-
-    __slots__ = ("_bucket", "_key", "_row")
-
-    def __init__(self, bucket: str, key: str, row: Row) -> None:
-        self._bucket = bucket
-        self._key = key
-        self._row = row
-
-    @property
-    def modified(self) -> Moment:
-        return modified_at(self._row[1])
-
-    @property
-    def fingerprint(self) -> int:
-        """Of key, time and ETag in one form, however a server writes them."""
-        return fingerprint(b"%b\0%b\0%b" % (usual_timestamp(self._row[1]), self._etag, self._key.encode()))
-
-    @property
-    def _etag(self) -> bytes:
-        """Without its quotes: AWS writes `&quot;`, servers in Go `&#34;`, others leave them bare."""
-        etag = self._row[2]
-        return etag[6:-6] if etag.startswith(b"&quot;") else html.unescape(etag.decode()).strip('"').encode()
-
-    def describe(self) -> JsonObject:
-        return {
-            "bucket": self._bucket,
-            "key": self._key,
-            "size": int(self._row[3]),
-            "etag": self._etag.decode(),
-            "last_modified": format_moment(self.modified),
-        }
 
 
 class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
@@ -121,6 +33,22 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     Options: ClassVar[type[BaseModel]] = S3NewFilesOptions
     connection_type: ClassVar[str | None] = "s3"
+
+    def __init__(self, options: S3NewFilesOptions, client: S3Client, context: TriggerContext) -> None:
+        super().__init__(options, client, context)
+        self._recall: Recall[Row] = Recall()
+        self._selection = Selection(
+            bucket=options.bucket,
+            prefix=options.prefix,
+            matcher=options.matcher,
+            min_size=options.min_size,
+            directory_markers=options.directory_markers,
+        )
+        self._queue: Queue | None = None
+        self._is_first = True
+        self._due = True
+        """A scan is due; hints alone do not make it so."""
+        self._scan_at = 0.0
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -130,18 +58,15 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         return {"bucket": uri.netloc, "prefix": unquote(uri.path.removeprefix("/"))}
 
     async def check(self) -> list[Finding]:
-        """One listed page shows that bucket, region, credentials and permission are right."""
-        try:
-            await self.client.list_page(self.options.bucket, prefix=self._listed_prefix, after=None, max_keys=1)
-        except Refused as error:
-            return [error.failure.finding("listing")]
-        return [
-            Finding(
-                check="listing",
-                level="ok",
-                message=f"bucket {self.options.bucket!r} at {self.client.endpoint} is listed",
-            )
-        ]
+        options = self.options
+        findings = [await checks.listing(self.client, options.bucket, self._listed_prefix)]
+        if findings[0].level == "error":
+            return findings
+        if options.mode == "window":
+            findings += await checks.uploads(self.client, options.bucket, self._listed_prefix, options.lateness)
+        if options.notifications is not None:
+            findings.append(await self.client.queues.check(options.notifications))
+        return findings
 
     def source_identity(self) -> JsonValue:
         options = self.options
@@ -155,17 +80,75 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
             "min_size": options.min_size,
         }
 
+    def shared_stream_key(self) -> Hashable | None:
+        return ("s3.new_files", self.client.endpoint, self.options.bucket, self._listed_prefix)
+
+    async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        url = self.options.notifications
+        async with AsyncExitStack() as stack:
+            if url is not None and not self.context.dry_run:
+                listening = self.client.queues.listening(url, watcher=self.context.watcher, wake=super().wake)
+                self._queue = stack.enter_context(listening)
+            async for batch in await stack.enter_async_context(aclosing(super().events(position))):
+                yield batch
+
+    async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        """Looks up what was hinted at, also between two pages; scans when it is time for that."""
+        scanner = self.scanner_from(position)
+        async with aclosing(self._hinted(scanner)) as hinted:
+            async for batch in hinted:
+                yield batch
+        if not self._due:
+            return
+        self._due = False
+        async with aclosing(super().poll(position)) as scan:
+            async for batch in scan:
+                yield batch
+                async with aclosing(self._hinted(scanner)) as hinted:
+                    async for more in hinted:
+                        yield more
+        self._scan_at = anyio.current_time() + self.seconds_between_polls()
+
     async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
-        matcher = self.options.matcher
-        while True:
-            listed, clock = await self.client.list_page(
-                self.options.bucket, prefix=self._listed_prefix, after=after, max_keys=MAX_KEYS
-            )
-            page = S3Page(listed=listed, clock=clock, options=self.options, matcher=matcher)
-            yield page
-            if page.last is None:
-                return
-            after = page.last
+        self._recall.begin()
+        dated = self._listing.whole(first=self._is_first) if after is None else self._listing.rest_of(after)
+        self._is_first = False
+        async with aclosing(dated):
+            async for listed, clock in dated:
+                yield self._page(listed, clock)
+
+    async def pause(self) -> None:
+        """Ends for hints, for the next scan, or for others who begin one of the same bucket and prefix."""
+        left = max(0.0, self._scan_at - anyio.current_time())
+        with self._listing.resting(self.wake, at_least=left - self.interval.total_seconds() / 2):
+            woken = await self.rest(left)
+        self._due = self._due or not woken
+
+    def wake(self) -> None:
+        self._due = True
+        super().wake()
+
+    async def _hinted(self, scanner: Scanner) -> AsyncGenerator[TriggerBatch, None]:
+        """At most one batch; its messages are deleted once it is committed."""
+        if self._queue is None or not scanner.takes_hints or not (hints := self._queue.take()):
+            return
+        # A scan that began after a message was sent has seen what it is about, however long the queue has become.
+        recent = [hint for hint in hints if scanner.up_to is None or hint.sent >= scanner.up_to]
+        keys = {key for hint in recent for key in hint.keys if self._selection.may_want(key)}
+        pages = [self._page(*dated) for dated in await look_up(self.client, self.options.bucket, keys)]
+        if pages:
+            versions = [version for page in pages for version in page.versions(None)]
+            step = scanner.look_up(versions, clock=min(page.clock for page in pages), now=anyio.current_time())
+            if step.position is not None:
+                yield self.batch_of(step, caught_up=True)
+        await self._queue.done(hints)
+
+    def _page(self, listed: ListedPage, clock: Moment) -> S3Page:
+        return S3Page(listed=listed, clock=clock, selection=self._selection, recall=self._recall)
+
+    @property
+    def _listing(self) -> SharedListing:
+        return self.client.listing(self.options.bucket, self._listed_prefix)
 
     @property
     def _listed_prefix(self) -> str:

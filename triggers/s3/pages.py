@@ -44,15 +44,14 @@ class ListedPage:
     url_encoded: bool
     truncated: bool
 
+    @property
+    def last(self) -> str | None:
+        """The key behind which the listing goes on; None when it ends here."""
+        return self.key(self.rows[-1]) if self.truncated else None
+
     def key(self, row: Row) -> str:
-        """Raises `SourceUnavailable` for a key that is not UTF-8, which S3 does not allow."""
-        raw = row[0]
-        try:
-            if not self.url_encoded:
-                return html.unescape(raw.decode())
-            return unquote_plus(raw.decode(), errors="strict") if b"%" in raw or b"+" in raw else raw.decode()
-        except UnicodeDecodeError:
-            raise SourceUnavailable(f"the server lists a key that is not UTF-8: {raw!r}; rename the object") from None
+        """Raises `SourceUnavailable`, as `decoded_key` does."""
+        return decoded_key(row[0], url_encoded=self.url_encoded)
 
     def since(self, moment: Moment | None) -> Iterable[Row]:
         """The rows modified at `moment` or later, told apart by their bytes where these have the usual form."""
@@ -90,6 +89,16 @@ def _row(fields: bytes) -> Row:
             "a ListObjectsV2 page has an object without Key, LastModified or Size; check the S3 server"
         )
     return key, modified, etag, size
+
+
+def decoded_key(raw: bytes, *, url_encoded: bool) -> str:
+    """Raises `SourceUnavailable` for a key that is not UTF-8, which S3 does not allow."""
+    try:
+        if not url_encoded:
+            return html.unescape(raw.decode())
+        return unquote_plus(raw.decode(), errors="strict") if b"%" in raw or b"+" in raw else raw.decode()
+    except UnicodeDecodeError:
+        raise SourceUnavailable(f"the server lists a key that is not UTF-8: {raw!r}; rename the object") from None
 
 
 def modified_at(stamp: bytes) -> Moment:

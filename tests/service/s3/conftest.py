@@ -18,7 +18,11 @@ from tests.servers import S3Server
 from triggers.base import TriggerContext
 from triggers.s3.connection import S3Connection
 from triggers.s3.listing import S3Client
-from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
+from triggers.s3.new_files import S3NewFiles
+from triggers.s3.options import S3NewFilesOptions
+
+PASSED_ON = {"Authorization", "Content-Type", "X-Amz-Target"}
+"""By these moto tells SQS from S3."""
 
 Answerer: TypeAlias = Callable[[web.Request, bytes], web.Response | None]
 """Given the request and what the server answered: what to answer instead, if anything."""
@@ -58,7 +62,8 @@ def _application(state: Front, http: aiohttp.ClientSession, behind: S3Server) ->
     async def handle(request: web.Request) -> web.StreamResponse:
         state.requests.append(request)
         url = URL(behind.endpoint + request.raw_path, encoded=True)
-        async with http.request(request.method, url, data=await request.read()) as answer:
+        headers = {name: value for name, value in request.headers.items() if name in PASSED_ON}
+        async with http.request(request.method, url, data=await request.read(), headers=headers) as answer:
             body = await answer.read()
             passed = web.Response(status=answer.status, body=body, headers={"Date": answer.headers["Date"]})
         changed = state.script.pop(0)(request, body) if state.script else None
@@ -105,9 +110,9 @@ async def through_front(connect: Callable[..., S3Connection], front: Front) -> A
         yield opened
 
 
-def new_files(client: S3Client, bucket: str, **options: Any) -> S3NewFiles:
+def new_files(client: S3Client, bucket: str, *, dry_run: bool = False, **options: Any) -> S3NewFiles:
     wanted = S3NewFilesOptions.model_validate({"bucket": bucket, "interval": "1ms", **options})
-    return S3NewFiles(wanted, client, TriggerContext(watcher="w"))
+    return S3NewFiles(wanted, client, TriggerContext(watcher="w", dry_run=dry_run))
 
 
 Put: TypeAlias = Callable[..., None]

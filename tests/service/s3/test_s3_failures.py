@@ -41,9 +41,21 @@ async def one_poll(client: S3Client, bucket: str) -> list[str]:
         error(503, "XMinioServerNotInitialized"),
         error(429, "Calm"),
         page(lambda body: body[:-30]),
+        page(lambda body: body[:60]),
+        page(lambda _body: b""),
         page(lambda body: body.replace(b"<Size>", b"<Siz>")),
     ],
-    ids=["slow-down", "internal", "internal-as-200", "of-minio", "too-many", "truncated", "malformed"],
+    ids=[
+        "slow-down",
+        "internal",
+        "internal-as-200",
+        "of-minio",
+        "too-many",
+        "truncated",
+        "hardly",
+        "empty",
+        "malformed",
+    ],
 )
 async def test_a_passing_fault_is_tried_again(
     through_front: S3Client, front: Front, bucket: str, put: Put, fault: Any
@@ -172,7 +184,7 @@ async def test_requests_are_signed_as_sent(
     connect: Connect, front: Front, bucket: str, put: Put, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server decodes the query and encodes it again its own way before it compares signatures."""
-    monkeypatch.setattr("triggers.s3.new_files.MAX_KEYS", 1)
+    monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 1)
     put("p q/a b+c&d=e%41~*()'\"/ü", "p q/z")
     async with connect(endpoint_url=front.endpoint, requester_pays=True).open() as client:
         host = DictHost()

@@ -119,3 +119,23 @@ def test_it_completes_the_options_of_each_trigger(vocabulary: Vocabulary) -> Non
 
 def test_it_leaves_the_options_of_other_triggers_open(validator: Draft202012Validator) -> None:
     assert validator.is_valid(_document("assets: {a: {watchers: {w: {trigger: mine.Trigger, anything: 1}}}}"))
+
+
+def test_each_default_is_one_that_could_be_written(vocabulary: Vocabulary) -> None:
+    """An editor that completes a key writes its default; durations among them."""
+    schema = json_schema(vocabulary)
+    defaults = [
+        (definition, name, written)
+        for definition, body in schema["$defs"].items()
+        for name, written in body.get("properties", {}).items()
+        if written.get("default") is not None
+    ]
+    assert {"10s", "5s"} <= {str(written["default"]) for _, _, written in defaults}
+    for definition, name, written in defaults:
+        checker = Draft202012Validator({**written, "$defs": schema["$defs"]})
+        assert checker.is_valid(written["default"]), (definition, name, written["default"])
+
+
+def test_what_the_uri_implies_need_not_be_written(validator: Draft202012Validator) -> None:
+    watched = "assets: {orders: {uri: s3://landing/orders/, watchers: {w: {trigger: lake.files, connection: pond}}}}"
+    assert validator.is_valid(_document(watched))

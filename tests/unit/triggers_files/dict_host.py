@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
+
+import anyio
 
 from triggers.base import BaseEventTrigger, JsonValue, Position, StoredPosition, TriggerEvent
 
@@ -19,6 +21,8 @@ class DictHost:
         self.rows: dict[int, int] = {}
         self.events: list[TriggerEvent] = []
         self.commits = 0
+        self.polls = 0
+        self._moved = anyio.Event()
 
     @property
     def stored(self) -> StoredPosition | None:
@@ -30,6 +34,8 @@ class DictHost:
 
     def commit(self, position: Position, events: Iterable[TriggerEvent] = ()) -> None:
         changes = position.rows
+        if changes.clear:
+            self.rows = {}
         if changes.delete_below is not None:
             self.rows = {member: value for member, value in self.rows.items() if value >= changes.delete_below}
         for member in changes.delete:
@@ -52,6 +58,22 @@ class DictHost:
                 if polls == 0:
                     break
         return self.events[before:]
+
+    async def run_for_ever(self, trigger: BaseEventTrigger[Any, Any]) -> None:
+        async with aclosing(trigger.events(self.stored)) as batches:
+            async for batch in batches:
+                if batch.position is not None:
+                    self.commit(batch.position, batch.events)
+                else:
+                    self.polls += 1
+                self._moved.set()
+                self._moved = anyio.Event()
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """While another task runs the trigger."""
+        with anyio.fail_after(30):
+            while not reached():
+                await self._moved.wait()
 
     async def run_until_commit(self, trigger: BaseEventTrigger[Any, Any], *, commits: int) -> None:
         """A process that dies right after so many commits."""

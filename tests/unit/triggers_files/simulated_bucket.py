@@ -33,6 +33,16 @@ class SimulatedPage:
     last: str | None
     listed: list[SimulatedVersion]
 
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    def fingerprints(self) -> list[int]:
+        return [version.fingerprint for version in self.listed]
+
+    def version(self, index: int, fingerprint: int) -> SimulatedVersion:
+        assert self.listed[index].fingerprint == fingerprint
+        return self.listed[index]
+
     def versions(self, since: Moment | None) -> Iterable[SimulatedVersion]:
         return [version for version in self.listed if since is None or version.modified >= since]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias, cast
 
 import pytest
 
 from tests.unit.triggers_files.dict_host import DictHost
-from tests.unit.triggers_files.simulated_bucket import SimulatedBucket, SimulatedPage, SimulatedVersion
+from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedBucket, SimulatedPage, SimulatedVersion
 from triggers.base import Position, StoredPosition
 from triggers.files.algorithm import Algorithm
 from triggers.files.moments import SECOND, Moment
@@ -68,6 +68,8 @@ class History:
                     self.bucket.happen()
                 case 4 if self.dice.random() < 0.3:
                     watcher = self._restart()
+                case 5 if isinstance(watcher, Scanner) and watcher.takes_hints:
+                    watcher = self._hint(watcher, crash=self.dice.random() < 0.03)
                 case _:
                     watcher = self._advance(watcher, crash=self.dice.random() < 0.03)
         self.bucket.settle()
@@ -85,8 +87,18 @@ class History:
         page = self.bucket.page(watcher.cursor, self.dice.randint(2, 7))
         self.first_look = self.first_look or self.bucket.time
         step = watcher.advance(page, now=self.bucket.time / SECOND)
-        if crash:
-            return self._restart()
+        return self._restart() if crash else self._take(watcher, step, page)
+
+    def _hint(self, watcher: Scanner, *, crash: bool) -> AnyScanner:
+        """Somebody names keys, right or wrong, old or new."""
+        page = self.bucket.page(None, len(KEYS))
+        versions = [version for version in page.listed if version.key in self.dice.sample(KEYS, 4)]
+        before = replace(watcher._state)
+        step = watcher.look_up(versions, clock=page.clock, now=self.bucket.time / SECOND)
+        assert watcher._state == before, "scans do not notice"
+        return self._restart() if crash else self._take(watcher, step, page)
+
+    def _take(self, watcher: AnyScanner, step: Step, page: SimulatedPage) -> AnyScanner:
         if step.position is not None:
             self._commit(step.position, page)
             self.emitted.update(cast("list[SimulatedVersion]", step.found))

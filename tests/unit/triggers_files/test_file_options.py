@@ -12,7 +12,8 @@ from triggers.files.moments import format_moment, length_of, moment_of, parse_mo
 from triggers.files.strict import Strict
 from triggers.files.window import Window
 from triggers.options import Duration, format_duration, parse_duration
-from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
+from triggers.s3.new_files import S3NewFiles
+from triggers.s3.options import S3NewFilesOptions
 
 DURATIONS = TypeAdapter(Duration)
 
@@ -91,8 +92,9 @@ def test_a_mode_is_an_algorithm() -> None:
         ({"min_age": "24h"}, "min_age must be below lateness"),
         ({"interval": "0s"}, "greater than 0"),
         ({"batch": {"max_files": 0}}, "greater than or equal to 1"),
-        ({"notifications": "https://sqs/queue"}, "not supported in this version"),
+        ({"notifications": "landing-events"}, "should match pattern"),
         ({"bucket": "fast--use1-az4--x-s3"}, "directory buckets do not list in key order"),
+        ({"bucket": "point-account--use1-az4--xa-s3"}, "directory buckets do not list in key order"),
         ({"bucket": "not a bucket"}, "should match pattern"),
         ({"prefx": "x"}, "Extra inputs are not permitted"),
     ],

@@ -262,3 +262,66 @@ def test_a_state_is_read_back_as_it_was_written() -> None:
         ScanState(horizon=T, baseline=T + 1, began=T, next_horizon=T + 2, cursor="ü/\n", up_to=T - 1),
     ):
         assert ScanState.from_json(state.to_json()) == state
+
+
+def hint(watcher: Watcher, *versions: SimulatedVersion, clock: Moment = T) -> list[str]:
+    step = watcher.scanner.look_up(versions, clock=clock, now=watcher.now)
+    if step.position is not None:
+        watcher.host.commit(step.position)
+    return [found.key for found in step.found]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])
+def test_a_hinted_version_comes_once(algorithm: Algorithm) -> None:
+    watcher = Watcher(algorithm)
+    watcher.look(page())
+    version_a = version("a", T + SECOND)
+    assert hint(watcher, version_a) == ["a"]
+    assert hint(watcher, version_a) == []
+    assert watcher.look(page(version_a, clock=T + 2 * SECOND)) == []
+
+
+@pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])
+def test_no_hint_is_taken_before_a_baseline_is_over(algorithm: Algorithm) -> None:
+    watcher = Watcher(algorithm)
+    assert not watcher.scanner.takes_hints
+    watcher.look(page(last="a"))
+    assert not watcher.scanner.takes_hints
+    watcher.look(page())
+    assert watcher.scanner.takes_hints
+
+
+def test_what_a_scan_emits_without_recording_it_is_left_to_the_scan() -> None:
+    watcher = Watcher(start="all")
+    old = version("a", T - 2 * HOUR)
+    assert watcher.look(page(old, last="a")) == ["a"]
+    assert hint(watcher, old) == []
+
+
+def test_a_hinted_version_is_not_forgotten_by_the_strict_scan_under_way() -> None:
+    watcher = Watcher(Strict(), start="all")
+    first, hinted = version("a", T), version("b", T)
+    watcher.look(page(first))
+    watcher.look(page(first, last="a"))
+    assert hint(watcher, hinted) == ["b"]
+    assert watcher.look(page()) == []
+    assert watcher.look(page(first, hinted)) == []
+
+
+def test_a_hinted_version_that_is_too_young_is_left_to_a_scan() -> None:
+    watcher = Watcher(min_age=10 * SECOND)
+    watcher.look(page())
+    young = version("a", T + SECOND)
+    assert hint(watcher, young, clock=T + 2 * SECOND) == []
+    assert watcher.look(page(young, clock=T + 11 * SECOND)) == ["a"]
+
+
+def test_a_baseline_of_old_versions_looks_at_none_of_them() -> None:
+    class Unlooked(SimulatedVersion):
+        @property
+        def fingerprint(self) -> int:
+            raise AssertionError
+
+    watcher = Watcher()
+    old = Unlooked(key="old", number=0, modified=T - 2 * HOUR, visible=T - 2 * HOUR)
+    assert watcher.look(page(old, version("new", T))) == ["new"]

@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triggers.errors import SourceUnavailable
+from triggers.files.matching import Matcher
 from triggers.files.moments import parse_moment
-from triggers.s3.new_files import S3NewFilesOptions, S3Object, S3Page
+from triggers.files.recall import Recall
+from triggers.files.version import NOT_SELECTED
+from triggers.s3.objects import S3Object, S3Page, Selection
 from triggers.s3.pages import modified_at, scan_page
 
 STAMP = "2026-11-20T09:00:00.000Z"
@@ -55,8 +58,10 @@ def contents(key: str, *, stamp: str = STAMP, size: int = 1, etag: str = "e") ->
 
 
 def page(shown: bytes, **options: Any) -> S3Page:
-    wanted = S3NewFilesOptions.model_validate({"bucket": "landing", **options})
-    return S3Page(listed=scan_page(shown), clock=0, options=wanted, matcher=wanted.matcher)
+    matcher = Matcher.of(match=options.pop("match", None), regex=options.pop("regex", None))
+    wanted = {"prefix": "", "min_size": 0, "directory_markers": False, **options}
+    selection = Selection(bucket="landing", matcher=matcher, **wanted)
+    return S3Page(listed=scan_page(shown), clock=0, selection=selection, recall=Recall())
 
 
 def described(shown: bytes, **options: Any) -> list[Any]:
@@ -158,6 +163,16 @@ def test_markers_and_small_objects_are_left_out_unless_wanted() -> None:
     assert keys(shown, min_size=4) == ["d/big"]
 
 
+def test_the_fingerprints_of_a_page_are_those_of_its_versions_and_tell_what_is_not_wanted() -> None:
+    shown = body(contents("a.json"), contents("b.txt"), contents("c%20d.json", size=5))
+    wanted = page(shown, match="*.json")
+    fingerprints = wanted.fingerprints()
+    assert [*fingerprints[::2]] == [version.fingerprint for version in wanted.versions(None)]
+    assert fingerprints[1] == NOT_SELECTED
+    assert wanted.version(2, fingerprints[2]).describe() == [*wanted.versions(None)][1].describe()
+    assert len(wanted) == 3
+
+
 def test_a_match_sees_the_key_behind_the_prefix() -> None:
     shown = body(contents("orders/a.json"), contents("orders/x/b.json"), contents("orders/c.txt"))
     assert keys(shown, prefix="orders/", match="*.json") == ["orders/a.json"]
@@ -223,6 +238,6 @@ def test_a_key_of_a_server_that_does_not_encode_is_read_as_xml(key: str) -> None
 
 
 def test_an_object_is_no_larger_than_its_fields() -> None:
-    """`strict` makes one per listed object."""
-    version = S3Object("landing", "k", (b"k", STAMP.encode(), b'"e"', b"1"))
+    """A first scan makes one per listed object."""
+    version = S3Object((b"k", STAMP.encode(), b'"e"', b"1"), 7, bucket="landing", url_encoded=True)
     assert not hasattr(version, "__dict__")

@@ -1,0 +1,72 @@
+"""What is looked at before a bucket is watched."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import timedelta
+from typing import Final
+
+from triggers.base import Finding
+from triggers.errors import SourceUnavailable
+from triggers.options import format_duration
+from triggers.s3.failures import Refused
+from triggers.s3.listing import S3Client
+
+_RULE: Final = re.compile(rb"<Rule>(.*?)</Rule>", re.DOTALL)
+_ENABLED: Final = re.compile(rb"<Status>\s*Enabled\s*</Status>")
+_PREFIX: Final = re.compile(rb"<Prefix>([^<]*)</Prefix>")
+_DAYS: Final = re.compile(rb"<DaysAfterInitiation>\s*([0-9]{1,4})\s*</DaysAfterInitiation>")
+
+
+async def listing(client: S3Client, bucket: str, prefix: str) -> Finding:
+    """One listed object shows that bucket, region, credentials and permission are right."""
+    try:
+        await client.list_page(bucket, prefix, None, max_keys=1)
+    except Refused as error:
+        return error.failure.finding("listing")
+    return Finding(check="listing", level="ok", message=f"bucket {bucket!r} at {client.endpoint} is listed")
+
+
+async def uploads(client: S3Client, bucket: str, prefix: str, lateness: timedelta) -> list[Finding]:
+    """Whether the bucket ends uploads that would be found too late; nothing when it does not let us see."""
+    try:
+        longest = longest_upload(await client.lifecycle(bucket), prefix)
+    except Refused as error:
+        if error.failure.code != "NoSuchLifecycleConfiguration":
+            return []
+        longest = None
+    except SourceUnavailable:
+        return []
+    limit = format_duration(lateness)
+    if longest is None:
+        message = (
+            f"no rule of the bucket ends unfinished uploads; one that takes longer than lateness, {limit}, is missed"
+        )
+    elif longest <= lateness:
+        message = f"the bucket ends uploads after {longest.days} days, within lateness, {limit}"
+    else:
+        return [
+            Finding(
+                check="uploads",
+                level="warning",
+                message=f"the bucket ends uploads after {longest.days} days; one that takes longer than lateness, {limit}, is missed",
+                remedy=f"set lateness: {longest.days}d, or mode: strict, or lower the bucket's AbortIncompleteMultipartUpload",
+            )
+        ]
+    return [Finding(check="uploads", level="ok", message=message)]
+
+
+def longest_upload(lifecycle: bytes, prefix: str) -> timedelta | None:
+    """When unfinished uploads below `prefix` are ended, by an answer of GetBucketLifecycleConfiguration; None: never."""
+    days = [
+        int(found[1])
+        for rule in _RULE.findall(lifecycle)
+        if _ENABLED.search(rule) and prefix.startswith(_prefix_of(rule)) and (found := _DAYS.search(rule))
+    ]
+    return timedelta(days=min(days)) if days else None
+
+
+def _prefix_of(rule: bytes) -> str:
+    found = _PREFIX.search(rule)
+    return "" if found is None else html.unescape(found[1].decode())

@@ -1,0 +1,101 @@
+"""Listed objects as one watcher sees them: which it selects, and how each version is told from all others."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from triggers.base import JsonObject
+from triggers.files.matching import Matcher
+from triggers.files.moments import Moment, format_moment
+from triggers.files.recall import Recall
+from triggers.files.version import NOT_SELECTED, fingerprint
+from triggers.s3.pages import ListedPage, Row, decoded_key, modified_at, usual_timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What a watcher wants of a bucket."""
+
+    bucket: str
+    prefix: str
+    matcher: Matcher
+    min_size: int
+    directory_markers: bool
+
+    def may_want(self, key: str) -> bool:
+        return key.startswith(self.prefix) and self.matcher(key[len(self.prefix) :])
+
+    def fingerprint(self, row: Row, *, url_encoded: bool) -> int:
+        """Of key, time and ETag in one form, however a server writes them; `NOT_SELECTED` when it is not wanted."""
+        key, modified, etag, size = row
+        if self.min_size and int(size) < self.min_size:
+            return NOT_SELECTED
+        name = decoded_key(key, url_encoded=url_encoded)
+        if size == b"0" and name.endswith("/") and not self.directory_markers:
+            return NOT_SELECTED
+        if not self.matcher(name[len(self.prefix) :]):
+            return NOT_SELECTED
+        return fingerprint(b"%b\0%b\0%b" % (usual_timestamp(modified), _bare(etag), name.encode()))
+
+
+class S3Object:
+    """One version of one object. A plain class whose fields are read when it is emitted: a first scan makes very many."""
+
+    __slots__ = ("_bucket", "_row", "_url_encoded", "fingerprint", "modified")
+
+    def __init__(self, row: Row, fingerprint: int, *, bucket: str, url_encoded: bool) -> None:
+        self.fingerprint = fingerprint
+        self.modified = modified_at(row[1])
+        self._bucket = bucket
+        self._row = row
+        self._url_encoded = url_encoded
+
+    def describe(self) -> JsonObject:
+        key, _, etag, size = self._row
+        return {
+            "bucket": self._bucket,
+            "key": decoded_key(key, url_encoded=self._url_encoded),
+            "size": int(size),
+            "etag": _bare(etag).decode(),
+            "last_modified": format_moment(self.modified),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Page:
+    listed: ListedPage
+    clock: Moment
+    selection: Selection
+    recall: Recall[Row]
+
+    @property
+    def last(self) -> str | None:
+        return self.listed.last
+
+    def __len__(self) -> int:
+        return len(self.listed.rows)
+
+    def versions(self, since: Moment | None) -> Iterator[S3Object]:
+        for row in self.listed.since(since):
+            fingerprint = self._fingerprint(row)
+            if fingerprint != NOT_SELECTED:
+                yield self._object(row, fingerprint)
+
+    def fingerprints(self) -> Sequence[int]:
+        return self.recall.fingerprints(self.listed.rows, self._fingerprint)
+
+    def version(self, index: int, fingerprint: int) -> S3Object:
+        return self._object(self.listed.rows[index], fingerprint)
+
+    def _fingerprint(self, row: Row) -> int:
+        return self.selection.fingerprint(row, url_encoded=self.listed.url_encoded)
+
+    def _object(self, row: Row, fingerprint: int) -> S3Object:
+        return S3Object(row, fingerprint, bucket=self.selection.bucket, url_encoded=self.listed.url_encoded)
+
+
+def _bare(etag: bytes) -> bytes:
+    """Without its quotes: AWS writes `&quot;`, servers in Go `&#34;`, others leave them bare."""
+    return etag[6:-6] if etag.startswith(b"&quot;") else html.unescape(etag.decode()).strip('"').encode()

@@ -1,0 +1,187 @@
+"""`notifications`: an SQS queue in which S3 says what may be new. A hint for latency, never the truth.
+
+Notifications are lost, doubled, late and early. So whatever goes wrong here is logged and costs latency only; the scans
+find the rest. One queue is for one watcher: what one reads, another does not get.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from triggers.base import Finding
+from triggers.errors import TriggerError
+from triggers.files.moments import Moment
+from triggers.s3.addresses import DEFAULT_REGION
+from triggers.s3.credentials import CLIENT_LIFETIME, CredentialSource, aws_errors
+from triggers.s3.failures import Failure, Refused
+from triggers.s3.hints import Unreadable, keys_named
+
+MOST: Final = 10
+"""Messages that SQS gives at a time."""
+LONG_POLL: Final = 20
+"""Seconds, the most that SQS allows."""
+SET_ASIDE: Final = 3600
+"""Seconds for which an unreadable message is hidden; a redrive policy counts each time it comes back."""
+LONGEST_PAUSE: Final = 60.0
+
+_REGION: Final = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z]+(?:-[a-z]+)+-[0-9]+)\.")
+_REMEDY: Final = (
+    "check the queue's url, and allow sqs:ReceiveMessage, DeleteMessage, ChangeMessageVisibility and GetQueueAttributes"
+)
+
+log = structlog.get_logger()
+
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hint:
+    """One message. `sent` is the queue's time."""
+
+    receipt: str
+    sent: Moment
+    keys: Sequence[str]
+
+
+class Queue:
+    """One watcher's hints: received in a task of their own while the watcher works on those it took."""
+
+    def __init__(self, url: str, connect: Connect, *, watcher: str, wake: Callable[[], None]) -> None:
+        """`wake` is called when there is something to take."""
+        self._url = url
+        self._connect = connect
+        self._wake = wake
+        self._log = log.bind(watcher=watcher, queue=url)
+        self._client: Any = None
+        self._received: Sequence[Hint] = ()
+        self._wanted = anyio.Event()
+        self._failures = 0
+
+    def take(self) -> Sequence[Hint]:
+        """What came since; the next ones are received only then. All that is taken shall go to `done`, once committed."""
+        taken, self._received = self._received, ()
+        self._wanted.set()
+        return taken
+
+    async def done(self, hints: Sequence[Hint]) -> None:
+        """They are not needed any more. What cannot be deleted comes again, and is found known."""
+        if self._client is None:
+            return
+        entries = [{"Id": str(number), "ReceiptHandle": hint.receipt} for number, hint in enumerate(hints)]
+        try:
+            with aws_errors(remedy=_REMEDY):
+                await self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
+        except TriggerError as error:
+            self._log.warning("s3.notifications_not_deleted", error=str(error))
+
+    async def run(self) -> None:
+        """Until cancelled. Nothing that goes wrong leaves it."""
+        while True:
+            try:
+                await self._receive_for_a_while()
+            except Exception as error:  # noqa: BLE001  it is logged, and the watcher goes on by polling
+                self._failures += 1
+                pause = min(2.0 ** min(self._failures, 16), LONGEST_PAUSE) * (0.75 + random.random() / 4)  # noqa: S311
+                unexpected = not isinstance(error, TriggerError)
+                self._log.warning(
+                    "s3.notifications_lost", error=str(error), retry_in=round(pause, 1), exc_info=unexpected
+                )
+                await anyio.sleep(pause)
+
+    async def _receive_for_a_while(self) -> None:
+        await self._wanted.wait()
+        until = anyio.current_time() + CLIENT_LIFETIME
+        with aws_errors(remedy=_REMEDY):
+            async with self._connect() as client:
+                self._client = client
+                try:
+                    while True:
+                        await self._wanted.wait()
+                        if anyio.current_time() >= until:
+                            return
+                        await self._receive(client)
+                finally:
+                    self._client = None
+
+    async def _receive(self, client: Any) -> None:
+        answer = await client.receive_message(
+            QueueUrl=self._url,
+            MaxNumberOfMessages=MOST,
+            WaitTimeSeconds=LONG_POLL,
+            MessageSystemAttributeNames=["SentTimestamp"],
+        )
+        self._failures = 0
+        hints = [hint for message in answer.get("Messages", ()) if (hint := await self._read(client, message))]
+        if hints:
+            self._received, self._wanted = hints, anyio.Event()
+            self._wake()
+
+    async def _read(self, client: Any, message: Any) -> Hint | None:
+        receipt = message["ReceiptHandle"]
+        try:
+            keys = keys_named(message["Body"])
+        except Unreadable as error:
+            body = message["Body"][:2000]
+            self._log.warning(
+                "s3.notification_unreadable", error=str(error), message_id=message["MessageId"], body=body
+            )
+            await client.change_message_visibility(
+                QueueUrl=self._url, ReceiptHandle=receipt, VisibilityTimeout=SET_ASIDE
+            )
+            return None
+        return Hint(receipt=receipt, sent=int(message["Attributes"]["SentTimestamp"]) * 1000, keys=keys)
+
+
+class Queues:
+    """The queues of one connection: its credentials, and the tasks in which they are received."""
+
+    def __init__(self, credentials: CredentialSource | None, *, region: str | None, tasks: TaskGroup) -> None:
+        self._credentials = credentials
+        self._region = region
+        self._tasks = tasks
+
+    @contextmanager
+    def listening(self, url: str, *, watcher: str, wake: Callable[[], None]) -> Iterator[Queue]:
+        """`check` has said that there are credentials."""
+        queue, scope = Queue(url, lambda: self._connect(url), watcher=watcher, wake=wake), anyio.CancelScope()
+
+        async def receiving() -> None:
+            with scope:
+                await queue.run()
+
+        self._tasks.start_soon(receiving, name=f"notifications of {watcher}")
+        try:
+            yield queue
+        finally:
+            scope.cancel()
+
+    async def check(self, url: str) -> Finding:
+        """A queue that cannot be read costs latency only: a warning."""
+        remedy = f"{_REMEDY}; files are found by polling meanwhile"
+        try:
+            with aws_errors(remedy=remedy):
+                async with self._connect(url) as client:
+                    await client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        except TriggerError as error:
+            message = f"{error.failure.code}: {error.failure.message}" if isinstance(error, Refused) else str(error)
+            return Finding(check="notifications", level="warning", message=message, remedy=remedy)
+        return Finding(check="notifications", level="ok", message=f"queue {url} is read")
+
+    def _connect(self, url: str) -> AbstractAsyncContextManager[Any]:
+        if self._credentials is None:
+            raise Failure(
+                code="NoCredentials", message="an anonymous connection reads no queue", remedy=_REMEDY, passing=False
+            ).error()
+        parts = urlsplit(url)
+        region = found[1] if (found := _REGION.search(parts.hostname or "")) else self._region or DEFAULT_REGION
+        return self._credentials.client("sqs", region=region, endpoint_url=f"{parts.scheme}://{parts.netloc}")

@@ -1,0 +1,160 @@
+"""One listing for all watchers of a connection that want the same bucket and prefix.
+
+The first member that is due starts a scan and wakes the members that have rested long enough. They join before the first
+page is asked for, never later: `strict` must not be shown a listing older than what it remembers. Nobody waits for a slow
+member: it finds its next page in the buffer, or goes on alone. The listing has no task of its own: whoever needs the next
+page fetches it, and the others find it there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+import anyio
+
+from triggers.errors import TriggerError
+from triggers.files.moments import Moment
+from triggers.s3.pages import ListedPage
+
+DatedPage: TypeAlias = tuple[ListedPage, Moment]
+Fetch: TypeAlias = Callable[[str | None], Awaitable[DatedPage]]
+"""The page behind a key, and the server's clock when it was made."""
+
+BUFFER: Final = 16
+"""Pages that a slow member may be behind, about a megabyte each."""
+PATIENCE: Final = 1.0
+"""Seconds that a scan waits for the members it woke."""
+ARRIVAL: Final = 0.1
+"""Seconds that a member's first scan waits for others: when a daemon starts, all come at once."""
+
+
+class SharedListing:
+    """A member rests between its scans."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._resting: dict[Callable[[], None], float] = {}
+        """How to wake each member that rests, and from when on it may be woken."""
+        self._scan: _Scan | None = None
+        """The scan that began last."""
+
+    @contextmanager
+    def resting(self, wake: Callable[[], None], *, at_least: float) -> Iterator[None]:
+        """Others that begin a scan call `wake`, but not before `at_least` seconds are over."""
+        self._resting[wake] = anyio.current_time() + at_least
+        try:
+            yield
+        finally:
+            del self._resting[wake]
+
+    async def whole(self, *, first: bool) -> AsyncGenerator[DatedPage, None]:
+        """A scan from the start, with whoever joins; `first`: this member's first. Raises what fetching raises."""
+        if self._scan is None or not self._scan.can_be_joined:
+            self._scan = self._begin(arrival=ARRIVAL if first else 0.0)
+        scan, member, last = self._scan, object(), None
+        scan.join(member)
+        try:
+            while (page := await scan.next_page(member)) is not None:
+                yield page
+                last = page[0].last
+                if last is None:
+                    return
+        finally:
+            scan.leave(member)
+        async for page in self.rest_of(last):
+            yield page
+
+    async def rest_of(self, after: str | None) -> AsyncGenerator[DatedPage, None]:
+        """What follows a key, alone."""
+        while True:
+            page = await self._fetch(after)
+            yield page
+            after = page[0].last
+            if after is None:
+                return
+
+    def _begin(self, arrival: float) -> _Scan:
+        now = anyio.current_time()
+        rested = [wake for wake, rested_at in self._resting.items() if rested_at <= now]
+        for wake in rested:
+            wake()
+        return _Scan(self._fetch, arrival=arrival, awaited=len(rested))
+
+
+class _Scan:
+    """The pages that its members have not all read yet, `BUFFER` at most."""
+
+    def __init__(self, fetch: Fetch, *, arrival: float, awaited: int) -> None:
+        self._fetch = fetch
+        self._arrival = arrival
+        self._awaited = awaited + 1
+        """Members that may still join, the one that begins among them."""
+        self._all_here = anyio.Event()
+        self.can_be_joined = True
+        self._next: dict[object, int] = {}
+        """The number of the page that each member reads next."""
+        self._pages: deque[DatedPage] = deque()
+        self._first = 0
+        """The number of the first page in `_pages`."""
+        self._after: str | None = None
+        self._failure: TriggerError | None = None
+        self._fetching = anyio.Lock()
+
+    def join(self, member: object) -> None:
+        self._next[member] = 0
+        self._awaited -= 1
+        if self._awaited == 0:
+            self._all_here.set()
+
+    def leave(self, member: object) -> None:
+        del self._next[member]
+        self._forget_read()
+
+    async def next_page(self, member: object) -> DatedPage | None:
+        """None for a member that is too far behind. A failure is everybody's: the source would fail each of them."""
+        number = self._next[member]
+        if number == self._end:
+            async with self._fetching:
+                if number == self._end:  # else somebody fetched it meanwhile
+                    await self._fetch_next()
+        if number < self._first:
+            return None
+        self._next[member] = number + 1
+        page = self._pages[number - self._first]
+        self._forget_read()
+        return page
+
+    @property
+    def _end(self) -> int:
+        return self._first + len(self._pages)
+
+    async def _fetch_next(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self.can_be_joined:
+            await self._gather()
+        try:
+            page = await self._fetch(self._after)
+        except TriggerError as error:
+            self._failure = error
+            raise
+        self._after = page[0].last
+        if len(self._pages) == BUFFER:
+            self._pages.popleft()
+            self._first += 1
+        self._pages.append(page)
+
+    async def _gather(self) -> None:
+        await anyio.sleep(self._arrival)
+        with anyio.move_on_after(PATIENCE):
+            await self._all_here.wait()
+        self.can_be_joined = False
+
+    def _forget_read(self) -> None:
+        needed = min(self._next.values(), default=self._end)
+        while self._pages and self._first < needed:
+            self._pages.popleft()
+            self._first += 1
