@@ -12,15 +12,17 @@ import anyio
 import pytest
 from sqlalchemy import select
 
-from store import assets, runs, tries
+from store import assets, runs, tries, triggerers
 from store.assets import Declared, DeclaredJob
 from store.schema import run, task_instance, task_try
 from store.triggerers import Process
 from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import JobToStart, Preparation
+from watcher.leading import Leadership
 from watcher.submit.base import SparkApplication
 
+HOUR = timedelta(hours=1)
 HOME = "44444444-4444-4444-4444-444444444444"
 COUNTED = "open({marks!r}, 'a').write('started\\n')\n"
 
@@ -63,7 +65,11 @@ def jobs(tmp_path) -> Jobs:
     return Jobs(tmp_path)
 
 
-def make(database, jobs, *, parallelism=4, submitter=None):
+def leading(database, owner=HOME, lease=timedelta(seconds=15)):
+    return Leadership(database, owner, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
+
+
+def make(database, jobs, *, parallelism=4, submitter=None, home=HOME, leadership=None):
     preparation = Preparation(
         jobs=jobs.programs,
         runs_folder=jobs.folder / "runs",
@@ -75,7 +81,8 @@ def make(database, jobs, *, parallelism=4, submitter=None):
         database,
         submitter or PlainPython(),
         preparation,
-        Process(id=HOME, host="here", pid=1),
+        leadership or leading(database, home),
+        Process(id=home, host="here", pid=1),
         parallelism=parallelism,
         lease=timedelta(seconds=15),
         on_end=lambda: None,
@@ -85,6 +92,7 @@ def make(database, jobs, *, parallelism=4, submitter=None):
 @asynccontextmanager
 async def dispatching(database, jobs, **options):
     dispatcher = make(database, jobs, **options)
+    await dispatcher._leadership.campaign()
     async with anyio.create_task_group() as tasks:
         await tasks.start(dispatcher.run)
         yield dispatcher
@@ -235,14 +243,17 @@ async def test_stopping_with_the_jobs_uses_up_no_retry_and_they_start_again(data
     assert counted == [False, True]
 
 
-async def test_another_homes_tries_are_left_alone(database, jobs):
+async def test_another_homes_tries_are_left_alone_while_it_lives(database, jobs):
+    other = str(uuid.uuid4())
     jobs.add("theirs", "")
     await queue(database, jobs, "theirs")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
         tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=str(uuid.uuid4()), tag=tag, token_hash="")
+        assert await tries.commit_intent(session, task, home_id=other, tag=tag, token_hash="")
+        await triggerers.beat_dispatcher(session, Process(id=other, host="there", pid=1), HOUR, database.dialect)
     async with dispatching(database, jobs) as dispatcher:
+        await dispatcher._bury_orphans()
         await dispatcher._start_due(None)
     assert jobs.started == 0
     assert await states(database) == ["running"]

@@ -23,6 +23,14 @@ def test_a_condition_is_met_by_the_assets_it_names(condition, assets, met):
     assert is_met(condition, assets) is met
 
 
+def test_an_alias_stands_for_any_asset_it_resolved_to():
+    condition = {"all": ["a", {"alias": "daily"}]}
+    assert not is_met(condition, {"a"})
+    assert not is_met(condition, {"a"}, {"daily": {"x", "y"}})
+    assert is_met(condition, {"a", "y"}, {"daily": {"x", "y"}})
+    assert not is_met(condition, {"a", "y"}, {"daily": frozenset(), "other": {"y"}})
+
+
 def test_a_condition_is_shown_as_people_write_it():
     assert shown(NESTED) == "a & (b | c)"
     assert shown({"all": ["a"]}) == "a"

@@ -7,13 +7,23 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import listings
+from store import aliases, listings
+from store.aliases import ALIAS_ORDERS
+from store.errors import NotFound
 from store.filters import Rows, Window
 from store.listings import ASSET_ORDERS, AssetFilter
 from watcher.api.auth import Viewer
 from watcher.api.context import Context
-from watcher.api.parameters import AssetId, Pattern, ordered_window
-from watcher.api.shapes.assets import AssetCollectionResponse, AssetResponse, asset_response
+from watcher.api.parameters import BIGGEST, AssetId, Pattern, ordered_window
+from watcher.api.shapes.assets import (
+    Around,
+    AssetAliasCollectionResponse,
+    AssetAliasResponse,
+    AssetCollectionResponse,
+    AssetResponse,
+    alias_response,
+    asset_response,
+)
 
 router = APIRouter(prefix="/assets", tags=["Asset"])
 
@@ -43,6 +53,28 @@ async def list_assets(
         return AssetCollectionResponse(assets=await _responses(session, found.rows), total_entries=found.total)
 
 
+@router.get("/aliases")
+async def list_aliases(
+    context: Context,
+    _: Viewer,
+    window: Annotated[Window, Depends(ordered_window(ALIAS_ORDERS, "id"))],
+    name_pattern: Pattern = None,
+    name_prefix_pattern: Pattern = None,
+) -> AssetAliasCollectionResponse:
+    async with context.database.reading() as session:
+        found = await aliases.listed(session, name_pattern, name_prefix_pattern, window)
+    shown = [alias_response(alias) for alias in found.rows]
+    return AssetAliasCollectionResponse(asset_aliases=shown, total_entries=found.total)
+
+
+@router.get("/aliases/{asset_alias_id}")
+async def get_alias(context: Context, _: Viewer, asset_alias_id: int) -> AssetAliasResponse:
+    if not 0 <= asset_alias_id <= BIGGEST:
+        raise NotFound(f"no alias {asset_alias_id}; GET /api/v2/assets/aliases lists the ones there are")
+    async with context.database.reading() as session:
+        return alias_response(await aliases.alias_by(session, asset_alias_id))
+
+
 @router.get("/{asset_id}")
 async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResponse:
     async with context.database.reading() as session:
@@ -52,6 +84,9 @@ async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResp
 
 async def _responses(session: AsyncSession, assets: Rows) -> list[AssetResponse]:
     ids = [asset["id"] for asset in assets]
-    jobs = await listings.asset_jobs(session, ids)
-    watchers = await listings.asset_watchers(session, ids)
-    return [asset_response(asset, jobs, watchers) for asset in assets]
+    known = Around(
+        jobs=await listings.asset_jobs(session, ids),
+        watchers=await listings.asset_watchers(session, ids),
+        aliases=await aliases.of_assets(session, ids),
+    )
+    return [asset_response(asset, known) for asset in assets]

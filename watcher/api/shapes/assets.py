@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -55,9 +56,14 @@ class AssetResponse(Shape):
     scheduled_dags: Sequence[DagScheduleAssetReference]
     producing_tasks: Sequence[TaskAssetReference]
     consuming_tasks: Sequence[TaskAssetReference]
-    aliases: Sequence[AssetAliasResponse] = ()
+    aliases: Sequence[AssetAliasResponse]
     watchers: Sequence[AssetWatcherResponse]
     last_asset_event: LastAssetEventResponse | None
+
+
+class AssetAliasCollectionResponse(Shape):
+    asset_aliases: Sequence[AssetAliasResponse]
+    total_entries: int
 
 
 class AssetCollectionResponse(Shape):
@@ -65,9 +71,23 @@ class AssetCollectionResponse(Shape):
     total_entries: int
 
 
-def asset_response(asset: RowMapping, jobs: Rows, watchers: Rows) -> AssetResponse:
-    """`jobs` and `watchers` are those of `store.listings`, of this asset and perhaps of others."""
-    around = [job for job in jobs if job["asset_id"] == asset["id"]]
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """What stands around some assets, from `store.listings` and `store.aliases`."""
+
+    jobs: Rows
+    watchers: Rows
+    aliases: Rows
+
+
+def alias_response(alias: RowMapping) -> AssetAliasResponse:
+    """A row of table `asset_alias`."""
+    return AssetAliasResponse(**{name: alias[name] for name in AssetAliasResponse.model_fields})
+
+
+def asset_response(asset: RowMapping, known: Around) -> AssetResponse:
+    """`known` may tell of other assets too."""
+    around = [job for job in known.jobs if job["asset_id"] == asset["id"]]
     last_id = asset["last_event_id"]
     return AssetResponse(
         **{name: asset[name] for name in ("id", "name", "uri", "group", "created_at", "updated_at")},
@@ -79,7 +99,8 @@ def asset_response(asset: RowMapping, jobs: Rows, watchers: Rows) -> AssetRespon
         ],
         producing_tasks=[_task(job) for job in around if job["role"] == "outlet"],
         consuming_tasks=[_task(job) for job in around if job["role"] == "inlet"],
-        watchers=[_watcher(w["name"], asset) for w in watchers if w["asset_id"] == asset["id"]],
+        aliases=[alias_response(alias) for alias in known.aliases if alias["asset_id"] == asset["id"]],
+        watchers=[_watcher(w["name"], asset) for w in known.watchers if w["asset_id"] == asset["id"]],
         last_asset_event=LastAssetEventResponse(id=last_id, timestamp=asset["last_event_at"]) if last_id else None,
     )
 
