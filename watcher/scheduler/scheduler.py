@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from store import runs
 from store.database import Database
+from store.freshness import freshness
 from store.runs import JobQueue
 from watcher.leading import Leadership
 from watcher.retrying import keep_going
@@ -37,6 +38,7 @@ class Scheduler:
         self._database = database
         self._leadership = leadership
         self._on_runs = on_runs
+        self._late: frozenset[str] = frozenset()
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -65,7 +67,17 @@ class Scheduler:
                     self._on_runs()
         async with self._database.reading() as session:
             tick = await runs.next_tick_in(session)
+            expected = await freshness(session)
+        self._tell_late({one.asset for one in expected if one.is_late})
         return min([*pauses, *([] if tick is None else [tick or SHORTEST_PAUSE])])
+
+    def _tell_late(self, late: set[str]) -> None:
+        """Once when an asset gets late, once when it is not any more."""
+        for asset in sorted(late - self._late):
+            log.warning("asset.late", asset=asset)
+        for asset in sorted(self._late - late):
+            log.info("asset.on_time", asset=asset)
+        self._late = frozenset(late)
 
     async def _schedule(self, dag_id: str) -> Plan:
         async with self._leadership.transaction() as session:

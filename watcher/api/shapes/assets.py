@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import RowMapping
 
 from store.filters import Rows
+from store.freshness import Freshness
 from watcher.api.shapes.base import Shape
 
 
@@ -59,6 +60,12 @@ class AssetResponse(Shape):
     aliases: Sequence[AssetAliasResponse]
     watchers: Sequence[AssetWatcherResponse]
     last_asset_event: LastAssetEventResponse | None
+    unprocessed: int
+    """Ours: events that lie in failed runs."""
+    expect_every: float | None
+    """Ours: an event is expected every so many seconds."""
+    is_late: bool
+    """Ours: none came for longer."""
 
 
 class AssetAliasCollectionResponse(Shape):
@@ -78,6 +85,8 @@ class Around:
     jobs: Rows
     watchers: Rows
     aliases: Rows
+    unprocessed: Mapping[int, int]
+    freshness: Sequence[Freshness]
 
 
 def alias_response(alias: RowMapping) -> AssetAliasResponse:
@@ -89,6 +98,7 @@ def asset_response(asset: RowMapping, known: Around) -> AssetResponse:
     """`known` may tell of other assets too."""
     around = [job for job in known.jobs if job["asset_id"] == asset["id"]]
     last_id = asset["last_event_id"]
+    expected = next((one for one in known.freshness if one.asset_id == asset["id"]), None)
     return AssetResponse(
         **{name: asset[name] for name in ("id", "name", "uri", "group", "created_at", "updated_at")},
         extra=json.loads(asset["extra"]),
@@ -102,6 +112,9 @@ def asset_response(asset: RowMapping, known: Around) -> AssetResponse:
         aliases=[alias_response(alias) for alias in known.aliases if alias["asset_id"] == asset["id"]],
         watchers=[_watcher(w["name"], asset) for w in known.watchers if w["asset_id"] == asset["id"]],
         last_asset_event=LastAssetEventResponse(id=last_id, timestamp=asset["last_event_at"]) if last_id else None,
+        unprocessed=known.unprocessed.get(asset["id"], 0),
+        expect_every=None if expected is None else expected.expect_every.total_seconds(),
+        is_late=expected is not None and expected.is_late,
     )
 
 
