@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CONFIGURATION = """
 version: 1
-settings: {api: {auth: none}, scheduler: {cancel_jobs: true}}
+settings: {api: {auth: none}}
 aliases: {example-alias: {}}
 jobs:
   asset-alias-producer:
