@@ -7,7 +7,7 @@ twice.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import aliases
 from store.dialects import chunks
 from store.errors import NotFound
 from store.schema import (
@@ -54,7 +53,6 @@ class JobQueue:
     """The cron that `next_tick` was reckoned by."""
     next_tick: datetime | None
     active_runs: int
-    aliases: Mapping[str, frozenset[str]]
     events: Sequence[QueuedEvent]
     now: datetime
 
@@ -108,7 +106,6 @@ async def lock_queue(session: AsyncSession, dag_id: str) -> JobQueue | None:
         dag_id=dag_id,
         **row,
         active_runs=counted.runs,
-        aliases=await aliases.resolved_names(session, dag_id),
         events=events,
         now=counted.now,
     )

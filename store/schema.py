@@ -114,7 +114,7 @@ asset_alias_asset = Table(  # the assets that got an event through the alias
     "asset_alias_asset",
     metadata,
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
-    Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+    Column("asset_id", ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 watcher = Table(
@@ -265,7 +265,7 @@ asset_alias_event = Table(  # the events that came through the alias
     "asset_alias_event",
     metadata,
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
-    Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),
+    Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 job = Table(

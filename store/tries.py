@@ -101,10 +101,12 @@ async def open_tries(session: AsyncSession, home_id: str) -> Sequence[OpenTry]:
     return await _open(session, task_try.c.home_id == home_id)
 
 
-async def orphaned(session: AsyncSession) -> Sequence[OpenTry]:
-    """Open tries of homes whose lease has ended."""
+async def silent_homes(session: AsyncSession) -> frozenset[str]:
+    """Homes with open tries whose lease has ended."""
+    a = task_try.c
     lives = select(dispatcher.c.home_id).where(dispatcher.c.expires_at > database_now())
-    return await _open(session, task_try.c.home_id.not_in(lives))
+    silent = select(a.home_id).where(a.ended_at.is_(None), a.home_id.not_in(lives)).distinct()
+    return frozenset((await session.execute(silent)).scalars())
 
 
 async def to_stop(session: AsyncSession, tags: Collection[str]) -> frozenset[str]:

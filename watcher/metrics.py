@@ -29,7 +29,7 @@ class Metrics:
         self.items = Counter("watcher_items", "Files and rows found", labels, registry=self.registry)
         self.events = Counter("watcher_events", "Asset events committed", labels, registry=self.registry)
 
-    def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Freshness]) -> bytes:
+    def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Freshness] = ()) -> bytes:
         """The text that Prometheus scrapes, with how each watcher is doing, and each asset that should get events."""
         stored = CollectorRegistry()
         stored.register(_Watchers(watchers))

@@ -67,6 +67,7 @@ class Dispatcher:
         self._on_end = on_end
         self._followed: dict[str, Handle | None] = {}
         self._told_to_stop: set[str] = set()
+        self._silent_since: dict[str, float] = {}
         self._stopping = False
         self.wakeup = Wakeup()
 
@@ -119,10 +120,17 @@ class Dispatcher:
     async def _bury_orphans(self) -> None:
         """End the tries of homes that are gone: that revokes their tokens, in the transaction that frees their runs."""
         async with self._database.reading() as session:
-            orphans = await tries.orphaned(session)
+            gone = self._gone(await tries.silent_homes(session))
+            orphans = [orphan for home in gone for orphan in await tries.open_tries(session, home)]
         for orphan in orphans:
             log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id)
             await self._end(orphan, Status(phase="exited", reason=LOST), self._leadership.transaction)
+
+    def _gone(self, silent: frozenset[str]) -> list[str]:
+        """Homes that were silent for a lease while we looked: after an outage of the database all have one to speak up."""
+        now = anyio.current_time()
+        self._silent_since = {home: self._silent_since.get(home, now) for home in silent - {self._process.id}}
+        return [home for home, since in self._silent_since.items() if now - since >= self._lease.total_seconds()]
 
     async def _keep_beating(self) -> None:
         while True:

@@ -34,6 +34,16 @@ def is_met(condition: Condition, assets: AbstractSet[str], aliases: Resolved = _
     raise ValueError(f"not a condition: {condition!r}")
 
 
+def names_alias(condition: Condition | None) -> bool:
+    """Whether what an alias has resolved to matters to the condition."""
+    match condition:
+        case {"alias": _}:
+            return True
+        case {"all": parts} | {"any": parts}:
+            return any(map(names_alias, parts))
+    return False
+
+
 def shown(condition: Condition) -> str:
     """The condition as people read it: `a & (b | c)`."""
     match condition:

@@ -13,13 +13,14 @@ import structlog
 from anyio.abc import TaskStatus
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import runs
+from store import aliases, runs
 from store.database import Database
 from store.freshness import freshness
 from store.runs import JobQueue
 from watcher.leading import Leadership
 from watcher.retrying import keep_going
 from watcher.scheduler import ticks
+from watcher.scheduler.conditions import names_alias
 from watcher.scheduler.planning import Batching, Capacity, Plan, PlannedRun, Waiting, Waits, plan
 from watcher.scheduler.ticks import Cron
 from watcher.wakeups import Wakeup
@@ -86,7 +87,9 @@ class Scheduler:
                 return Plan()
             definition = json.loads(queue.definition)
             due = await self._tick(session, queue, definition)
-            made = _decide(queue, definition, due)
+            condition = definition["schedule"]
+            resolved = await aliases.resolved_names(session, dag_id) if names_alias(condition) else {}
+            made = _decide(queue, definition, Waits(condition=condition, aliases=resolved), due)
             for number, planned in enumerate(made.runs):
                 await _create(session, queue, number, planned)
         if made.runs:
@@ -128,10 +131,10 @@ async def _create(session: AsyncSession, queue: JobQueue, number: int, planned: 
     )
 
 
-def _decide(queue: JobQueue, definition: dict[str, Any], due: Sequence[datetime]) -> Plan:
+def _decide(queue: JobQueue, definition: dict[str, Any], waits: Waits, due: Sequence[datetime]) -> Plan:
     return plan(
         [Waiting(event_id=e.event_id, asset=e.asset, since=e.created_at) for e in queue.events],
-        Waits(condition=definition["schedule"], aliases=queue.aliases),
+        waits,
         Batching.of(definition["batch"]),
         _capacity(queue, definition),
         now=queue.now,

@@ -172,7 +172,9 @@ def upgrade() -> None:
         sa.Column("alias_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("asset_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.ForeignKeyConstraint(["alias_id"], ["asset_alias.id"], name=op.f("fk_asset_alias_asset_alias_id")),
-        sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name=op.f("fk_asset_alias_asset_asset_id")),
+        sa.ForeignKeyConstraint(
+            ["asset_id"], ["asset.id"], name=op.f("fk_asset_alias_asset_asset_id"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("alias_id", "asset_id", name=op.f("pk_asset_alias_asset")),
     )
     op.create_index(op.f("ix_asset_alias_asset_asset_id"), "asset_alias_asset", ["asset_id"], unique=False)
@@ -369,7 +371,9 @@ def upgrade() -> None:
         sa.Column("alias_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("event_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.ForeignKeyConstraint(["alias_id"], ["asset_alias.id"], name=op.f("fk_asset_alias_event_alias_id")),
-        sa.ForeignKeyConstraint(["event_id"], ["asset_event.id"], name=op.f("fk_asset_alias_event_event_id")),
+        sa.ForeignKeyConstraint(
+            ["event_id"], ["asset_event.id"], name=op.f("fk_asset_alias_event_event_id"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("alias_id", "event_id", name=op.f("pk_asset_alias_event")),
     )
     op.create_index(op.f("ix_asset_alias_event_event_id"), "asset_alias_event", ["event_id"], unique=False)

@@ -24,6 +24,7 @@ from watcher.leading import Leadership
 from watcher.submit.base import SparkApplication
 
 HOUR = timedelta(hours=1)
+LEASE = timedelta(seconds=15)
 NEVER = datetime(2100, 1, 1, tzinfo=UTC)
 HOME = "44444444-4444-4444-4444-444444444444"
 COUNTED = "open({marks!r}, 'a').write('started\\n')\n"
@@ -67,11 +68,11 @@ def jobs(tmp_path) -> Jobs:
     return Jobs(tmp_path)
 
 
-def leading(database, owner=HOME, lease=timedelta(seconds=15)):
+def leading(database, owner=HOME, lease=LEASE):
     return Leadership(database, owner, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
 
 
-def make(database, jobs, *, parallelism=4, submitter=None, home=HOME, leadership=None):
+def make(database, jobs, *, parallelism=4, submitter=None, home=HOME, leadership=None, lease=LEASE):
     preparation = Preparation(
         jobs=jobs.programs,
         runs_folder=jobs.folder / "runs",
@@ -86,7 +87,7 @@ def make(database, jobs, *, parallelism=4, submitter=None, home=HOME, leadership
         leadership or leading(database, home),
         Process(id=home, host="here", pid=1),
         parallelism=parallelism,
-        lease=timedelta(seconds=15),
+        lease=lease,
         on_end=lambda: None,
     )
 
@@ -254,7 +255,7 @@ async def test_another_homes_tries_are_left_alone_while_it_lives(database, jobs)
         tag = f"run-{task.task_instance_id}-1"
         assert await tries.commit_intent(session, task, home_id=other, tag=tag, token_hash="")
         await triggerers.beat_dispatcher(session, Process(id=other, host="there", pid=1), HOUR, database.dialect)
-    async with dispatching(database, jobs) as dispatcher:
+    async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
         await dispatcher._bury_orphans()
         await dispatcher._start_due(None)
     assert jobs.started == 0
@@ -378,7 +379,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
         assert await tries.commit_intent(session, task, home_id=other, tag=tag, token_hash="")
         gone = Process(id=other, host="there", pid=1)
         await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
-    async with dispatching(database, jobs):
+    async with dispatching(database, jobs, lease=timedelta(seconds=0)):
         await until_states(database, "success")
     assert jobs.started == 1
     found = await rows(database, select(task_try.c.home_id, task_try.c.counted).order_by(task_try.c.try_number))
@@ -398,7 +399,7 @@ async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(datab
         async with database.transaction() as session:
             gone = Process(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
-        elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database, HOME))
+        elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
         await elsewhere._leadership.campaign()
         await elsewhere._bury_orphans()
         with anyio.fail_after(30):
@@ -422,3 +423,22 @@ async def test_who_stands_by_starts_nothing_but_follows_its_own(database, jobs):
         await until_states(database, "success", "queued")
         dispatcher.wakeup.set()
     assert await states(database) == ["success", "queued"]
+
+
+async def test_a_home_has_a_lease_to_speak_up_after_an_outage_and_never_gives_itself_up(database, jobs, tmp_path):
+    pids = tmp_path / "pids"
+    jobs.add("slow", SLEEPER.format(pids=str(pids)))
+    await queue(database, jobs, "slow")
+    async with dispatching(database, jobs) as dispatcher:
+        await until_started(pids)
+        async with database.transaction() as session:
+            slept = Process(id=HOME, host="here", pid=1)
+            await triggerers.beat_dispatcher(session, slept, timedelta(seconds=-1), database.dialect)
+        dispatcher._lease = timedelta(0)
+        await dispatcher._bury_orphans()
+        other = make(database, jobs, home=str(uuid.uuid4()), leadership=dispatcher._leadership)
+        await other._bury_orphans()
+        assert await rows(database, select(task_try.c.ended_at)) == [(None,)]
+        await settle(database, "failed")
+        dispatcher.wakeup.set()
+        await until_all_have_ended(database)
