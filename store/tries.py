@@ -90,8 +90,10 @@ async def replace_token(session: AsyncSession, task_instance_id: str, try_number
 
 
 async def store_handle(session: AsyncSession, task_instance_id: str, try_number: int, handle: str) -> None:
-    """Keep what leads back to the started try; its task instance runs from now on."""
-    await _set_running(session, task_instance_id, try_number)
+    """Keep what leads back to the started try; its task instance runs from now on, unless it waits for the next one."""
+    await _lock(session, task_instance_id)
+    if not (await _known(session, task_instance_id, try_number)).is_decided:
+        await _set_running(session, task_instance_id, try_number)
     started = update(task_try).where(_this(task_instance_id, try_number))
     await session.execute(started.values(handle=handle, submitted_at=database_now()))
 

@@ -369,6 +369,22 @@ async def test_a_run_cleared_before_its_old_process_has_ended_waits_for_that(dat
     assert jobs.started == 2
 
 
+async def test_a_handle_that_is_stored_late_does_not_hide_that_the_run_was_cleared(database, jobs):
+    """The daemon died between the start and the handle; then people cancelled the run and cleared it."""
+    jobs.add("slow", "")
+    await queue(database, jobs, "slow")
+    async with database.transaction() as session:
+        (task,) = await runs.startable(session)
+        tag = f"run-{task.task_instance_id}-1"
+        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+    await settle(database, "failed")
+    async with database.transaction() as session:
+        await decisions.clear(session, "slow", "manual__0")
+    async with database.transaction() as session:
+        await tries.store_handle(session, task.task_instance_id, 1, "{}")
+    assert await rows(database, select(task_instance.c.state)) == [("queued",)]
+
+
 async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsewhere(database, jobs):
     jobs.add("theirs", "")
     await queue(database, jobs, "theirs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import structlog
 from pydantic import AfterValidator, Field
@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from config.uris import normalise
 from store import aliases, events, listings, run_listings, tries
-from store.aliases import NamedAsset
+from store.aliases import NamedAsset, Resolved
 from store.events import NewEvent
 from store.tries import FencedTry
 from store.values import to_json
@@ -23,6 +23,7 @@ from watcher.api.parameters import Body, Text
 from watcher.try_tokens import TryIdentity
 
 log = structlog.get_logger()
+_NOTHING: Final[tuple[int, Mapping[str, int]]] = (0, {})
 _Name = Annotated[Text, Field(max_length=1500)]
 
 
@@ -55,11 +56,16 @@ async def finish(
         )
         if held is None:
             return
-        told = await _tell(session, held, outlet_events, context.database.dialect) if state == "success" else 0
+        told, created = _NOTHING
+        if state == "success":
+            told, created = await _tell(session, held, outlet_events, context.database.dialect)
         if state == "success" and context.clear_on_success:
             await context.backend.aclear(task_scope(held), session=session)
     names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
-    log.info("try.finished", state=state, events=told, **{name: getattr(held, name) for name in names})
+    identity_of_try = {name: getattr(held, name) for name in names}
+    for uri, asset_id in created.items():
+        log.warning("asset.created", uri=uri, asset_id=asset_id, **identity_of_try)
+    log.info("try.finished", state=state, events=told, **identity_of_try)
     context.wake()
 
 
@@ -71,9 +77,12 @@ class _Told:
     alias_ids: set[int] = field(default_factory=set)
 
 
-async def _tell(session: AsyncSession, held: FencedTry, outlet_events: Sequence[OutletEvent], dialect: str) -> int:
-    """Append the events of a success, with what they teach of aliases; returns how many they are."""
-    told = await _told(session, held, outlet_events, dialect)
+async def _tell(
+    session: AsyncSession, held: FencedTry, outlet_events: Sequence[OutletEvent], dialect: str
+) -> tuple[int, Mapping[str, int]]:
+    """Append the events of a success, with what they teach of aliases; returns how many, and the assets made for them."""
+    through = await _resolved(session, [event.asset for event in outlet_events], dialect)
+    told = await _told(session, held, outlet_events, {uri: found.asset_id for uri, found in through.items()})
     # By asset: two tasks that end at once take the assets' locks in one order.
     ordered = sorted(told.items(), key=lambda item: item[0][0])
     pairs = {(asset_id, alias_id) for (asset_id, _), event in ordered for alias_id in event.alias_ids}
@@ -87,17 +96,16 @@ async def _tell(session: AsyncSession, held: FencedTry, outlet_events: Sequence[
     ids = await events.append(session, new)
     by_id = zip(ids, ordered, strict=True)
     await aliases.remember(session, [(id_, alias_id) for id_, (_, event) in by_id for alias_id in event.alias_ids])
-    return len(new)
+    return len(new), {uri: found.asset_id for uri, found in through.items() if found.created}
 
 
 async def _told(
-    session: AsyncSession, held: FencedTry, outlet_events: Sequence[OutletEvent], dialect: str
+    session: AsyncSession, held: FencedTry, outlet_events: Sequence[OutletEvent], through: Mapping[str, int]
 ) -> Mapping[tuple[int, str], _Told]:
     """One event per (asset, extra), however often it was told, and one for each outlet the job said nothing about."""
     around = await listings.job_assets(session, held.dag_id)
     outlets = {asset["name"]: asset["id"] for asset in around if asset["role"] == "outlet"}
     alias_ids = await aliases.of_job(session, held.dag_id, {"outlet"})
-    through = await _resolved(session, [event.asset for event in outlet_events], dialect)
     told: dict[tuple[int, str], _Told] = {}
     silent = set(outlets.values())
     for event in outlet_events:
@@ -115,16 +123,14 @@ async def _told(
     return told | {(asset_id, "{}"): told.get((asset_id, "{}"), _Told(extra="{}")) for asset_id in silent}
 
 
-async def _resolved(session: AsyncSession, named: Sequence[str | AliasedAsset], dialect: str) -> Mapping[str, int]:
-    """By uri, the ids of the assets named through aliases; those that nobody named before are made, with a warning."""
-    ids: dict[str, int] = {}
+async def _resolved(session: AsyncSession, named: Sequence[str | AliasedAsset], dialect: str) -> Mapping[str, Resolved]:
+    """By uri, the assets named through aliases, in the order in which all transactions make them."""
+    resolved: dict[str, Resolved] = {}
     wanted = {(asset.uri, asset.name) for asset in named if isinstance(asset, AliasedAsset)}
     for uri, name in sorted(wanted):
         found = await aliases.resolve(session, NamedAsset(uri=uri, name=name), dialect)
-        ids[uri] = found.asset_id
-        if found.created:
-            log.warning("asset.created", asset=name or uri, uri=uri, asset_id=found.asset_id)
-    return ids
+        resolved.setdefault(uri, found)
+    return resolved
 
 
 def _canonical(extra: str) -> str:
