@@ -7,19 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Column, Insert, RowMapping, Table, Update, and_, delete, insert, select, update
+from sqlalchemy import Column, Insert, RowMapping, Table, Update, and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.dialects import upsert
 from store.errors import Conflict
 from store.schema import (
     asset,
+    asset_alias,
+    asset_alias_asset,
     database_now,
     job,
     job_inlet,
+    job_inlet_alias,
     job_outlet,
+    job_outlet_alias,
+    job_schedule_alias,
     job_schedule_asset,
     queued_event,
     setting,
@@ -40,6 +45,14 @@ class DeclaredAsset:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeclaredAlias:
+    """An alias as the YAML names it."""
+
+    name: str
+    group: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeclaredWatcher:
     """A watcher and the asset it belongs to."""
 
@@ -50,7 +63,7 @@ class DeclaredWatcher:
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredJob:
-    """A job with its edges, all by asset name; `definition` is a JSON object's text without secrets."""
+    """A job with its edges by name; `definition` is a JSON object's text without secrets, `cron` names its zone too."""
 
     dag_id: str
     task_id: str
@@ -59,6 +72,10 @@ class DeclaredJob:
     schedule: frozenset[str]
     inlets: frozenset[str]
     outlets: frozenset[str]
+    schedule_aliases: frozenset[str] = frozenset()
+    inlet_aliases: frozenset[str] = frozenset()
+    outlet_aliases: frozenset[str] = frozenset()
+    cron: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +86,7 @@ class Declared:
     assets: Sequence[DeclaredAsset]
     watchers: Sequence[DeclaredWatcher]
     jobs: Sequence[DeclaredJob]
+    aliases: Sequence[DeclaredAlias] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +106,25 @@ async def apply(session: AsyncSession, declared: Declared, dialect: str) -> Appl
     """
     await _remember_hash(session, declared.hash, dialect)
     asset_ids = await _apply_assets(session, declared.assets)
+    alias_ids = await _apply_aliases(session, declared.aliases)
     await _apply_jobs(session, declared.jobs)
-    for table, side in ((job_schedule_asset, "schedule"), (job_inlet, "inlets"), (job_outlet, "outlets")):
-        edges = {(j.dag_id, asset_ids[name]) for j in declared.jobs for name in getattr(j, side)}
+    for table, side in _EDGES.items():
+        ids = alias_ids if "alias_id" in table.c else asset_ids
+        edges = {(j.dag_id, ids[name]) for j in declared.jobs for name in getattr(j, side)}
         await _apply_edges(session, table, edges)
     dequeued = await _drop_orphaned_queue_rows(session)
     await _apply_watchers(session, declared.watchers, asset_ids)
     return Applied(asset_ids=asset_ids, dequeued=dequeued)
+
+
+_EDGES: Final[Mapping[Table, str]] = {
+    job_schedule_asset: "schedule",
+    job_inlet: "inlets",
+    job_outlet: "outlets",
+    job_schedule_alias: "schedule_aliases",
+    job_inlet_alias: "inlet_aliases",
+    job_outlet_alias: "outlet_aliases",
+}
 
 
 async def applied_hash(session: AsyncSession) -> str | None:
@@ -167,7 +197,15 @@ async def _make_way(session: AsyncSession, moving: Iterable[int]) -> None:
         await session.execute(update(asset).where(asset.c.id == asset_id).values(name=nobody, uri=nobody))
 
 
-# --- watchers, jobs and edges
+# --- aliases, watchers, jobs and edges
+
+
+async def _apply_aliases(session: AsyncSession, declared: Sequence[DeclaredAlias]) -> Mapping[str, int]:
+    """An alias that went keeps its associations, in case it comes back."""
+    wanted = {a.name: {"group": a.group} for a in declared}
+    change = update(asset_alias)
+    await _mirror(session, asset_alias.c.name, wanted, new=insert(asset_alias), changed=change, gone=change)
+    return {row.name: row.id for row in await session.execute(select(asset_alias.c.name, asset_alias.c.id))}
 
 
 async def _apply_watchers(
@@ -179,7 +217,7 @@ async def _apply_watchers(
 
 
 async def _apply_jobs(session: AsyncSession, declared: Sequence[DeclaredJob]) -> None:
-    wanted = {j.dag_id: {"task_id": j.task_id, "definition": j.definition} for j in declared}
+    wanted = {j.dag_id: {"task_id": j.task_id, "definition": j.definition, "cron": j.cron} for j in declared}
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
     created = await _mirror(session, job.c.dag_id, wanted, new=new, changed=changed, gone=changed)
@@ -215,18 +253,22 @@ def _differs(row: RowMapping, values: Mapping[str, Any]) -> bool:
 
 
 async def _apply_edges(session: AsyncSession, table: Table, edges: Iterable[tuple[str, int]]) -> None:
+    from_, to = table.c
     wanted = set(edges)
-    present = {(row.dag_id, row.asset_id) for row in await session.execute(select(table))}
-    for dag_id, asset_id in sorted(present - wanted):
-        await session.execute(delete(table).where(table.c.dag_id == dag_id, table.c.asset_id == asset_id))
-    if new := [{"dag_id": dag_id, "asset_id": asset_id} for dag_id, asset_id in sorted(wanted - present)]:
+    present = {(row[0], row[1]) for row in await session.execute(select(from_, to))}
+    for dag_id, other_id in sorted(present - wanted):
+        await session.execute(delete(table).where(from_ == dag_id, to == other_id))
+    if new := [{from_.name: dag_id, to.name: other_id} for dag_id, other_id in sorted(wanted - present)]:
         await session.execute(insert(table), new)
 
 
 async def _drop_orphaned_queue_rows(session: AsyncSession) -> int:
-    q, s = queued_event.c, job_schedule_asset.c
-    edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id).correlate(queued_event).exists()
-    dropped = await session.execute(delete(queued_event).where(~edge).returning(q.event_id))
+    q, s, a, r = queued_event.c, job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
+    edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
+    through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
+    through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
+    owed = or_(*(found.correlate(queued_event).exists() for found in (edge, through_alias)))
+    dropped = await session.execute(delete(queued_event).where(~owed).returning(q.event_id))
     return len(dropped.all())
 
 

@@ -8,6 +8,7 @@ StoreError
 │   ├── WatermarkProtected a watermark entry is written by its watcher only
 │   └── TryFenced          a try that is superseded, ended or already claimed
 ├── PositionLost           the position moved on (take-over or rewind): drop the batch, read the position again
+├── NotLeading             another process schedules and starts runs: roll back and stand by
 ├── ConnectionLost         the database went away before COMMIT: nothing was written, try again later (503)
 ├── CommitUnknown          the connection broke during COMMIT: read the position again, never retry blindly (503)
 ├── DatabaseUnusable       the configured address cannot be a metadata database
@@ -49,6 +50,10 @@ class TryFenced(Conflict):
 
 class PositionLost(StoreError):
     """The watcher's position is no longer ours: epoch or version moved on."""
+
+
+class NotLeading(StoreError):
+    """Another process has become the one that schedules and starts runs."""
 
 
 class ConnectionLost(StoreError):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, RowMapping, Select, Subquery, and_, func, literal, select, union_all
+from sqlalchemy import ColumnElement, RowMapping, Select, Subquery, and_, func, literal, select, true, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from store.dialects import chunks
 from store.errors import NotFound
 from store.filters import Page, Rows, Window, begins, like, page, row_of, rows_of
 from store.schema import (
     asset,
+    asset_alias_event,
     asset_event,
     asset_store,
     asset_store_history,
@@ -183,6 +185,7 @@ class EventFilter:
     """Which events; None means all. `not_before` and `not_after` are inclusive, `after` and `before` are not."""
 
     asset_id: int | None = None
+    alias_id: int | None = None
     source_dag_id: str | None = None
     source_task_id: str | None = None
     source_run_id: str | None = None
@@ -216,7 +219,9 @@ def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
         None if which.not_after is None else _e.timestamp <= which.not_after,
         None if which.before is None else _e.timestamp < which.before,
     )
+    through = select(asset_alias_event.c.event_id).where(asset_alias_event.c.alias_id == which.alias_id)
     return [
+        true() if which.alias_id is None else _e.id.in_(through),
         *(column == value for column, value in equal.items() if value is not None),
         *(condition for condition in times if condition is not None),
         like(_a.name, which.name_pattern),
@@ -242,6 +247,16 @@ async def events_of_run(session: AsyncSession, dag_id: str, run_id: str) -> Rows
     r = run_asset_event.c
     consumed = _events().join(run_asset_event, r.event_id == _e.id).where(r.dag_id == dag_id, r.run_id == run_id)
     return await rows_of(session, consumed.order_by(_e.id))
+
+
+async def source_runs(session: AsyncSession, event_ids: Sequence[int]) -> Mapping[int, RowMapping]:
+    """By event id, the runs of ours whose tasks made the events."""
+    source = and_(run.c.dag_id == _e.source_dag_id, run.c.run_id == _e.source_run_id)
+    found: dict[int, RowMapping] = {}
+    for some in chunks(event_ids):
+        wanted = select(_e.id.label("event_id"), run).select_from(asset_event).join(run, source).where(_e.id.in_(some))
+        found |= {row["event_id"]: row for row in await rows_of(session, wanted)}
+    return found
 
 
 async def runs_of_events(session: AsyncSession, event_ids: Collection[int]) -> Rows:

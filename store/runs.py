@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, or_, select, update
@@ -48,17 +48,37 @@ class JobQueue:
     dag_id: str
     task_id: str
     definition: str
+    cron: str | None
+    clock: str | None
+    """The cron that `next_tick` was reckoned by."""
+    next_tick: datetime | None
     active_runs: int
     events: Sequence[QueuedEvent]
     now: datetime
 
 
-async def jobs_with_queue(session: AsyncSession) -> Sequence[str]:
-    """Jobs that are configured, not paused, and have queued events; the oldest queue first."""
-    q = queued_event.c
-    oldest = select(func.min(q.event_id)).where(q.dag_id == job.c.dag_id).scalar_subquery()
-    waiting = select(job.c.dag_id).where(job.c.active, ~job.c.paused, oldest.is_not(None)).order_by(oldest)
-    return (await session.execute(waiting)).scalars().all()
+async def jobs_to_look_at(session: AsyncSession) -> Sequence[str]:
+    """Jobs that are configured, not paused, and have queued events or a tick that is due; the oldest queue first."""
+    q, j = queued_event.c, job.c
+    oldest = select(func.min(q.event_id)).where(q.dag_id == j.dag_id).scalar_subquery()
+    ticks = and_(j.cron.is_not(None), or_(j.clock.is_distinct_from(j.cron), j.next_tick <= database_now()))
+    waiting = select(j.dag_id).where(j.active, ~j.paused, or_(oldest.is_not(None), ticks))
+    return (await session.execute(waiting.order_by(oldest.nulls_last(), j.dag_id))).scalars().all()
+
+
+async def next_tick_in(session: AsyncSession) -> timedelta | None:
+    """How long until the next tick of any job that is not paused; None when none has any."""
+    ticking = select(func.min(job.c.next_tick), database_now()).where(
+        job.c.active, ~job.c.paused, job.c.cron.is_not(None)
+    )
+    tick, now = (await session.execute(ticking)).one()
+    return None if tick is None else max(tick - now, timedelta(0))
+
+
+async def set_clock(session: AsyncSession, queue: JobQueue, next_tick: datetime | None) -> None:
+    """Keep which tick is next. In the transaction that read the queue."""
+    this = update(job).where(job.c.dag_id == queue.dag_id)
+    await session.execute(this.values(clock=queue.cron, next_tick=next_tick))
 
 
 async def lock_queue(session: AsyncSession, dag_id: str) -> JobQueue | None:
@@ -66,8 +86,9 @@ async def lock_queue(session: AsyncSession, dag_id: str) -> JobQueue | None:
 
     Whoever adds events to the queue is not kept waiting: the lock leaves the job's key alone.
     """
-    locked = select(job.c.task_id, job.c.definition).where(job.c.dag_id == dag_id, job.c.active, ~job.c.paused)
-    row = (await session.execute(locked.with_for_update(key_share=True))).one_or_none()
+    of_job = (job.c.task_id, job.c.definition, job.c.cron, job.c.clock, job.c.next_tick)
+    locked = select(*of_job).where(job.c.dag_id == dag_id, job.c.active, ~job.c.paused)
+    row = (await session.execute(locked.with_for_update(key_share=True))).mappings().one_or_none()
     if row is None:
         return None
     q = queued_event.c
@@ -83,35 +104,51 @@ async def lock_queue(session: AsyncSession, dag_id: str) -> JobQueue | None:
     counted = (await session.execute(active.where(run.c.dag_id == dag_id, run.c.state.in_(ACTIVE)))).one()
     return JobQueue(
         dag_id=dag_id,
-        task_id=row.task_id,
-        definition=row.definition,
+        **row,
         active_runs=counted.runs,
         events=events,
         now=counted.now,
     )
 
 
+async def has_run(session: AsyncSession, dag_id: str, run_id: str) -> bool:
+    """Whether the job has a run of this id."""
+    found = await session.execute(select(run.c.id).where(run.c.dag_id == dag_id, run.c.run_id == run_id))
+    return found.one_or_none() is not None
+
+
 async def create_triggered_run(
-    session: AsyncSession, queue: JobQueue, run_id: str, event_ids: Sequence[int], completed_by: int, trace_id: str
+    session: AsyncSession,
+    queue: JobQueue,
+    run_id: str,
+    event_ids: Sequence[int],
+    completed_by: int | None,
+    trace_id: str,
+    tick: datetime | None = None,
 ) -> None:
     """Make one queued run of exactly these events and take exactly these rows off the queue, by primary key.
 
     In the transaction that read the queue. That no event is consumed twice is also the primary key of `run_asset_event`.
+    With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as in Airflow 3.
     """
+    timed: dict[str, Any] = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), tick)
     await _insert_run(
         session,
         queue.dag_id,
         run_id,
         queue.task_id,
-        run_type="asset_triggered",
-        triggered_by="asset",
+        run_type="asset_triggered" if tick is None else "scheduled",
+        triggered_by="asset" if tick is None else "timetable",
         trace_id=trace_id,
+        run_after=database_now() if tick is None else tick,
+        **timed,
     )
     consumed = [
         {"dag_id": queue.dag_id, "event_id": event_id, "run_id": run_id, "completed": event_id == completed_by}
         for event_id in event_ids
     ]
-    await session.execute(insert(run_asset_event), consumed)
+    if consumed:
+        await session.execute(insert(run_asset_event), consumed)
     q = queued_event.c
     for some in chunks(event_ids):
         await session.execute(delete(queued_event).where(q.dag_id == queue.dag_id, q.event_id.in_(some)))
@@ -126,6 +163,7 @@ async def create_manual_run(
     triggered_by: str,
     conf: str,
     note: str | None,
+    run_type: str = "manual",
     logical_date: datetime | None = None,
     data_interval_start: datetime | None = None,
     data_interval_end: datetime | None = None,
@@ -136,7 +174,7 @@ async def create_manual_run(
         dag_id,
         run_id,
         task_id,
-        run_type="manual",
+        run_type=run_type,
         triggered_by=triggered_by,
         trace_id=uuid.uuid4().hex,
         conf=conf,
@@ -157,17 +195,9 @@ async def _insert_run(
     triggered_by: str,
     **values: Any,
 ) -> None:
+    always = {"run_type": run_type, "triggered_by": triggered_by, "state": "queued", "queued_at": database_now()}
     await session.execute(
-        insert(run).values(
-            dag_id=dag_id,
-            run_id=run_id,
-            run_type=run_type,
-            triggered_by=triggered_by,
-            state="queued",
-            **values,
-            run_after=database_now(),
-            queued_at=database_now(),
-        )
+        insert(run).values(**{"dag_id": dag_id, "run_id": run_id, **always, "run_after": database_now(), **values})
     )
     await session.execute(
         insert(task_instance).values(

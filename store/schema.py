@@ -100,6 +100,23 @@ asset = Table(
     sqlite_autoincrement=True,
 )
 
+asset_alias = Table(
+    "asset_alias",
+    metadata,
+    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("name", NAME, nullable=False, unique=True),
+    Column("group", String(1500), nullable=False, server_default=text("''")),
+    Column("active", Boolean, nullable=False, server_default=true()),  # false: no longer configured
+    sqlite_autoincrement=True,
+)
+
+asset_alias_asset = Table(  # the assets that got an event through the alias
+    "asset_alias_asset",
+    metadata,
+    Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
+    Column("asset_id", ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True, index=True),
+)
+
 watcher = Table(
     "watcher",
     metadata,
@@ -157,6 +174,15 @@ dispatcher = Table(
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
     Column("heartbeat_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
+leader = Table(  # one row: who schedules and starts runs
+    "leader",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("owner", UUID, nullable=False),
+    Column("epoch", BigInteger, nullable=False),  # +1 at every take-over
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
@@ -235,6 +261,13 @@ asset_event = Table(
     sqlite_autoincrement=True,
 )
 
+asset_alias_event = Table(  # the events that came through the alias
+    "asset_alias_event",
+    metadata,
+    Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
+    Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
+)
+
 job = Table(
     "job",
     metadata,
@@ -243,6 +276,9 @@ job = Table(
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("paused", Boolean, nullable=False, server_default=false()),
     Column("definition", Text, nullable=False),  # JSON: schedule expression, batch, max_active_runs; no secrets
+    Column("cron", String(1000)),  # as configured, with its time zone; null: events only
+    Column("clock", String(1000)),  # the cron that `next_tick` was reckoned by
+    Column("next_tick", UtcDateTime),  # the first tick that no run was made for
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
@@ -266,6 +302,16 @@ job_outlet = Table(
     metadata,
     Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+)
+
+job_schedule_alias, job_inlet_alias, job_outlet_alias = (
+    Table(
+        name,
+        metadata,
+        Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+        Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True, index=True),
+    )
+    for name in ("job_schedule_alias", "job_inlet_alias", "job_outlet_alias")
 )
 
 queued_event = Table(
@@ -351,6 +397,7 @@ task_try = Table(
     Column("intent_at", UtcDateTime, nullable=False),
     Column("submitted_at", UtcDateTime),
     Column("claimed_at", UtcDateTime),
+    Column("cancelled_at", UtcDateTime),  # somebody decided what becomes of its run: the process is to be stopped
     Column("ended_at", UtcDateTime),  # the process is known to be gone
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
 )

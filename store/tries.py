@@ -7,17 +7,17 @@ in a circle: task instance, try, run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, select, update
+from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.errors import NotFound, TryFenced
 from store.runs import Startable, may_start, move_run
-from store.schema import database_now, job, run, task_instance, task_try
+from store.schema import database_now, dispatcher, job, run, task_instance, task_try
 
 UNFINISHED: Final = ("queued", "running")
 
@@ -47,7 +47,10 @@ class OpenTry:
     try_number: int
     tag: str
     handle: str | None
+    home_id: str
     claimed: bool
+    cancelled: bool
+    """Somebody decided what becomes of its run; only the process is still to be stopped."""
     finish_state: str | None
     message: str | None
     definition: str
@@ -87,8 +90,10 @@ async def replace_token(session: AsyncSession, task_instance_id: str, try_number
 
 
 async def store_handle(session: AsyncSession, task_instance_id: str, try_number: int, handle: str) -> None:
-    """Keep what leads back to the started try; its task instance runs from now on."""
-    await _set_running(session, task_instance_id, try_number)
+    """Keep what leads back to the started try; its task instance runs from now on, unless it waits for the next one."""
+    await _lock(session, task_instance_id)
+    if not (await _known(session, task_instance_id, try_number)).is_decided:
+        await _set_running(session, task_instance_id, try_number)
     started = update(task_try).where(_this(task_instance_id, try_number))
     await session.execute(started.values(handle=handle, submitted_at=database_now()))
 
@@ -96,6 +101,28 @@ async def store_handle(session: AsyncSession, task_instance_id: str, try_number:
 async def open_tries(session: AsyncSession, home_id: str) -> Sequence[OpenTry]:
     """All tries that this home started, or meant to, and has not seen the end of; oldest first."""
     return await _open(session, task_try.c.home_id == home_id)
+
+
+async def silent_homes(session: AsyncSession) -> frozenset[str]:
+    """Homes with open tries whose lease has ended."""
+    a = task_try.c
+    lives = select(dispatcher.c.home_id).where(dispatcher.c.expires_at > database_now())
+    silent = select(a.home_id).where(a.ended_at.is_(None), a.home_id.not_in(lives)).distinct()
+    return frozenset((await session.execute(silent)).scalars())
+
+
+async def to_stop(session: AsyncSession, tags: Collection[str]) -> frozenset[str]:
+    """Which of these tries were cancelled, or are over for everybody but the processes that still run them."""
+    a = task_try.c
+    unwanted = or_(a.cancelled_at.is_not(None), a.ended_at.is_not(None))
+    return frozenset((await session.execute(select(a.tag).where(a.tag.in_(tags), unwanted))).scalars())
+
+
+async def cancel(session: AsyncSession, task_instance_id: str) -> None:
+    """Fence what is alive of the task instance and have its home stop it; it takes no part in the run's end any more."""
+    a = task_try.c
+    alive = and_(a.task_instance_id == task_instance_id, a.ended_at.is_(None), a.cancelled_at.is_(None))
+    await session.execute(update(task_try).where(alive).values(cancelled_at=database_now()))
 
 
 async def open_try(
@@ -120,7 +147,9 @@ async def _open(session: AsyncSession, which: ColumnElement[bool]) -> Sequence[O
             a.try_number,
             a.tag,
             a.handle,
+            a.home_id,
             a.nonce.is_not(None).label("claimed"),
+            a.cancelled_at.is_not(None).label("cancelled"),
             a.finish_state,
             a.message,
             job.c.definition,
@@ -210,8 +239,8 @@ async def end(
 ) -> None:
     """Record that nothing of the try is alive, and what became of its task instance and run; once.
 
-    An accepted success or skip is final: then only the end and the warning are written. `retry_in` is in seconds; a try
-    that is not `counted` does not use up a retry.
+    An accepted success or skip is final, and so is what people decided of a run: then only the end and the warning are
+    written. `retry_in` is in seconds; a try that is not `counted` does not use up a retry.
     """
     row = await _lock(session, ended.task_instance_id)
     a = task_try.c
@@ -224,7 +253,8 @@ async def end(
     if warning:
         here = and_(run.c.dag_id == ended.dag_id, run.c.run_id == ended.run_id)
         await session.execute(update(run).where(here).values(warning=warning))
-    if row["try_number"] != ended.try_number or row["state"] not in UNFINISHED:
+    known = await _known(session, ended.task_instance_id, ended.try_number)
+    if row["try_number"] != ended.try_number or row["state"] not in UNFINISHED or known.is_decided:
         return
     due = None if retry_in is None else ended_at + timedelta(seconds=retry_in)
     await session.execute(
@@ -251,7 +281,7 @@ async def _lock(session: AsyncSession, task_instance_id: str) -> RowMapping:
 
 async def _known(session: AsyncSession, task_instance_id: str, try_number: int) -> _Known:
     a = task_try.c
-    wanted = select(a.nonce, a.finish_state, a.ended_at).where(_this(task_instance_id, try_number))
+    wanted = select(a.nonce, a.finish_state, a.cancelled_at, a.ended_at).where(_this(task_instance_id, try_number))
     row = (await session.execute(wanted)).mappings().one_or_none()
     return _Known() if row is None else _Known(**row)
 
@@ -262,7 +292,13 @@ class _Known:
 
     nonce: str | None = None
     finish_state: str | None = None
+    cancelled_at: datetime | None = None
     ended_at: datetime | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """What became of its task instance is settled, whatever its process does."""
+        return self.finish_state in {"success", "skipped"} or self.cancelled_at is not None
 
 
 def _unfinished(row: RowMapping, known: _Known, try_number: int) -> FencedTry:
@@ -270,7 +306,7 @@ def _unfinished(row: RowMapping, known: _Known, try_number: int) -> FencedTry:
         raise TryFenced(
             f"try {try_number} is superseded by try {row['try_number']} and may change nothing; end this process"
         )
-    if row["state"] not in UNFINISHED or known.finish_state is not None or known.ended_at is not None:
+    if row["state"] not in UNFINISHED or known.finish_state or known.cancelled_at or known.ended_at:
         raise TryFenced(f"try {try_number} is over and may change nothing; end this process")
     return FencedTry(**{name: value for name, value in row.items() if name != "state"})
 

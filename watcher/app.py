@@ -35,6 +35,7 @@ from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import Preparation
 from watcher.errors import StartRefused
 from watcher.home import Home, open_home
+from watcher.leading import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.serving import listen, serve
@@ -135,7 +136,14 @@ class Daemon:
         self._bound = bound
         self._backend = MetastoreStoreBackend(database)
         self._secret = self._signing_key()
-        self._scheduler = Scheduler(database, on_runs=self._wake_workers)
+        self._leadership = Leadership(
+            database,
+            home.id,
+            heartbeat=self._settings.triggerer.heartbeat,
+            lease=self._settings.triggerer.lease,
+            on_taken=self._wake_all,
+        )
+        self._scheduler = Scheduler(database, self._leadership, on_runs=self._wake_workers)
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
         self._metrics = Metrics()
@@ -167,6 +175,7 @@ class Daemon:
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
         if "scheduler" in self._options.roles:
+            await workers.start(self._leadership.run)
             await workers.start(self._scheduler.run)
             await workers.start(self._dispatcher.run)
         if "triggerer" in self._options.roles:
@@ -223,6 +232,7 @@ class Daemon:
             self._database,
             SparkSubmit(home=self._home.folder, python=sys.executable, environment=os.environ),
             preparation,
+            self._leadership,
             replace(self._process, id=self._home.id),
             parallelism=self._settings.scheduler.parallelism,
             lease=self._settings.triggerer.lease,

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from config.models import Configuration, JobConfig
-from config.schedules import AssetCondition, Reference, condition_to_json, references
-from store.assets import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
+from store.assets import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from watcher.dispatcher.preparing import JobToStart
 from watcher.submit.base import SparkApplication
 
@@ -34,12 +34,15 @@ def declared(configuration: Configuration) -> Declared:
             for name, asset in configuration.assets.items()
             for watcher in asset.watchers.values()
         ],
+        aliases=[DeclaredAlias(name=name, group=alias.group) for name, alias in configuration.aliases.items()],
         jobs=[_job(dag_id, job) for dag_id, job in configuration.jobs.items()],
     )
 
 
 def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
     condition = None if job.schedule is None else job.schedule.condition
+    cron = None if job.schedule is None else job.schedule.cron
+    scheduled_on = tuple(references(condition))
     definition = {
         "schedule": None if condition is None else condition_to_json(condition),
         "batch": {
@@ -48,6 +51,8 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             "max_wait": job.batch.max_wait.total_seconds(),
             "max_events": job.batch.max_events,
         },
+        "cron": None if cron is None else {"expression": cron.expression, "timezone": cron.timezone},
+        "catchup": job.catchup,
         "max_active_runs": job.max_active_runs,
         "retries": job.retries,
         "retry_delay": job.retry_delay.total_seconds(),
@@ -60,14 +65,18 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         task_id=job.task_id,
         definition=json.dumps(definition),
         paused=job.paused,
-        schedule=_assets(references(condition)),
-        inlets=_assets(job.inlets),
-        outlets=_assets(job.outlets),
+        schedule=_named(AssetCondition, scheduled_on),
+        inlets=_named(AssetCondition, job.inlets),
+        outlets=_named(AssetCondition, job.outlets),
+        schedule_aliases=_named(AliasCondition, scheduled_on),
+        inlet_aliases=_named(AliasCondition, job.inlets),
+        outlet_aliases=_named(AliasCondition, job.outlets),
+        cron=None if cron is None else f"{cron.expression} {cron.timezone}",
     )
 
 
-def _assets(named: Iterable[Reference]) -> frozenset[str]:
-    return frozenset(reference.name for reference in named if isinstance(reference, AssetCondition))
+def _named(kind: type[Reference], references: Iterable[Reference]) -> frozenset[str]:
+    return frozenset(reference.name for reference in references if isinstance(reference, kind))
 
 
 def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from store.freshness import Freshness
 from store.watchers import WatcherRow
 from watcher.watermarks import open_gaps
 
@@ -28,11 +29,27 @@ class Metrics:
         self.items = Counter("watcher_items", "Files and rows found", labels, registry=self.registry)
         self.events = Counter("watcher_events", "Asset events committed", labels, registry=self.registry)
 
-    def exposition(self, watchers: Sequence[WatcherRow]) -> bytes:
-        """The text that Prometheus scrapes, with how each watcher is doing."""
+    def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Freshness] = ()) -> bytes:
+        """The text that Prometheus scrapes, with how each watcher is doing, and each asset that should get events."""
         stored = CollectorRegistry()
         stored.register(_Watchers(watchers))
+        stored.register(_Expected(expected))
         return generate_latest(self.registry) + generate_latest(stored)
+
+
+class _Expected(Collector):
+    def __init__(self, expected: Sequence[Freshness]) -> None:
+        self._expected = expected
+
+    def collect(self) -> Iterator[Metric]:
+        late = GaugeMetricFamily(
+            "watcher_asset_late", "1: no event came for longer than expect_every", labels=["asset"]
+        )
+        ages = GaugeMetricFamily("watcher_asset_age_seconds", "Since the asset's newest event", labels=["asset"])
+        for one in self._expected:
+            late.add_metric([one.asset], one.is_late)
+            ages.add_metric([one.asset], one.age.total_seconds())
+        yield from (late, ages)
 
 
 class _Watchers(Collector):

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from fastapi import HTTPException
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import audit, run_listings, runs
+from store import audit, decisions, listings, run_listings, runs
 from store.errors import Conflict, NotFound
 from store.values import to_json
 from watcher.api.auth import Actor
@@ -34,6 +35,49 @@ class ManualRun:
     data_interval_end: datetime | None
 
 
+async def materialize(context: ApiContext, actor: Actor, asset_id: int, wanted: ManualRun) -> tuple[str, str]:
+    """Make a run of the one job that has the asset as a direct outlet; returns its dag_id and run_id.
+
+    Raises `NotFound` when there is none, `Conflict` when there are several, and what `trigger` raises.
+    """
+    async with context.database.reading() as session:
+        around = await listings.asset_jobs(session, [asset_id])
+    producers = [job["dag_id"] for job in around if job["role"] == "outlet"]
+    if not producers:
+        raise NotFound(f"no job has the asset {asset_id} among its outlets; add it to one, or trigger a job by name")
+    if len(producers) > 1:
+        raise Conflict(f"several jobs update the asset {asset_id}: {', '.join(producers)}; trigger one of them by name")
+    return producers[0], await trigger(context, actor, producers[0], wanted, run_type="asset_materialization")
+
+
+async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
+    """Run it again with the same events. Raises `NotFound`, `Conflict`."""
+    async with context.database.transaction() as session:
+        await decisions.clear(session, dag_id, run_id)
+        await _audited(session, actor, "run.clear", dag_id, {"run_id": run_id})
+    context.wake()
+
+
+async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, state: str) -> None:
+    """Cancel a run, or mark it as `success` or `failed`. Raises `NotFound`."""
+    async with context.database.transaction() as session:
+        reason = await decisions.settle(session, dag_id, run_id, state)
+        action = "run.cancel" if reason == "cancelled" else "run.mark"
+        await _audited(session, actor, action, dag_id, {"run_id": run_id, "state": state})
+    context.wake()
+
+
+async def annotate(context: ApiContext, actor: Actor, dag_id: str, run_id: str, note: str | None) -> None:
+    """Write a note to a run, or take it away. Raises `NotFound`."""
+    async with context.database.transaction() as session:
+        await decisions.annotate(session, dag_id, run_id, note)
+        await _audited(session, actor, "run.annotate", dag_id, {"run_id": run_id})
+
+
+async def _audited(session: AsyncSession, actor: Actor, action: str, dag_id: str, detail: dict[str, Any]) -> None:
+    await audit.record(session, actor=actor.name, action=action, target=dag_id, detail=detail, write_id=new_write_id())
+
+
 async def pause(context: ApiContext, actor: Actor, dag_id: str, *, paused: bool) -> None:
     """Pause a job or let it go on; what was queued meanwhile is looked at at once. Raises `NotFound`."""
     async with context.database.transaction() as session:
@@ -43,9 +87,9 @@ async def pause(context: ApiContext, actor: Actor, dag_id: str, *, paused: bool)
     context.wake()
 
 
-async def trigger(context: ApiContext, actor: Actor, dag_id: str, wanted: ManualRun) -> str:
+async def trigger(context: ApiContext, actor: Actor, dag_id: str, wanted: ManualRun, run_type: str = "manual") -> str:
     """Make a queued run; returns its id. Raises `NotFound`, `Conflict`, `InvalidValue`, or 400 for a bad id."""
-    run_id = _checked(wanted.run_id) or f"manual__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
+    run_id = _checked(wanted.run_id) or f"{run_type}__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
     conf = to_json(wanted.conf)
     try:
         async with context.database.transaction() as session:
@@ -58,20 +102,14 @@ async def trigger(context: ApiContext, actor: Actor, dag_id: str, wanted: Manual
                 run_id,
                 job["task_id"],
                 triggered_by="rest_api",
+                run_type=run_type,
                 conf=conf,
                 note=wanted.note,
                 logical_date=wanted.logical_date,
                 data_interval_start=wanted.data_interval_start,
                 data_interval_end=wanted.data_interval_end,
             )
-            await audit.record(
-                session,
-                actor=actor.name,
-                action="run.trigger",
-                target=dag_id,
-                detail={"run_id": run_id},
-                write_id=new_write_id(),
-            )
+            await _audited(session, actor, "run.trigger", dag_id, {"run_id": run_id})
     except IntegrityError:
         raise Conflict(f"the job {dag_id!r} has a run {run_id!r} already; give another dag_run_id, or none") from None
     context.wake()

@@ -17,6 +17,8 @@ COLUMNS: Columns = {
     "watchers": lambda asset: ", ".join(watcher["name"] for watcher in asset["watchers"]),
     "starts": lambda asset: ", ".join(dag["dag_id"] for dag in asset["scheduled_dags"]),
     "updated by": lambda asset: ", ".join(task["dag_id"] for task in asset["producing_tasks"]),
+    "unprocessed": lambda asset: asset["unprocessed"] or None,
+    "late": lambda asset: "late" if asset["is_late"] else None,
     "last event": lambda asset: (asset["last_asset_event"] or {}).get("timestamp"),
 }
 

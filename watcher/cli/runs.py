@@ -57,6 +57,39 @@ async def show_run(api: Api, show: Show, job: Job, run_id: RunId) -> None:
         show(tasks, lambda: table(tasks, TASKS))
 
 
+@command(runs, "retry")
+async def retry(
+    api: Api,
+    show: Show,
+    job: Annotated[str | None, typer.Argument(help="The job (its dag_id).")] = None,
+    run_id: Annotated[str | None, typer.Argument(help="The run's id.")] = None,
+    failed: Annotated[str | None, typer.Option(metavar="JOB", help="All failed runs of this job.")] = None,
+) -> None:
+    """Run again what is over, with the same events: one run, or all failed ones of a job."""
+    if (failed is None) == (job is None or run_id is None) or (failed is not None and job is not None):
+        raise Failure("name a job and a run, or a job whose failed runs are meant with --failed JOB", Exit.USAGE)
+    wanted = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
+    body = {"dry_run": False}
+    again = [(await api.send("POST", f"{_path(*one)}/clear", body=body)).json() for one in wanted]
+    show(again, lambda: table(again, COLUMNS) if again else "no run has failed")
+
+
+async def _failed(api: Api, job: str) -> list[tuple[str, str]]:
+    """The oldest first, so that they run again in their order."""
+    found = await api.all(f"/api/v2/dags/{_part(job)}/dagRuns", "dag_runs", state="failed", order_by="id")
+    return [(run["dag_id"], run["dag_run_id"]) for run in found]
+
+
+@command(runs, "cancel")
+async def cancel(api: Api, show: Show, job: Job, run_id: RunId) -> None:
+    """Stop a run: its driver is stopped, and it counts as failed."""
+    run = await api.get(_path(job, run_id))
+    if run["state"] not in {"queued", "running"}:
+        raise Failure(f"the run is over: {run['state']}", Exit.CONFLICT)
+    cancelled = (await api.send("PATCH", _path(job, run_id), body={"state": "failed"})).json()
+    show(cancelled, lambda: table([cancelled], COLUMNS))
+
+
 @command(runs, "logs")
 async def show_logs(
     api: Api,

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from store import runs, tries, triggerers
 from store.database import Database
@@ -25,6 +27,7 @@ from store.tries import OpenTry
 from store.triggerers import Process
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.preparing import Preparation
+from watcher.leading import Leadership
 from watcher.retrying import keep_going
 from watcher.submit.base import Attachment, Handle, Status, SubmitError, Submitter
 from watcher.wakeups import Wakeup
@@ -33,6 +36,8 @@ LOOK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
 CANCEL_GRACE: Final = 10.0
 LOST: Final = "the job was lost: its process is gone without a word"
+
+Transaction: TypeAlias = AbstractAsyncContextManager[AsyncSession]
 
 log = structlog.get_logger()
 
@@ -45,6 +50,7 @@ class Dispatcher:
         database: Database,
         submitter: Submitter,
         preparation: Preparation,
+        leadership: Leadership,
         process: Process,
         *,
         parallelism: int,
@@ -54,11 +60,14 @@ class Dispatcher:
         self._database = database
         self._submitter = submitter
         self._preparation = preparation
+        self._leadership = leadership
         self._process = process
         self._parallelism = parallelism
         self._lease = lease
         self._on_end = on_end
         self._followed: dict[str, Handle | None] = {}
+        self._told_to_stop: set[str] = set()
+        self._silent_since: dict[str, float] = {}
         self._stopping = False
         self.wakeup = Wakeup()
 
@@ -73,21 +82,55 @@ class Dispatcher:
             tasks.start_soon(self._keep_beating)
             task_status.started()
             while True:
-                async with keep_going("dispatcher.failed"):
-                    await self._start_due(tasks)
+                async with keep_going("dispatcher.stopping_failed"):
+                    await self._stop_unwanted(tasks)
+                if self._leadership.leads:
+                    async with keep_going("dispatcher.failed"):
+                        await self._bury_orphans()
+                        await self._start_due(tasks)
                 await self.wakeup.wait(LOOK_EVERY.total_seconds())
 
     async def cancel_all(self) -> None:
         """Stop every driver, because the daemon itself is being stopped; they start again with it."""
         self._stopping = True
-        told: set[str] = set()
         async with anyio.create_task_group() as tasks:
             while self._followed:
-                for tag, handle in self._followed.items():
-                    if handle is not None and tag not in told:  # one that is being submitted gets its handle in a moment
-                        told.add(tag)
-                        tasks.start_soon(self._submitter.cancel, handle, CANCEL_GRACE)
+                self._tell_to_stop(tasks, self._followed.keys())
                 await anyio.sleep(POLL_EVERY.total_seconds())
+
+    def _tell_to_stop(self, tasks: TaskGroup, tags: Collection[str]) -> None:
+        """Once each; one that is being submitted gets its handle in a moment, and its turn at the next look."""
+        for tag in tags:
+            handle = self._followed.get(tag)
+            if handle is not None and tag not in self._told_to_stop:
+                self._told_to_stop.add(tag)
+                tasks.start_soon(self._stop, handle)
+
+    async def _stop(self, handle: Handle) -> None:
+        async with keep_going("run.stopping_failed"):
+            await self._submitter.cancel(handle, CANCEL_GRACE)
+
+    async def _stop_unwanted(self, tasks: TaskGroup) -> None:
+        """Stop what people cancelled, and what the leader gave up when this home was silent for too long."""
+        if self._followed:
+            async with self._database.reading() as session:
+                unwanted = await tries.to_stop(session, list(self._followed))
+            self._tell_to_stop(tasks, unwanted)
+
+    async def _bury_orphans(self) -> None:
+        """End the tries of homes that are gone: that revokes their tokens, in the transaction that frees their runs."""
+        async with self._database.reading() as session:
+            gone = self._gone(await tries.silent_homes(session))
+            orphans = [orphan for home in gone for orphan in await tries.open_tries(session, home)]
+        for orphan in orphans:
+            log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id)
+            await self._end(orphan, Status(phase="exited", reason=LOST), self._leadership.transaction)
+
+    def _gone(self, silent: frozenset[str]) -> list[str]:
+        """Homes that were silent for a lease while we looked: after an outage of the database all have one to speak up."""
+        now = anyio.current_time()
+        self._silent_since = {home: self._silent_since.get(home, now) for home in silent - {self._process.id}}
+        return [home for home, since in self._silent_since.items() if now - since >= self._lease.total_seconds()]
 
     async def _keep_beating(self) -> None:
         while True:
@@ -119,7 +162,7 @@ class Dispatcher:
     async def _intend(self, task: Startable) -> tuple[OpenTry, str] | None:
         number = task.try_number + 1
         token = self._preparation.issue_token(task.task_instance_id, number)
-        async with self._database.transaction() as session:
+        async with self._leadership.transaction() as session:
             ours = await tries.commit_intent(
                 session,
                 task,
@@ -146,6 +189,7 @@ class Dispatcher:
                     await anyio.sleep(LOOK_EVERY.total_seconds())
             finally:
                 del self._followed[open_try.tag]
+                self._told_to_stop.discard(open_try.tag)
         self._on_end()
 
     async def _tried(self, open_try: OpenTry, token: str | None) -> bool:
@@ -173,7 +217,7 @@ class Dispatcher:
     async def _found(self, open_try: OpenTry) -> Handle | None:
         stored = None if open_try.handle is None else json.loads(open_try.handle)
         found = await self._submitter.attach(self._preparation.describe(open_try), stored)
-        if found is Attachment.LOST:
+        if found is Attachment.LOST or (found is Attachment.ABSENT and open_try.cancelled):
             return None
         if found is Attachment.ABSENT:
             token = self._preparation.issue_token(open_try.task_instance_id, open_try.try_number)
@@ -205,9 +249,11 @@ class Dispatcher:
             await anyio.sleep(POLL_EVERY.total_seconds())
         return status
 
-    async def _end(self, open_try: OpenTry, status: Status) -> None:
+    async def _end(
+        self, open_try: OpenTry, status: Status, transaction: Callable[[], Transaction] | None = None
+    ) -> None:
         definition = json.loads(open_try.definition)
-        async with self._database.transaction() as session:
+        async with (transaction or self._database.transaction)() as session:
             now = await tries.open_try(session, open_try.task_instance_id, open_try.try_number, lock=True)
             if now is None:
                 return
@@ -218,6 +264,7 @@ class Dispatcher:
                 reason=status.reason,
                 message=now.message,
                 stopped=self._stopping,
+                home_gone=open_try.home_id != self._process.id,
             )
             used = await tries.counted_tries(session, open_try.task_instance_id)
             delay = timedelta(seconds=definition["retry_delay"])
@@ -233,4 +280,7 @@ class Dispatcher:
                 retry_in=None if outcome.retry_in is None else outcome.retry_in.total_seconds(),
                 counted=outcome.counted,
             )
-        log.info("run.ended", state=outcome.state, exit_code=status.exit_code, reason=outcome.reason)
+        if now.cancelled:
+            log.info("run.stopped", exit_code=status.exit_code)
+        else:
+            log.info("run.ended", state=outcome.state, exit_code=status.exit_code, reason=outcome.reason)

@@ -1,10 +1,12 @@
 """What becomes of a task instance and its run when nothing of a try is alive any more: pure rules.
 
 finish said   the process           becomes
+anything      somebody cancelled    what that one said already; here it is the end of a process only
 success       exited with 0         success
 success       ended otherwise       success, with a warning: an accepted finish is final
 skipped       either                skipped (the run is a success), likewise
 not success   we stopped it         up_for_retry at once, and it uses up no retry
+not success   its home is gone      likewise, on another home
 failed        ended                 retry or failed
 nothing       exited with 0         retry or failed: it left without saying how it went
 nothing       … and never claimed   success, with a warning: the job does not use the SDK
@@ -18,6 +20,8 @@ from datetime import timedelta
 from typing import Final, Literal
 
 LONGEST_DELAY: Final = timedelta(minutes=10)
+_STOPPED: Final = "stopped together with the daemon; it starts again with it"
+_HOME_GONE: Final = "the daemon that had started it has been gone for too long; another starts it again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +34,7 @@ class Ending:
     reason: str = ""
     message: str | None = None
     stopped: bool = False
+    home_gone: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,16 +64,10 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
         case "success" | "skipped" as state:
             warning = None if ending.exit_code == 0 else f"the job finished as {state} and then {_exit(ending)}"
             return Outcome(state=state, run_state="success", reason=ending.message, warning=warning)
-        case "failed" if not ending.stopped:
+        case "failed" if not ending.stopped and not ending.home_gone:
             return _again_or_failed(ending.message or ending.reason or "the job said that it failed", retries)
-    if ending.stopped:
-        return Outcome(
-            state="up_for_retry",
-            run_state="running",
-            reason="stopped together with the daemon; it starts again with it",
-            retry_in=timedelta(0),
-            counted=False,
-        )
+    if ending.stopped or ending.home_gone:
+        return _again_for_free(_HOME_GONE if ending.home_gone else _STOPPED)
     if ending.exit_code == 0 and not ending.claimed:
         return Outcome(
             state="success",
@@ -80,6 +79,10 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
             "the job exited with 0 but never finished; let `with run()` end, or call finish", retries
         )
     return _again_or_failed(ending.reason or f"the job {_exit(ending)}", retries)
+
+
+def _again_for_free(reason: str) -> Outcome:
+    return Outcome(state="up_for_retry", run_state="running", reason=reason, retry_in=timedelta(0), counted=False)
 
 
 def _again_or_failed(reason: str, retries: Retries) -> Outcome:

@@ -8,21 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 Condition: TypeAlias = str | Mapping[str, Any]
+Resolved: TypeAlias = Mapping[str, AbstractSet[str]]
+"""The names of the assets that each alias has resolved to."""
+_NONE: Final[Resolved] = MappingProxyType({})
 
 
-def is_met(condition: Condition, assets: AbstractSet[str]) -> bool:
-    """Whether events of these assets satisfy the condition. Raises `ValueError` for what is no condition."""
+def is_met(condition: Condition, assets: AbstractSet[str], aliases: Resolved = _NONE) -> bool:
+    """Whether events of these assets satisfy the condition. Raises `ValueError` for what is no condition.
+
+    An alias stands for any of the assets it has resolved to, and is never met before it resolved to one.
+    """
     match condition:
         case str():
             return condition in assets
+        case {"alias": str(name)}:
+            return not assets.isdisjoint(aliases.get(name, ()))
         case {"all": [_, *_] as parts}:
-            return all(is_met(part, assets) for part in parts)
+            return all(is_met(part, assets, aliases) for part in parts)
         case {"any": [_, *_] as parts}:
-            return any(is_met(part, assets) for part in parts)
+            return any(is_met(part, assets, aliases) for part in parts)
     raise ValueError(f"not a condition: {condition!r}")
+
+
+def names_alias(condition: Condition | None) -> bool:
+    """Whether what an alias has resolved to matters to the condition."""
+    match condition:
+        case {"alias": _}:
+            return True
+        case {"all": parts} | {"any": parts}:
+            return any(map(names_alias, parts))
+    return False
 
 
 def shown(condition: Condition) -> str:

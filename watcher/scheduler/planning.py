@@ -6,11 +6,11 @@ Deterministic and independent of load: the same rows and the same time give the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from watcher.scheduler.conditions import Condition, is_met
+from watcher.scheduler.conditions import Condition, Resolved, is_met
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +44,14 @@ class Batching:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """A run to be made of exactly these events; `completed_by` is the one that completed the condition."""
+    """A run to be made of exactly these events; `completed_by` is the one that completed the condition.
 
-    event_ids: Sequence[int]
-    completed_by: int
+    With a `tick` the clock starts it, whatever is queued; a run of the clock alone has no events.
+    """
+
+    event_ids: Sequence[int] = ()
+    completed_by: int | None = None
+    tick: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,43 +62,78 @@ class Plan:
     look_again_in: timedelta | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Waits:
+    """What a job waits for: a condition over events (None: a time only), and what its aliases have resolved to."""
+
+    condition: Condition | None
+    aliases: Resolved = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """How many runs a job has that are not over, and how many it may have at a time."""
+
+    active: int
+    allowed: int
+
+    @property
+    def is_used(self) -> bool:
+        return self.active >= self.allowed
+
+
 def plan(
     queue: Sequence[Waiting],
-    schedule: Condition,
+    waits: Waits,
     batching: Batching,
+    capacity: Capacity,
     *,
-    active_runs: int,
-    max_active_runs: int,
     now: datetime,
+    ticks: Sequence[datetime] = (),
 ) -> Plan:
-    """Decide on a job's queue, given oldest event first."""
-    completed_by = _completing(queue, schedule)
-    if completed_by is None:
-        return Plan()
+    """Decide on a job's queue, given oldest event first, and on the ticks that are due for a run each.
+
+    With `each` every event has its own run, and so has every tick. Else the first tick's run takes what is queued, also
+    before the condition is met.
+    """
     if batching.mode == "each":
-        return Plan(runs=[PlannedRun(event_ids=[event.event_id], completed_by=event.event_id) for event in queue])
-    if active_runs >= max_active_runs:
+        own = [PlannedRun(event_ids=[event.event_id], completed_by=event.event_id) for event in queue]
+        met = _completing(queue, waits) is not None
+        return Plan(runs=(*(own if met else ()), *(PlannedRun(tick=tick) for tick in ticks)))
+    if not ticks:
+        return _of_events(queue, waits, batching, capacity, now)
+    first, *pieces = _pieces(queue, _completing(queue, waits), batching.max_events) or [PlannedRun()]
+    return Plan(runs=[replace(first, tick=ticks[0]), *pieces, *(PlannedRun(tick=tick) for tick in ticks[1:])])
+
+
+def _of_events(queue: Sequence[Waiting], waits: Waits, batching: Batching, capacity: Capacity, now: datetime) -> Plan:
+    completed_by = _completing(queue, waits)
+    if completed_by is None or capacity.is_used:
         return Plan()  # collects on; a run's end looks again
     wait = _remaining(queue, batching, now)
     if wait > timedelta(0):
         return Plan(look_again_in=wait)
+    return Plan(runs=_pieces(queue, completed_by, batching.max_events))
+
+
+def _pieces(queue: Sequence[Waiting], completed_by: int | None, max_events: int) -> list[PlannedRun]:
     ids = [event.event_id for event in queue]
-    pieces = [ids[start : start + batching.max_events] for start in range(0, len(ids), batching.max_events)]
-    return Plan(
-        runs=[
-            PlannedRun(event_ids=piece, completed_by=completed_by if completed_by in piece else piece[-1])
-            for piece in pieces
-        ]
-    )
+    pieces = [ids[start : start + max_events] for start in range(0, len(ids), max_events)]
+    if completed_by is None:
+        return [PlannedRun(event_ids=piece) for piece in pieces]
+    return [
+        PlannedRun(event_ids=piece, completed_by=completed_by if completed_by in piece else piece[-1])
+        for piece in pieces
+    ]
 
 
-def _completing(queue: Sequence[Waiting], schedule: Condition) -> int | None:
+def _completing(queue: Sequence[Waiting], waits: Waits) -> int | None:
     """The first event with which the condition is met; None while it is not."""
     assets: set[str] = set()
     for event in queue:
-        if event.asset not in assets:
+        if event.asset not in assets and waits.condition is not None:
             assets.add(event.asset)
-            if is_met(schedule, assets):
+            if is_met(waits.condition, assets, waits.aliases):
                 return event.event_id
     return None
 

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
-from datetime import UTC, timedelta
-from typing import Final
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import runs
+from store import aliases, runs
 from store.database import Database
+from store.freshness import freshness
 from store.runs import JobQueue
+from watcher.leading import Leadership
 from watcher.retrying import keep_going
-from watcher.scheduler.planning import Batching, Plan, Waiting, plan
+from watcher.scheduler import ticks
+from watcher.scheduler.conditions import names_alias
+from watcher.scheduler.planning import Batching, Capacity, Plan, PlannedRun, Waiting, Waits, plan
+from watcher.scheduler.ticks import Cron
 from watcher.wakeups import Wakeup
 
 LOOK_EVERY: Final = timedelta(seconds=30)
+SHORTEST_PAUSE: Final = timedelta(seconds=1)
+"""Between two looks for a tick that is due and has to wait for a run's end."""
 
 log = structlog.get_logger()
 
 
 class Scheduler:
-    """Turns queued events into queued runs. `on_runs` is called after runs were committed."""
+    """Turns queued events and ticks into queued runs, while it leads. `on_runs` is called after runs were committed."""
 
-    def __init__(self, database: Database, on_runs: Callable[[], None]) -> None:
+    def __init__(self, database: Database, leadership: Leadership, on_runs: Callable[[], None]) -> None:
         self._database = database
+        self._leadership = leadership
         self._on_runs = on_runs
+        self._late: frozenset[str] = frozenset()
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -44,44 +54,101 @@ class Scheduler:
 
     async def look(self) -> timedelta:
         """Make all runs that are due; returns how long until one may become due by the clock alone."""
+        if not self._leadership.leads:
+            return LOOK_EVERY
         async with self._database.reading() as session:
-            waiting = await runs.jobs_with_queue(session)
-        pause = LOOK_EVERY
+            waiting = await runs.jobs_to_look_at(session)
+        pauses = [LOOK_EVERY]
         for dag_id in waiting:
-            made = await self._schedule(dag_id)
-            if made.look_again_in is not None:
-                pause = min(pause, made.look_again_in)
-            if made.runs:
-                self._on_runs()
-        return pause
+            async with keep_going("scheduler.job_failed"):  # one job that cannot be decided on keeps no other waiting
+                made = await self._schedule(dag_id)
+                if made.look_again_in is not None:
+                    pauses.append(made.look_again_in)
+                if made.runs:
+                    self._on_runs()
+        async with self._database.reading() as session:
+            tick = await runs.next_tick_in(session)
+            expected = await freshness(session)
+        self._tell_late({one.asset for one in expected if one.is_late})
+        return min([*pauses, *([] if tick is None else [tick or SHORTEST_PAUSE])])
+
+    def _tell_late(self, late: set[str]) -> None:
+        """Once when an asset gets late, once when it is not any more."""
+        for asset in sorted(late - self._late):
+            log.warning("asset.late", asset=asset)
+        for asset in sorted(self._late - late):
+            log.info("asset.on_time", asset=asset)
+        self._late = frozenset(late)
 
     async def _schedule(self, dag_id: str) -> Plan:
-        async with self._database.transaction() as session:
+        async with self._leadership.transaction() as session:
             queue = await runs.lock_queue(session, dag_id)
-            made = Plan() if queue is None else _decide(queue)
-            if queue is None or not made.runs:
-                return made
-            stamp = queue.now.astimezone(UTC).isoformat(timespec="microseconds")
+            if queue is None:
+                return Plan()
+            definition = json.loads(queue.definition)
+            due = await self._tick(session, queue, definition)
+            condition = definition["schedule"]
+            resolved = await aliases.resolved_names(session, dag_id) if names_alias(condition) else {}
+            made = _decide(queue, definition, Waits(condition=condition, aliases=resolved), due)
             for number, planned in enumerate(made.runs):
-                await runs.create_triggered_run(
-                    session,
-                    queue,
-                    f"asset_triggered__{stamp}_{number}",
-                    planned.event_ids,
-                    planned.completed_by,
-                    trace_id=uuid.uuid4().hex,
-                )
-        log.info("runs.created", dag_id=dag_id, runs=len(made.runs), events=sum(len(r.event_ids) for r in made.runs))
+                await _create(session, queue, number, planned)
+        if made.runs:
+            events = sum(len(planned.event_ids) for planned in made.runs)
+            log.info("runs.created", dag_id=dag_id, runs=len(made.runs), events=events)
         return made
 
+    async def _tick(self, session: AsyncSession, queue: JobQueue, definition: dict[str, Any]) -> Sequence[datetime]:
+        """Wind the job's clock; the ticks that get a run now.
 
-def _decide(queue: JobQueue) -> Plan:
-    definition = json.loads(queue.definition)
+        A job's clock starts when the job, or its cron, is first seen: what lies before was never missed. One run for all
+        missed ticks waits until the job may have another, so that it is made for the last of them.
+        """
+        if queue.cron is None:
+            return []
+        cron, catchup = Cron.of(definition["cron"]), definition["catchup"]
+        if queue.clock != queue.cron:
+            await runs.set_clock(session, queue, ticks.following(cron, queue.now))
+            return []
+        if queue.next_tick is None or (not catchup and _capacity(queue, definition).is_used):
+            return []
+        due = ticks.due(cron, queue.next_tick, queue.now, catchup=catchup)
+        if due:
+            await runs.set_clock(session, queue, ticks.following(cron, due[-1]))
+        # The database's clock may have been set back after these ticks had their runs.
+        return [tick for tick in due if not await runs.has_run(session, queue.dag_id, _scheduled(tick))]
+
+
+async def _create(session: AsyncSession, queue: JobQueue, number: int, planned: PlannedRun) -> None:
+    by_events = f"asset_triggered__{_stamp(queue.now)}_{number}"
+    await runs.create_triggered_run(
+        session,
+        queue,
+        by_events if planned.tick is None else _scheduled(planned.tick),
+        planned.event_ids,
+        planned.completed_by,
+        trace_id=uuid.uuid4().hex,
+        tick=planned.tick,
+    )
+
+
+def _decide(queue: JobQueue, definition: dict[str, Any], waits: Waits, due: Sequence[datetime]) -> Plan:
     return plan(
         [Waiting(event_id=e.event_id, asset=e.asset, since=e.created_at) for e in queue.events],
-        definition["schedule"],
+        waits,
         Batching.of(definition["batch"]),
-        active_runs=queue.active_runs,
-        max_active_runs=definition["max_active_runs"],
+        _capacity(queue, definition),
         now=queue.now,
+        ticks=due,
     )
+
+
+def _capacity(queue: JobQueue, definition: dict[str, Any]) -> Capacity:
+    return Capacity(active=queue.active_runs, allowed=definition["max_active_runs"])
+
+
+def _scheduled(tick: datetime) -> str:
+    return f"scheduled__{tick.astimezone(UTC).isoformat()}"
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")

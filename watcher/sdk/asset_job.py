@@ -36,14 +36,14 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from functools import cached_property
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 from uuid import uuid4
 
 if TYPE_CHECKING:
@@ -133,6 +133,26 @@ class AssetEvent:
     source_run_id: str | None = None
     source_task_id: str | None = None
     source_map_index: int | None = None
+    source_dag_run: Mapping[str, Any] | None = None
+    """Of a job's event: `dag_id`, `run_id`, `data_interval_start`, `data_interval_end` of the run that made it."""
+    source_task_instance: Mapping[str, Any] | None = None
+    """Likewise: `dag_id`, `run_id`, `task_id`, `map_index`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alias:
+    """An alias, where an asset's name would stand."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What one outlet event will say, for `r.outlet_events.add`; with an `alias` the asset is one known only now."""
+
+    asset: str | Asset
+    extra: Mapping[str, Any] | None = None
+    alias: str | None = None
 
 
 class TriggeringAssetEvents(Mapping[str, list[AssetEvent]]):
@@ -166,6 +186,61 @@ class TriggeringAssetEvents(Mapping[str, list[AssetEvent]]):
         lists = self._events.values() if asset is None else [self._events.get(asset, [])]
         events = sorted((event for events in lists for event in events), key=_age)
         return [item for event in events for item in event.extra.get(what, ())]
+
+
+class PastEvents(Sequence[AssetEvent]):
+    """All events so far of an asset, or of those that came through an alias, oldest first; asked for when looked at.
+
+    `[-1]` and other places from either end fetch no more than they need.
+    """
+
+    def __init__(self, client: _Client, path: str, query: Mapping[str, str]) -> None:
+        self._client, self._path, self._query = client, path, query
+
+    @overload
+    def __getitem__(self, place: int) -> AssetEvent: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[AssetEvent]: ...
+
+    def __getitem__(self, place: int | slice) -> AssetEvent | Sequence[AssetEvent]:
+        if isinstance(place, slice):
+            return self._all[place]
+        count = place + 1 if place >= 0 else -place
+        found = self._fetch(ascending=place >= 0, limit=count)
+        if len(found) < count:
+            raise IndexError(f"there are only {len(found)} events")
+        return found[-1]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[AssetEvent]:
+        return iter(self._all)
+
+    @cached_property
+    def _all(self) -> list[AssetEvent]:
+        return self._fetch()
+
+    def _fetch(self, *, ascending: bool = True, limit: int | None = None) -> list[AssetEvent]:
+        query = {**self._query, "ascending": json.dumps(ascending), **({} if limit is None else {"limit": str(limit)})}
+        return [_event(found) for found in self._client.call("GET", self._path, query=query)["asset_events"]]
+
+
+class InletEvents:
+    """`inlet_events[asset]` by name or uri, `inlet_events[Alias(name=…)]`: their past events."""
+
+    def __init__(self, client: _Client, inlets: list[dict[str, str]], known: Mapping[str, str]) -> None:
+        self._client, self._known = client, known
+        self._aliases = {inlet["alias"] for inlet in inlets if "alias" in inlet}
+
+    def __getitem__(self, asset: str | Alias) -> PastEvents:
+        """A bare string that is no inlet's or outlet's name is an alias of the inlets, or else a uri."""
+        if isinstance(asset, Alias) or (asset not in self._known and asset in self._aliases):
+            name = asset.name if isinstance(asset, Alias) else asset
+            return PastEvents(self._client, "asset-events/by-asset-alias", {"name": name})
+        named = {"name": asset, "uri": ""} if asset in self._known else {"name": "", "uri": asset}
+        return PastEvents(self._client, "asset-events/by-asset", named)
 
 
 class AssetStore:
@@ -269,8 +344,8 @@ class OutletEvent:
         if not self.is_alias:
             raise AssetJobError(f"{self.name} is an asset, no alias: set r.outlet_events[{self.name!r}].extra instead")
         if isinstance(asset, str):
-            asset = Asset(uri=self.known.get(asset, asset), name=asset)
-        named = {"name": asset.name or asset.uri, "uri": asset.uri}
+            asset = Asset(uri=self.known[asset], name=asset) if asset in self.known else Asset(uri=asset)
+        named = {"name": asset.name, "uri": asset.uri}
         self._added.append({"alias": self.name, "asset": named, "extra": dict(extra or {})})
 
     def to_send(self) -> list[dict[str, Any]]:
@@ -291,6 +366,14 @@ class OutletEvents:
         fresh = OutletEvent(name=name, is_alias=self._outlets[name], known=self._known)
         return self._touched.setdefault(name, fresh)
 
+    def add(self, metadata: Metadata) -> None:
+        """One event more through its alias, or more to say in the one event of an outlet."""
+        if metadata.alias is not None:
+            self[metadata.alias].add(metadata.asset, metadata.extra)
+        else:
+            name = metadata.asset if isinstance(metadata.asset, str) else metadata.asset.name or metadata.asset.uri
+            self[name].extra.update(metadata.extra or {})
+
     def to_send(self) -> list[dict[str, Any]]:
         return [item for event in self._touched.values() for item in event.to_send()]
 
@@ -306,6 +389,7 @@ class Run:
     triggering_asset_events: TriggeringAssetEvents
     asset_store: AssetStores
     task_store: TaskStore
+    inlet_events: InletEvents
     outlet_events: OutletEvents
     connections: Mapping[str, Mapping[str, Any]]
     """The connections that `spark.connections` names, with their credentials: not for printing."""
@@ -323,6 +407,7 @@ class Run:
         self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
         self.asset_store = AssetStores(self._client, known)
         self.task_store = TaskStore(self._client, claim["task_instance_id"])
+        self.inlet_events = InletEvents(self._client, claim["inlets"], known)
         self.outlet_events = OutletEvents(claim["outlets"], known)
         for thread in self._threads:
             thread.start()

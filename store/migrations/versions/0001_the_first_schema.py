@@ -41,6 +41,16 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_table(
+        "asset_alias",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
+        sa.Column("name", sa.String(length=250), nullable=False),
+        sa.Column("group", sa.String(length=1500), server_default=sa.text("('')"), nullable=False),
+        sa.Column("active", sa.Boolean(), server_default=sa.true(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_asset_alias")),
+        sa.UniqueConstraint("name", name=op.f("uq_asset_alias_name")),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
         "audit",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
@@ -70,9 +80,20 @@ def upgrade() -> None:
         sa.Column("active", sa.Boolean(), server_default=sa.true(), nullable=False),
         sa.Column("paused", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("definition", sa.Text(), nullable=False),
+        sa.Column("cron", sa.String(length=1000), nullable=True),
+        sa.Column("clock", sa.String(length=1000), nullable=True),
+        sa.Column("next_tick", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("dag_id", name=op.f("pk_job")),
+    )
+    op.create_table(
+        "leader",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("owner", sa.String(length=36), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_leader")),
     )
     op.create_table(
         "setting",
@@ -146,6 +167,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("watcher", "member", name=op.f("pk_watcher_position_row")),
     )
     op.create_index("ix_watcher_position_row_watcher_value", "watcher_position_row", ["watcher", "value"], unique=False)
+    op.create_table(
+        "asset_alias_asset",
+        sa.Column("alias_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("asset_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.ForeignKeyConstraint(["alias_id"], ["asset_alias.id"], name=op.f("fk_asset_alias_asset_alias_id")),
+        sa.ForeignKeyConstraint(
+            ["asset_id"], ["asset.id"], name=op.f("fk_asset_alias_asset_asset_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("alias_id", "asset_id", name=op.f("pk_asset_alias_asset")),
+    )
+    op.create_index(op.f("ix_asset_alias_asset_asset_id"), "asset_alias_asset", ["asset_id"], unique=False)
     op.create_table(
         "asset_event",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
@@ -223,6 +255,15 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_job_inlet_asset_id"), "job_inlet", ["asset_id"], unique=False)
     op.create_table(
+        "job_inlet_alias",
+        sa.Column("dag_id", sa.String(length=250), nullable=False),
+        sa.Column("alias_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.ForeignKeyConstraint(["alias_id"], ["asset_alias.id"], name=op.f("fk_job_inlet_alias_alias_id")),
+        sa.ForeignKeyConstraint(["dag_id"], ["job.dag_id"], name=op.f("fk_job_inlet_alias_dag_id")),
+        sa.PrimaryKeyConstraint("dag_id", "alias_id", name=op.f("pk_job_inlet_alias")),
+    )
+    op.create_index(op.f("ix_job_inlet_alias_alias_id"), "job_inlet_alias", ["alias_id"], unique=False)
+    op.create_table(
         "job_outlet",
         sa.Column("dag_id", sa.String(length=250), nullable=False),
         sa.Column("asset_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -231,6 +272,24 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("dag_id", "asset_id", name=op.f("pk_job_outlet")),
     )
     op.create_index(op.f("ix_job_outlet_asset_id"), "job_outlet", ["asset_id"], unique=False)
+    op.create_table(
+        "job_outlet_alias",
+        sa.Column("dag_id", sa.String(length=250), nullable=False),
+        sa.Column("alias_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.ForeignKeyConstraint(["alias_id"], ["asset_alias.id"], name=op.f("fk_job_outlet_alias_alias_id")),
+        sa.ForeignKeyConstraint(["dag_id"], ["job.dag_id"], name=op.f("fk_job_outlet_alias_dag_id")),
+        sa.PrimaryKeyConstraint("dag_id", "alias_id", name=op.f("pk_job_outlet_alias")),
+    )
+    op.create_index(op.f("ix_job_outlet_alias_alias_id"), "job_outlet_alias", ["alias_id"], unique=False)
+    op.create_table(
+        "job_schedule_alias",
+        sa.Column("dag_id", sa.String(length=250), nullable=False),
+        sa.Column("alias_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.ForeignKeyConstraint(["alias_id"], ["asset_alias.id"], name=op.f("fk_job_schedule_alias_alias_id")),
+        sa.ForeignKeyConstraint(["dag_id"], ["job.dag_id"], name=op.f("fk_job_schedule_alias_dag_id")),
+        sa.PrimaryKeyConstraint("dag_id", "alias_id", name=op.f("pk_job_schedule_alias")),
+    )
+    op.create_index(op.f("ix_job_schedule_alias_alias_id"), "job_schedule_alias", ["alias_id"], unique=False)
     op.create_table(
         "job_schedule_asset",
         sa.Column("dag_id", sa.String(length=250), nullable=False),
@@ -283,6 +342,7 @@ def upgrade() -> None:
         sa.Column("intent_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("submitted_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("claimed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("cancelled_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(["task_instance_id"], ["task_instance.id"], name=op.f("fk_task_try_task_instance_id")),
         sa.PrimaryKeyConstraint("task_instance_id", "try_number", name=op.f("pk_task_try")),
@@ -306,6 +366,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name", name=op.f("pk_watcher")),
     )
     op.create_index(op.f("ix_watcher_asset_id"), "watcher", ["asset_id"], unique=False)
+    op.create_table(
+        "asset_alias_event",
+        sa.Column("alias_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("event_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.ForeignKeyConstraint(["alias_id"], ["asset_alias.id"], name=op.f("fk_asset_alias_event_alias_id")),
+        sa.ForeignKeyConstraint(
+            ["event_id"], ["asset_event.id"], name=op.f("fk_asset_alias_event_event_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("alias_id", "event_id", name=op.f("pk_asset_alias_event")),
+    )
+    op.create_index(op.f("ix_asset_alias_event_event_id"), "asset_alias_event", ["event_id"], unique=False)
     op.create_table(
         "queued_event",
         sa.Column("dag_id", sa.String(length=250), nullable=False),
@@ -342,6 +413,8 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_queued_event_event_id"), table_name="queued_event")
     op.drop_index(op.f("ix_queued_event_asset_id"), table_name="queued_event")
     op.drop_table("queued_event")
+    op.drop_index(op.f("ix_asset_alias_event_event_id"), table_name="asset_alias_event")
+    op.drop_table("asset_alias_event")
     op.drop_index(op.f("ix_watcher_asset_id"), table_name="watcher")
     op.drop_table("watcher")
     op.drop_index("ix_task_try_home_id_ended_at", table_name="task_try")
@@ -350,8 +423,14 @@ def downgrade() -> None:
     op.drop_table("run")
     op.drop_index(op.f("ix_job_schedule_asset_asset_id"), table_name="job_schedule_asset")
     op.drop_table("job_schedule_asset")
+    op.drop_index(op.f("ix_job_schedule_alias_alias_id"), table_name="job_schedule_alias")
+    op.drop_table("job_schedule_alias")
+    op.drop_index(op.f("ix_job_outlet_alias_alias_id"), table_name="job_outlet_alias")
+    op.drop_table("job_outlet_alias")
     op.drop_index(op.f("ix_job_outlet_asset_id"), table_name="job_outlet")
     op.drop_table("job_outlet")
+    op.drop_index(op.f("ix_job_inlet_alias_alias_id"), table_name="job_inlet_alias")
+    op.drop_table("job_inlet_alias")
     op.drop_index(op.f("ix_job_inlet_asset_id"), table_name="job_inlet")
     op.drop_table("job_inlet")
     op.drop_index("ix_asset_store_history_written_at", table_name="asset_store_history")
@@ -361,6 +440,8 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_asset_event_timestamp"), table_name="asset_event")
     op.drop_index("ix_asset_event_asset_id_id", table_name="asset_event")
     op.drop_table("asset_event")
+    op.drop_index(op.f("ix_asset_alias_asset_asset_id"), table_name="asset_alias_asset")
+    op.drop_table("asset_alias_asset")
     op.drop_index("ix_watcher_position_row_watcher_value", table_name="watcher_position_row")
     op.drop_table("watcher_position_row")
     op.drop_table("watcher_position")
@@ -370,10 +451,12 @@ def downgrade() -> None:
     op.drop_index("ix_task_instance_state", table_name="task_instance")
     op.drop_table("task_instance")
     op.drop_table("setting")
+    op.drop_table("leader")
     op.drop_table("job")
     op.drop_table("dispatcher")
     op.drop_index(op.f("ix_audit_write_id"), table_name="audit")
     op.drop_index(op.f("ix_audit_at"), table_name="audit")
     op.drop_table("audit")
+    op.drop_table("asset_alias")
     op.drop_table("asset")
     op.drop_table("api_token")

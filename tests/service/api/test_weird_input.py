@@ -294,7 +294,7 @@ TRIES: list[tuple[str, Any]] = [
     ("finish", {"state": "success", "message": "\ud800"}),
     ("finish", {"state": "success", "outlet_events": [{"asset": "orders", "extra": {"a": "\ud800"}}]}),
     ("finish", {"state": "success", "outlet_events": [{"asset": "orders", "extra": None}]}),
-    ("finish", {"state": "success", "outlet_events": [{"alias": "daily", "asset": {"name": "x", "uri": "y"}}]}),
+    ("finish", {"state": "success", "outlet_events": [{"alias": "daily", "asset": {"name": "x", "uri": "s3://"}}]}),
     ("finish", {"state": "success", "outlet_events": [{}]}),
     ("progress", {"stages": -1, "tasks": 0, "tasks_done": 0}),
     ("progress", {"stages": 2**31, "tasks": 0, "tasks_done": 0}),

@@ -160,6 +160,19 @@ def test_logs_are_printed_around_a_write(watcher: Watcher, configuration: Path) 
     assert "no watcher" in watcher("logs", "nobody", exits=4).stderr
 
 
+def test_runs_are_cancelled_and_failed_ones_run_again(watcher: Watcher, configuration: Path) -> None:
+    anyio.run(_tried_run, configuration)
+    assert "cancelled" in watcher("runs", "cancel", "load_orders", "mine").stdout
+    assert "is over: failed" in watcher("runs", "cancel", "load_orders", "mine", exits=5).stderr
+    [again] = answer(watcher("runs", "retry", "--failed", "load_orders", "--json"))
+    assert (again["dag_run_id"], again["state"]) == ("mine", "queued")
+    assert "no run has failed" in watcher("runs", "retry", "--failed", "load_orders").stdout
+    watcher("runs", "cancel", "load_orders", "mine")
+    assert "queued" in watcher("runs", "retry", "load_orders", "mine").stdout
+    for words in ([], ["load_orders"], ["load_orders", "mine", "--failed", "load_orders"]):
+        assert "--failed JOB" in watcher("runs", "retry", *words, exits=2).stderr
+
+
 def test_a_runs_log_is_printed_whole(watcher: Watcher, configuration: Path) -> None:
     anyio.run(_tried_run, configuration)
     folder = configuration.parent / ".watcher/logs/runs/load_orders/mine/load_orders/-1"

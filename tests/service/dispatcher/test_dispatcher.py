@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 import uuid
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from store import assets, runs, tries
+from store import assets, decisions, runs, tries, triggerers
 from store.assets import Declared, DeclaredJob
-from store.schema import run, task_instance, task_try
+from store.errors import TryFenced
+from store.schema import leader, run, task_instance, task_try
 from store.triggerers import Process
 from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import JobToStart, Preparation
+from watcher.leading import Leadership
 from watcher.submit.base import SparkApplication
 
+HOUR = timedelta(hours=1)
+LEASE = timedelta(seconds=15)
+NEVER = datetime(2100, 1, 1, tzinfo=UTC)
 HOME = "44444444-4444-4444-4444-444444444444"
 COUNTED = "open({marks!r}, 'a').write('started\\n')\n"
 
@@ -63,7 +68,11 @@ def jobs(tmp_path) -> Jobs:
     return Jobs(tmp_path)
 
 
-def make(database, jobs, *, parallelism=4, submitter=None):
+def leading(database, owner=HOME, lease=LEASE):
+    return Leadership(database, owner, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
+
+
+def make(database, jobs, *, parallelism=4, submitter=None, home=HOME, leadership=None, lease=LEASE):
     preparation = Preparation(
         jobs=jobs.programs,
         runs_folder=jobs.folder / "runs",
@@ -75,9 +84,10 @@ def make(database, jobs, *, parallelism=4, submitter=None):
         database,
         submitter or PlainPython(),
         preparation,
-        Process(id=HOME, host="here", pid=1),
+        leadership or leading(database, home),
+        Process(id=home, host="here", pid=1),
         parallelism=parallelism,
-        lease=timedelta(seconds=15),
+        lease=lease,
         on_end=lambda: None,
     )
 
@@ -85,6 +95,7 @@ def make(database, jobs, *, parallelism=4, submitter=None):
 @asynccontextmanager
 async def dispatching(database, jobs, **options):
     dispatcher = make(database, jobs, **options)
+    await dispatcher._leadership.campaign()
     async with anyio.create_task_group() as tasks:
         await tasks.start(dispatcher.run)
         yield dispatcher
@@ -235,14 +246,215 @@ async def test_stopping_with_the_jobs_uses_up_no_retry_and_they_start_again(data
     assert counted == [False, True]
 
 
-async def test_another_homes_tries_are_left_alone(database, jobs):
+async def test_another_homes_tries_are_left_alone_while_it_lives(database, jobs):
+    other = str(uuid.uuid4())
     jobs.add("theirs", "")
     await queue(database, jobs, "theirs")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
         tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=str(uuid.uuid4()), tag=tag, token_hash="")
-    async with dispatching(database, jobs) as dispatcher:
+        assert await tries.commit_intent(session, task, home_id=other, tag=tag, token_hash="")
+        await triggerers.beat_dispatcher(session, Process(id=other, host="there", pid=1), HOUR, database.dialect)
+    async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
+        await dispatcher._bury_orphans()
         await dispatcher._start_due(None)
     assert jobs.started == 0
     assert await states(database) == ["running"]
+
+
+SLEEPER = "import os, time; open({pids!r}, 'a').write(f'{{os.getpid()}}\\n'); time.sleep(600)"
+
+
+def alive(pids):
+    return [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
+
+
+async def until_started(pids):
+    with anyio.fail_after(30):
+        while not pids.exists() or not pids.read_text():
+            await anyio.sleep(0.05)
+
+
+async def settle(database, state, run_id="manual__0"):
+    async with database.transaction() as session:
+        await decisions.settle(session, "slow", run_id, state)
+
+
+async def until_all_have_ended(database):
+    with anyio.fail_after(30):
+        while (None,) in await rows(database, select(task_try.c.ended_at)):
+            await anyio.sleep(0.05)
+
+
+@pytest.mark.parametrize("state", ["failed", "success"])
+async def test_a_settled_run_has_its_driver_stopped_and_is_not_repeated(database, jobs, tmp_path, state):
+    pids = tmp_path / "pids"
+    jobs.add("slow", SLEEPER.format(pids=str(pids)), retries=3)
+    await queue(database, jobs, "slow")
+    async with dispatching(database, jobs) as dispatcher:
+        await until_started(pids)
+        await settle(database, state)
+        assert await states(database) == [state]
+        dispatcher.wakeup.set()
+        await until_all_have_ended(database)
+    assert alive(pids) == []
+    assert await states(database) == [state]
+    ((task, number),) = await rows(database, select(task_instance.c.state, task_instance.c.try_number))
+    assert (task, number) == (state, 1)
+
+
+async def test_a_run_cancelled_while_the_daemon_was_down_is_stopped_at_its_start(database, jobs, tmp_path):
+    pids = tmp_path / "pids"
+    jobs.add("slow", SLEEPER.format(pids=str(pids)))
+    await queue(database, jobs, "slow")
+    async with dispatching(database, jobs):
+        await until_started(pids)
+    await settle(database, "failed")
+    assert len(alive(pids)) == 1
+    async with dispatching(database, jobs) as dispatcher:
+        with anyio.fail_after(30):
+            while alive(pids):
+                dispatcher.wakeup.set()
+                await anyio.sleep(0.1)
+        await until_all_have_ended(database)
+    assert await states(database) == ["failed"]
+
+
+async def test_an_intent_that_was_cancelled_is_not_started(database, jobs):
+    jobs.add("slow", "")
+    await queue(database, jobs, "slow")
+    async with database.transaction() as session:
+        (task,) = await runs.startable(session)
+        tag = f"run-{task.task_instance_id}-1"
+        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+    await settle(database, "failed")
+    async with dispatching(database, jobs):
+        await until_all_have_ended(database)
+    assert (jobs.started, await states(database)) == (0, ["failed"])
+
+
+async def test_a_cleared_run_is_tried_anew_with_all_its_retries(database, jobs):
+    jobs.add("bad", "raise SystemExit(1)", retries=1)
+    await queue(database, jobs, "bad")
+    async with dispatching(database, jobs) as dispatcher:
+        await until_states(database, "failed")
+        assert jobs.started == 2
+        async with database.transaction() as session:
+            await decisions.clear(session, "bad", "manual__0")
+        assert await states(database) == ["queued"]
+        dispatcher.wakeup.set()
+        await until_states(database, "failed")
+    assert jobs.started == 4
+
+
+async def test_a_run_cleared_before_its_old_process_has_ended_waits_for_that(database, jobs, tmp_path):
+    pids = tmp_path / "pids"
+    jobs.add("slow", SLEEPER.format(pids=str(pids)) + f" if open({str(pids)!r}).read().count('\\n') == 1 else None")
+    await queue(database, jobs, "slow")
+    async with dispatching(database, jobs):
+        await until_started(pids)
+    await settle(database, "failed")
+    async with database.transaction() as session:
+        await decisions.clear(session, "slow", "manual__0")
+        assert await runs.startable(session) == []
+    async with dispatching(database, jobs) as dispatcher:
+        with anyio.fail_after(30):
+            while await states(database) == ["queued"]:
+                dispatcher.wakeup.set()
+                await anyio.sleep(0.1)
+        assert len(alive(pids)) <= 1
+        await settle(database, "failed")
+        dispatcher.wakeup.set()
+        await until_all_have_ended(database)
+    assert jobs.started == 2
+
+
+async def test_a_handle_that_is_stored_late_does_not_hide_that_the_run_was_cleared(database, jobs):
+    """The daemon died between the start and the handle; then people cancelled the run and cleared it."""
+    jobs.add("slow", "")
+    await queue(database, jobs, "slow")
+    async with database.transaction() as session:
+        (task,) = await runs.startable(session)
+        tag = f"run-{task.task_instance_id}-1"
+        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+    await settle(database, "failed")
+    async with database.transaction() as session:
+        await decisions.clear(session, "slow", "manual__0")
+    async with database.transaction() as session:
+        await tries.store_handle(session, task.task_instance_id, 1, "{}")
+    assert await rows(database, select(task_instance.c.state)) == [("queued",)]
+
+
+async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsewhere(database, jobs):
+    jobs.add("theirs", "")
+    await queue(database, jobs, "theirs")
+    other = str(uuid.uuid4())
+    async with database.transaction() as session:
+        (task,) = await runs.startable(session)
+        tag = f"run-{task.task_instance_id}-1"
+        assert await tries.commit_intent(session, task, home_id=other, tag=tag, token_hash="")
+        gone = Process(id=other, host="there", pid=1)
+        await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
+    async with dispatching(database, jobs, lease=timedelta(seconds=0)):
+        await until_states(database, "success")
+    assert jobs.started == 1
+    found = await rows(database, select(task_try.c.home_id, task_try.c.counted).order_by(task_try.c.try_number))
+    assert [tuple(row) for row in found] == [(other, False), (HOME, True)]
+    with pytest.raises(TryFenced):
+        async with database.transaction() as session:
+            await tries.fence(session, task.task_instance_id, 1)
+
+
+async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(database, jobs, tmp_path):
+    pids = tmp_path / "pids"
+    jobs.add("slow", SLEEPER.format(pids=str(pids)))
+    await queue(database, jobs, "slow")
+    async with dispatching(database, jobs) as dispatcher:
+        await until_started(pids)
+        dispatcher._leadership._epoch = None  # as long as it slept, another leads
+        async with database.transaction() as session:
+            gone = Process(id=HOME, host="here", pid=1)
+            await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
+        elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
+        await elsewhere._leadership.campaign()
+        await elsewhere._bury_orphans()
+        with anyio.fail_after(30):
+            while alive(pids):
+                dispatcher.wakeup.set()
+                await anyio.sleep(0.1)
+
+
+async def test_who_stands_by_starts_nothing_but_follows_its_own(database, jobs):
+    jobs.add("first", "import time; time.sleep(1)")
+    jobs.add("second", "")
+    await queue(database, jobs, "first", "second")
+    async with dispatching(database, jobs, parallelism=1):
+        await until_states(database, "running", "queued")
+    async with database.transaction() as session:
+        await session.execute(
+            update(leader).values(owner=str(uuid.uuid4()), epoch=leader.c.epoch + 1, expires_at=NEVER)
+        )
+    async with dispatching(database, jobs) as dispatcher:
+        assert not dispatcher._leadership.leads
+        await until_states(database, "success", "queued")
+        dispatcher.wakeup.set()
+    assert await states(database) == ["success", "queued"]
+
+
+async def test_a_home_has_a_lease_to_speak_up_after_an_outage_and_never_gives_itself_up(database, jobs, tmp_path):
+    pids = tmp_path / "pids"
+    jobs.add("slow", SLEEPER.format(pids=str(pids)))
+    await queue(database, jobs, "slow")
+    async with dispatching(database, jobs) as dispatcher:
+        await until_started(pids)
+        async with database.transaction() as session:
+            slept = Process(id=HOME, host="here", pid=1)
+            await triggerers.beat_dispatcher(session, slept, timedelta(seconds=-1), database.dialect)
+        dispatcher._lease = timedelta(0)
+        await dispatcher._bury_orphans()
+        other = make(database, jobs, home=str(uuid.uuid4()), leadership=dispatcher._leadership)
+        await other._bury_orphans()
+        assert await rows(database, select(task_try.c.ended_at)) == [(None,)]
+        await settle(database, "failed")
+        dispatcher.wakeup.set()
+        await until_all_have_ended(database)

@@ -1,6 +1,6 @@
 import pytest
 
-from watcher.scheduler.conditions import is_met, shown
+from watcher.scheduler.conditions import is_met, names_alias, shown
 
 NESTED = {"all": ["a", {"any": ["b", "c"]}]}
 
@@ -21,6 +21,28 @@ NESTED = {"all": ["a", {"any": ["b", "c"]}]}
 )
 def test_a_condition_is_met_by_the_assets_it_names(condition, assets, met):
     assert is_met(condition, assets) is met
+
+
+def test_an_alias_stands_for_any_asset_it_resolved_to():
+    condition = {"all": ["a", {"alias": "daily"}]}
+    assert not is_met(condition, {"a"})
+    assert not is_met(condition, {"a"}, {"daily": {"x", "y"}})
+    assert is_met(condition, {"a", "y"}, {"daily": {"x", "y"}})
+    assert not is_met(condition, {"a", "y"}, {"daily": frozenset(), "other": {"y"}})
+
+
+@pytest.mark.parametrize(
+    ("condition", "named"),
+    [
+        ("a", False),
+        (None, False),
+        (NESTED, False),
+        ({"alias": "x"}, True),
+        ({"all": ["a", {"any": [{"alias": "x"}]}]}, True),
+    ],
+)
+def test_it_is_known_whether_a_condition_names_an_alias(condition, named):
+    assert names_alias(condition) is named
 
 
 def test_a_condition_is_shown_as_people_write_it():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.scheduler.planning import Batching, Plan, Waiting, plan
+from watcher.scheduler.planning import Batching, Capacity, Plan, PlannedRun, Waiting, Waits, plan
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -13,8 +13,9 @@ def waiting(*assets, ago=0):
     return [Waiting(event_id=n, asset=asset, since=NOW - timedelta(seconds=ago)) for n, asset in enumerate(assets, 1)]
 
 
-def planned(queue, schedule="a", *, active=0, allowed=1, now=NOW, **batching):
-    return plan(queue, schedule, Batching(**batching), active_runs=active, max_active_runs=allowed, now=now)
+def planned(queue, schedule="a", *, active=0, allowed=1, now=NOW, ticks=(), **batching):
+    capacity = Capacity(active=active, allowed=allowed)
+    return plan(queue, Waits(condition=schedule), Batching(**batching), capacity, now=now, ticks=ticks)
 
 
 def test_all_waiting_events_become_one_run():
@@ -78,3 +79,36 @@ def test_a_plan_takes_every_event_exactly_once_or_none(assets, max_events, sched
 @pytest.mark.parametrize("mode", ["coalesce", "each"])
 def test_an_empty_queue_makes_nothing(mode):
     assert planned([], mode=mode) == Plan()
+
+
+TICKS = [NOW - timedelta(hours=1), NOW]
+
+
+def test_a_tick_takes_what_is_queued_also_before_the_condition_is_met():
+    (run,) = planned(waiting("a"), {"all": ["a", "b"]}, ticks=TICKS[:1]).runs
+    assert run == PlannedRun(event_ids=[1], completed_by=None, tick=TICKS[0])
+
+
+def test_a_tick_waits_for_no_quiet_and_names_who_completed_the_condition():
+    (run,) = planned(waiting("a", "b"), {"all": ["a", "b"]}, debounce=timedelta(hours=1), ticks=TICKS[:1]).runs
+    assert run == PlannedRun(event_ids=[1, 2], completed_by=2, tick=TICKS[0])
+
+
+def test_the_first_of_several_ticks_takes_the_events_and_what_is_too_much_for_it_follows():
+    runs = planned(waiting(*"aaaaa"), max_events=2, ticks=TICKS).runs
+    assert [(list(run.event_ids), run.tick) for run in runs] == [
+        ([1, 2], TICKS[0]),
+        ([3, 4], None),
+        ([5], None),
+        ([], TICKS[1]),
+    ]
+
+
+def test_with_each_events_and_ticks_have_runs_of_their_own():
+    runs = planned(waiting("a", "a"), mode="each", ticks=TICKS[:1]).runs
+    assert [(list(run.event_ids), run.tick) for run in runs] == [([1], None), ([2], None), ([], TICKS[0])]
+
+
+def test_a_time_alone_makes_runs_without_events():
+    assert planned([], None, ticks=TICKS).runs == [PlannedRun(tick=TICKS[0]), PlannedRun(tick=TICKS[1])]
+    assert planned([], None) == Plan()

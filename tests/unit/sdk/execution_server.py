@@ -73,6 +73,8 @@ class ExecutionServer:
     refreshed_token: str | None = None
     progress: list[dict[str, int]] = field(default_factory=list)
     tokens_given: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    past_events: list[dict[str, Any]] = field(default_factory=list)
+    """Of the one asset or alias that is asked about, oldest first."""
     answers: dict[str, Answer] = field(default_factory=dict)
     """By Idempotency-Key: asked again, the same answer is given and nothing is done."""
 
@@ -104,6 +106,9 @@ class ExecutionServer:
             case ["store", "asset", ("by-name" | "by-uri"), what]:
                 name = request.query.get("name") or request.query["uri"]
                 return self._asset(request, what, name)
+            case ["asset-events", _]:
+                found = self.past_events if request.query["ascending"] == "true" else self.past_events[::-1]
+                return 200, {"asset_events": found[: int(request.query.get("limit", len(found)))]}
             case ["store", "ti", identifier, *key]:
                 assert identifier == TASK_INSTANCE
                 return self._task(request, *map(unquote, key))

@@ -13,10 +13,12 @@ import pytest
 from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, ExecutionServer, event, refused, token
 from watcher.sdk import asset_job
 from watcher.sdk.asset_job import (
+    Alias,
     Asset,
     AssetJobError,
     AssetJobSkip,
     Fenced,
+    Metadata,
     NoContext,
     Run,
     Unreachable,
@@ -184,10 +186,75 @@ def test_outlet_events_are_sent_with_the_success(daemon: ExecutionServer) -> Non
         alias.add("landing")
     assert daemon.finished[0]["outlet_events"] == [
         {"asset": "orders", "extra": {"row_count": 3, "at": "2026-01-01T00:00:00+00:00"}},
-        {"alias": "daily_outputs", "asset": {"name": "s3://lake/day=1", "uri": "s3://lake/day=1"}, "extra": {"n": 1}},
+        {"alias": "daily_outputs", "asset": {"name": "", "uri": "s3://lake/day=1"}, "extra": {"n": 1}},
         {"alias": "daily_outputs", "asset": {"name": "day_2", "uri": "s3://lake/day=2"}, "extra": {}},
         {"alias": "daily_outputs", "asset": {"name": "landing", "uri": "s3://landing/orders"}, "extra": {}},
     ]
+
+
+def test_metadata_says_the_same_in_one_word(daemon: ExecutionServer) -> None:
+    daemon.claim = {"outlets": [ORDERS, ALIAS]}
+    with Run(daemon.context()) as r:
+        r.outlet_events["orders"].extra = {"rows": 1}
+        r.outlet_events.add(Metadata("orders", {"files": 2}))
+        r.outlet_events.add(Metadata("s3://lake/x", {"n": 1}, alias="daily_outputs"))
+        with pytest.raises(AssetJobError, match="nobodys is no outlet"):
+            r.outlet_events.add(Metadata("nobodys"))
+    assert daemon.finished[0]["outlet_events"] == [
+        {"asset": "orders", "extra": {"rows": 1, "files": 2}},
+        {"alias": "daily_outputs", "asset": {"name": "", "uri": "s3://lake/x"}, "extra": {"n": 1}},
+    ]
+
+
+# Past events
+
+
+def test_past_events_are_a_sequence_that_fetches_what_is_looked_at(daemon: ExecutionServer) -> None:
+    daemon.claim = {"inlets": [LANDING, ALIAS]}
+    daemon.past_events = [event(number, "landing", f"2026-11-20T09:0{number}:00Z", n=number) for number in range(5)]
+    with Run(daemon.context()) as r:
+        past = r.inlet_events["landing"]
+        assert not any(request.path.startswith("asset-events") for request in daemon.requests), "it is lazy"
+        assert (past[-1].extra["n"], past[-2].extra["n"], past[0].extra["n"], past[3].extra["n"]) == (4, 3, 0, 3)
+        asked = [request.query for request in daemon.requests if request.path == "asset-events/by-asset"]
+        assert asked[0] == {"ascending": "false", "limit": "1", "name": "landing"}
+        assert asked[3]["limit"] == "4"
+        assert [one.id for one in past] == [0, 1, 2, 3, 4]
+        assert [one.id for one in past[-2:]] == [3, 4]
+        assert len(past) == 5
+        with pytest.raises(IndexError, match="only 5 events"):
+            past[5]
+        with pytest.raises(IndexError):
+            past[-6]
+
+
+def test_past_events_are_asked_for_by_name_by_uri_and_through_an_alias(daemon: ExecutionServer) -> None:
+    daemon.claim = {"inlets": [LANDING, ALIAS]}
+    with Run(daemon.context()) as r:
+        for asset in ("landing", "s3://landing/orders", "daily_outputs", Alias(name="daily_outputs")):
+            assert list(r.inlet_events[asset]) == []
+    asked = [(one.path, one.query) for one in daemon.requests if one.path.startswith("asset-events")]
+    alias = ("asset-events/by-asset-alias", {"name": "daily_outputs", "ascending": "true"})
+    assert asked == [
+        ("asset-events/by-asset", {"name": "landing", "ascending": "true"}),
+        ("asset-events/by-asset", {"uri": "s3://landing/orders", "ascending": "true"}),
+        alias,
+        alias,
+    ]
+
+
+def test_an_event_names_the_run_that_made_it(daemon: ExecutionServer) -> None:
+    source = {"dag_id": "x", "run_id": "r", "data_interval_start": None, "data_interval_end": None}
+    made = {
+        **event(1, "orders", "2026-11-20T09:00:00Z"),
+        "source_dag_run": source,
+        "source_task_instance": {"task_id": "t"},
+    }
+    daemon.claim = {"triggering_asset_events": {"orders": [made]}}
+    with Run(daemon.context()) as r:
+        (one,) = r.triggering_asset_events["orders"]
+        assert one.source_dag_run == source
+        assert one.source_task_instance == {"task_id": "t"}
 
 
 def test_an_event_of_what_is_no_outlet_is_refused(daemon: ExecutionServer) -> None:

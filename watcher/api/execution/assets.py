@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import listings
+from store import aliases, listings
 from store.errors import NotFound
 from store.filters import Window
 from store.listings import EventFilter
 from watcher.api.context import ApiContext, Context
-from watcher.api.execution.identity import EVENTS, AssetName, Identity, reachable, reading
+from watcher.api.execution.identity import EVENTS, AssetName, Identity, forbidden, reachable, reading
 from watcher.api.parameters import BIGGEST, Moment
 from watcher.api.shapes.base import Shape
 from watcher.api.shapes.events import ExecutionAsset, ExecutionEvent, execution_asset, execution_event
@@ -35,6 +36,22 @@ async def asset_by_uri(context: Context, identity: Identity, uri: str) -> Execut
     return await _asset(context, identity, AssetName(uri=uri))
 
 
+@router.get("/assets/by-alias")
+async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[ExecutionAsset]:
+    """What the alias has resolved to so far."""
+    async with reading(context, identity) as (session, task):
+        alias_id = await _alias(session, task["dag_id"], alias_name)
+        ids = await aliases.assets_of(session, [alias_id])
+        return [execution_asset(await listings.asset_by(session, asset_id=asset_id)) for asset_id in ids]
+
+
+async def _alias(session: AsyncSession, dag_id: str, name: str) -> int:
+    declared = await aliases.of_job(session, dag_id, EVENTS)
+    if name not in declared:
+        raise forbidden(f"the job {dag_id} does not declare the alias {name!r}; add it to its inlets")
+    return declared[name]
+
+
 async def _asset(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> ExecutionAsset:
     async with reading(context, identity) as (session, task):
         return execution_asset(await reachable(session, task["dag_id"], wanted, EVENTS))
@@ -54,12 +71,34 @@ async def events_by_asset(
     """Both parameters must be there, and one of them may be empty, as in Airflow; `after` and `before` are inclusive."""
     if not name and not uri:
         raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
-    order = "timestamp" if ascending else "-timestamp"
     async with reading(context, identity) as (session, task):
         try:
             asset = await reachable(session, task["dag_id"], AssetName(name=name or None, uri=uri or None), EVENTS)
         except NotFound:
             return AssetEvents(asset_events=[])
         which = EventFilter(asset_id=asset["id"], not_before=after, not_after=before)
-        found = await listings.events(session, which, Window(limit=limit, order_by=[order]))
-    return AssetEvents(asset_events=[execution_event(event) for event in found.rows])
+        return await _events(session, which, ascending=ascending, limit=limit)
+
+
+@router.get("/asset-events/by-asset-alias")
+async def events_by_alias(
+    context: Context,
+    identity: Identity,
+    name: str,
+    after: Moment | None = None,
+    before: Moment | None = None,
+    ascending: bool = True,
+    limit: Annotated[int, Query(ge=0, le=BIGGEST)] = BIGGEST,
+) -> AssetEvents:
+    """The events that came through the alias."""
+    async with reading(context, identity) as (session, task):
+        alias_id = await _alias(session, task["dag_id"], name)
+        which = EventFilter(alias_id=alias_id, not_before=after, not_after=before)
+        return await _events(session, which, ascending=ascending, limit=limit)
+
+
+async def _events(session: AsyncSession, which: EventFilter, *, ascending: bool, limit: int) -> AssetEvents:
+    order = ["timestamp"] if ascending else ["-timestamp", "-id"]
+    found = await listings.events(session, which, Window(limit=limit, order_by=order))
+    runs = await listings.source_runs(session, [event["id"] for event in found.rows])
+    return AssetEvents(asset_events=[execution_event(event, runs) for event in found.rows])

@@ -12,7 +12,7 @@ from fastapi import Depends, HTTPException, Response
 from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import listings, run_listings, tries
+from store import aliases, listings, run_listings, tries
 from store.base import TaskScope
 from store.tries import FencedTry
 from watcher import try_tokens
@@ -68,10 +68,16 @@ async def reading(context: ApiContext, identity: TryIdentity) -> AsyncIterator[t
 
 
 async def reachable(session: AsyncSession, dag_id: str, wanted: AssetName, roles: Collection[str]) -> RowMapping:
-    """The asset, if the job declares it in one of the roles. Raises `NotFound`, or 403 (Airflow leaves this open)."""
+    """The asset, if the job declares it, or an alias that resolved to it, in one of the roles.
+
+    Raises `NotFound`, or 403 (Airflow leaves this open).
+    """
     asset = await listings.asset_by(session, name=wanted.name, uri=wanted.uri)
     around = await listings.job_assets(session, dag_id)
-    if not any(declared["id"] == asset["id"] and declared["role"] in roles for declared in around):
+    if any(declared["id"] == asset["id"] and declared["role"] in roles for declared in around):
+        return asset
+    through = await aliases.of_job(session, dag_id, roles)
+    if asset["id"] not in await aliases.assets_of(session, through.values()):
         raise forbidden(
             f"the job {dag_id} declares the asset {asset['name']!r} neither as inlet nor as outlet; add it to one of them"
         )

@@ -10,7 +10,7 @@ import structlog
 from fastapi import APIRouter
 from pydantic import Field
 
-from store import listings, run_listings, tries
+from store import aliases, listings, run_listings, tries
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
@@ -30,7 +30,7 @@ class Claim(Body):
 
 
 class TryContext(Shape):
-    """What a job knows of itself. `inlets` and `outlets` are `{name, uri}` each."""
+    """What a job knows of itself. `inlets` and `outlets` are `{name, uri}` or `{alias}` each."""
 
     dag_id: str
     run_id: str
@@ -76,12 +76,17 @@ async def _try_context(context: ApiContext, held: tries.FencedTry) -> TryContext
         job = await run_listings.job_by(session, held.dag_id)
         around = await listings.job_assets(session, held.dag_id)
         events = await listings.events_of_run(session, held.dag_id, held.run_id)
+        source_runs = await listings.source_runs(session, [event["id"] for event in events])
+        through = {role: await aliases.of_job(session, held.dag_id, {role}) for role in ("inlet", "outlet")}
     triggering: dict[str, list[ExecutionEvent]] = {}
     for event in events:
-        triggering.setdefault(event["name"], []).append(execution_event(event))
+        triggering.setdefault(event["name"], []).append(execution_event(event, source_runs))
     roles = {
-        role: [{"name": asset["name"], "uri": asset["uri"]} for asset in around if asset["role"] == role]
-        for role in ("inlet", "outlet")
+        role: [
+            *({"name": asset["name"], "uri": asset["uri"]} for asset in around if asset["role"] == role),
+            *({"alias": alias} for alias in through[role]),
+        ]
+        for role in through
     }
     identity = {name: value for name, value in vars(held).items() if name != "origin"}
     return TryContext(

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
+from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import listings
+from store import aliases, decisions, listings, run_listings
+from store.aliases import ALIAS_ORDERS
+from store.errors import NotFound
 from store.filters import Rows, Window
+from store.freshness import freshness
 from store.listings import ASSET_ORDERS, AssetFilter
-from watcher.api.auth import Viewer
+from watcher.api import jobs
+from watcher.api.auth import Operator, Viewer
 from watcher.api.context import Context
-from watcher.api.parameters import AssetId, Pattern, ordered_window
-from watcher.api.shapes.assets import AssetCollectionResponse, AssetResponse, asset_response
+from watcher.api.jobs import ManualRun
+from watcher.api.parameters import BIGGEST, AssetId, Body, Moment, Pattern, Text, ordered_window
+from watcher.api.shapes.assets import (
+    Around,
+    AssetAliasCollectionResponse,
+    AssetAliasResponse,
+    AssetCollectionResponse,
+    AssetResponse,
+    alias_response,
+    asset_response,
+)
+from watcher.api.shapes.runs import DAGRunResponse, run_response
 
 router = APIRouter(prefix="/assets", tags=["Asset"])
 
@@ -43,6 +58,28 @@ async def list_assets(
         return AssetCollectionResponse(assets=await _responses(session, found.rows), total_entries=found.total)
 
 
+@router.get("/aliases")
+async def list_aliases(
+    context: Context,
+    _: Viewer,
+    window: Annotated[Window, Depends(ordered_window(ALIAS_ORDERS, "id"))],
+    name_pattern: Pattern = None,
+    name_prefix_pattern: Pattern = None,
+) -> AssetAliasCollectionResponse:
+    async with context.database.reading() as session:
+        found = await aliases.listed(session, name_pattern, name_prefix_pattern, window)
+    shown = [alias_response(alias) for alias in found.rows]
+    return AssetAliasCollectionResponse(asset_aliases=shown, total_entries=found.total)
+
+
+@router.get("/aliases/{asset_alias_id}")
+async def get_alias(context: Context, _: Viewer, asset_alias_id: int) -> AssetAliasResponse:
+    if not 0 <= asset_alias_id <= BIGGEST:
+        raise NotFound(f"no alias {asset_alias_id}; GET /api/v2/assets/aliases lists the ones there are")
+    async with context.database.reading() as session:
+        return alias_response(await aliases.alias_by(session, asset_alias_id))
+
+
 @router.get("/{asset_id}")
 async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResponse:
     async with context.database.reading() as session:
@@ -50,8 +87,45 @@ async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResp
         return (await _responses(session, [asset]))[0]
 
 
+class MaterializeAssetBody(Body):
+    """`run_after` and partitions do not exist here: only null is accepted."""
+
+    dag_run_id: Text | None = Field(default=None, max_length=250)
+    data_interval_start: Moment | None = None
+    data_interval_end: Moment | None = None
+    logical_date: Moment | None = None
+    run_after: None = None
+    conf: dict[str, Any] | None = None
+    note: Text | None = Field(default=None, max_length=1000)
+    partition_key: None = None
+
+
+@router.post("/{asset_id}/materialize")
+async def materialize(
+    context: Context, actor: Operator, asset_id: AssetId, body: MaterializeAssetBody | None = None
+) -> DAGRunResponse:
+    """Run the job that updates the asset."""
+    body = body or MaterializeAssetBody()
+    wanted = ManualRun(
+        run_id=body.dag_run_id,
+        conf=body.conf or {},
+        note=body.note,
+        logical_date=body.logical_date,
+        data_interval_start=body.data_interval_start,
+        data_interval_end=body.data_interval_end,
+    )
+    dag_id, run_id = await jobs.materialize(context, actor, asset_id, wanted)
+    async with context.database.reading() as session:
+        return run_response(await run_listings.run_by(session, dag_id, run_id))
+
+
 async def _responses(session: AsyncSession, assets: Rows) -> list[AssetResponse]:
     ids = [asset["id"] for asset in assets]
-    jobs = await listings.asset_jobs(session, ids)
-    watchers = await listings.asset_watchers(session, ids)
-    return [asset_response(asset, jobs, watchers) for asset in assets]
+    known = Around(
+        jobs=await listings.asset_jobs(session, ids),
+        watchers=await listings.asset_watchers(session, ids),
+        aliases=await aliases.of_assets(session, ids),
+        unprocessed=await decisions.unprocessed_of_assets(session, ids),
+        freshness=await freshness(session, ids),
+    )
+    return [asset_response(asset, known) for asset in assets]

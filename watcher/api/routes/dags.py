@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
-from store import run_listings
+from store import decisions, run_listings
 from store.filters import Window
 from store.run_listings import JOB_ORDERS, RUN_ORDERS, JobFilter, RunFilter
 from watcher.api import jobs
 from watcher.api.auth import Operator, Viewer
-from watcher.api.context import Context
+from watcher.api.context import ApiContext, Context
 from watcher.api.jobs import ManualRun
 from watcher.api.parameters import Body, MapIndex, Moment, Pattern, Text, ordered_window
 from watcher.api.shapes.dags import DAGCollectionResponse, DAGResponse, dag_response
@@ -46,6 +46,20 @@ class TriggerDAGRunPostBody(Body):
     partition_key: None = None
 
 
+class DAGRunPatchBody(Body):
+    state: Literal["queued", "success", "failed"] | None = None
+    note: Text | None = Field(default=None, max_length=1000)
+
+
+class DAGRunClearBody(Body):
+    """As Airflow's: without `dry_run: false` it only tells what would be cleared."""
+
+    dry_run: bool = True
+    only_failed: bool = False
+    only_new: Literal[False] = False
+    run_on_latest_version: bool = False
+
+
 @router.get("")
 async def list_dags(
     context: Context,
@@ -61,20 +75,25 @@ async def list_dags(
     )
     async with context.database.reading() as session:
         found = await run_listings.jobs(session, which, window)
-    return DAGCollectionResponse(dags=[dag_response(job) for job in found.rows], total_entries=found.total)
+        waiting = await decisions.unprocessed_of_jobs(session, [job["dag_id"] for job in found.rows])
+    return DAGCollectionResponse(dags=[dag_response(job, waiting) for job in found.rows], total_entries=found.total)
 
 
 @router.get("/{dag_id}")
 async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
+    return await _dag(context, dag_id)
+
+
+async def _dag(context: ApiContext, dag_id: str) -> DAGResponse:
     async with context.database.reading() as session:
-        return dag_response(await run_listings.job_by(session, dag_id))
+        job = await run_listings.job_by(session, dag_id)
+        return dag_response(job, await decisions.unprocessed_of_jobs(session, [dag_id]))
 
 
 @router.patch("/{dag_id}")
 async def patch_dag(context: Context, actor: Operator, dag_id: str, body: DAGPatchBody) -> DAGResponse:
     await jobs.pause(context, actor, dag_id, paused=body.is_paused)
-    async with context.database.reading() as session:
-        return dag_response(await run_listings.job_by(session, dag_id))
+    return await _dag(context, dag_id)
 
 
 @router.get("/{dag_id}/dagRuns")
@@ -113,14 +132,53 @@ async def trigger_run(context: Context, actor: Operator, dag_id: str, body: Trig
         data_interval_end=body.data_interval_end,
     )
     run_id = await jobs.trigger(context, actor, dag_id, wanted)
-    async with context.database.reading() as session:
-        return run_response(await run_listings.run_by(session, dag_id, run_id))
+    return await _run(context, dag_id, run_id)
 
 
 @router.get("/{dag_id}/dagRuns/{run_id}")
 async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGRunResponse:
+    return await _run(context, dag_id, run_id)
+
+
+async def _run(context: ApiContext, dag_id: str, run_id: str) -> DAGRunResponse:
     async with context.database.reading() as session:
         return run_response(await run_listings.run_by(session, dag_id, run_id))
+
+
+@router.patch("/{dag_id}/dagRuns/{run_id}")
+async def patch_run(
+    context: Context,
+    actor: Operator,
+    dag_id: str,
+    run_id: str,
+    body: DAGRunPatchBody,
+    update_mask: Annotated[list[str] | None, Query()] = None,
+) -> DAGRunResponse:
+    """`failed` cancels a run that is not over, `queued` clears one that is; `success` and `failed` mark else."""
+    wanted = body.model_dump(include=set(update_mask) if update_mask else None, exclude_unset=True)
+    if "note" in wanted:
+        await jobs.annotate(context, actor, dag_id, run_id, wanted["note"])
+    if wanted.get("state") == "queued":
+        await jobs.clear(context, actor, dag_id, run_id)
+    elif wanted.get("state") is not None:
+        await jobs.settle(context, actor, dag_id, run_id, wanted["state"])
+    return await _run(context, dag_id, run_id)
+
+
+@router.post("/{dag_id}/dagRuns/{run_id}/clear")
+async def clear_run(
+    context: Context, actor: Operator, dag_id: str, run_id: str, body: DAGRunClearBody
+) -> DAGRunResponse | TaskInstanceCollectionResponse:
+    """The same run with the same events, by its next try."""
+    async with context.database.reading() as session:
+        await run_listings.run_by(session, dag_id, run_id)
+        tasks = await run_listings.task_instances(session, dag_id, run_id)
+    cleared = [task_instance_response(task) for task in tasks if not body.only_failed or task["state"] == "failed"]
+    if body.dry_run:
+        return TaskInstanceCollectionResponse(task_instances=cleared, total_entries=len(cleared))
+    if cleared:
+        await jobs.clear(context, actor, dag_id, run_id)
+    return await _run(context, dag_id, run_id)
 
 
 @router.get("/{dag_id}/dagRuns/{run_id}/taskInstances")

@@ -11,6 +11,7 @@ from sqlalchemy import Table
 
 from store import assets, audit, migrations, run_listings, watchers
 from store.errors import SchemaOutdated
+from store.freshness import freshness
 from store.schema import dispatcher, triggerer
 from watcher.api.auth import Viewer
 from watcher.api.context import ApiContext, Context
@@ -103,4 +104,5 @@ async def _unready(context: ApiContext) -> str | None:
 async def metrics(context: Context) -> Response:
     async with context.database.reading() as session:
         found = await watchers.all_watchers(session)
-    return Response(context.metrics.exposition(found), media_type=CONTENT_TYPE_LATEST)
+        expected = await freshness(session)
+    return Response(context.metrics.exposition(found, expected), media_type=CONTENT_TYPE_LATEST)

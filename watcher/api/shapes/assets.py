@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import RowMapping
 
 from store.filters import Rows
+from store.freshness import Freshness
 from watcher.api.shapes.base import Shape
 
 
@@ -55,9 +57,20 @@ class AssetResponse(Shape):
     scheduled_dags: Sequence[DagScheduleAssetReference]
     producing_tasks: Sequence[TaskAssetReference]
     consuming_tasks: Sequence[TaskAssetReference]
-    aliases: Sequence[AssetAliasResponse] = ()
+    aliases: Sequence[AssetAliasResponse]
     watchers: Sequence[AssetWatcherResponse]
     last_asset_event: LastAssetEventResponse | None
+    unprocessed: int
+    """Ours: events that lie in failed runs."""
+    expect_every: float | None
+    """Ours: an event is expected every so many seconds."""
+    is_late: bool
+    """Ours: none came for longer."""
+
+
+class AssetAliasCollectionResponse(Shape):
+    asset_aliases: Sequence[AssetAliasResponse]
+    total_entries: int
 
 
 class AssetCollectionResponse(Shape):
@@ -65,10 +78,27 @@ class AssetCollectionResponse(Shape):
     total_entries: int
 
 
-def asset_response(asset: RowMapping, jobs: Rows, watchers: Rows) -> AssetResponse:
-    """`jobs` and `watchers` are those of `store.listings`, of this asset and perhaps of others."""
-    around = [job for job in jobs if job["asset_id"] == asset["id"]]
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """What stands around some assets, from `store.listings` and `store.aliases`."""
+
+    jobs: Rows
+    watchers: Rows
+    aliases: Rows
+    unprocessed: Mapping[int, int]
+    freshness: Sequence[Freshness]
+
+
+def alias_response(alias: RowMapping) -> AssetAliasResponse:
+    """A row of table `asset_alias`."""
+    return AssetAliasResponse(**{name: alias[name] for name in AssetAliasResponse.model_fields})
+
+
+def asset_response(asset: RowMapping, known: Around) -> AssetResponse:
+    """`known` may tell of other assets too."""
+    around = [job for job in known.jobs if job["asset_id"] == asset["id"]]
     last_id = asset["last_event_id"]
+    expected = next((one for one in known.freshness if one.asset_id == asset["id"]), None)
     return AssetResponse(
         **{name: asset[name] for name in ("id", "name", "uri", "group", "created_at", "updated_at")},
         extra=json.loads(asset["extra"]),
@@ -79,8 +109,12 @@ def asset_response(asset: RowMapping, jobs: Rows, watchers: Rows) -> AssetRespon
         ],
         producing_tasks=[_task(job) for job in around if job["role"] == "outlet"],
         consuming_tasks=[_task(job) for job in around if job["role"] == "inlet"],
-        watchers=[_watcher(w["name"], asset) for w in watchers if w["asset_id"] == asset["id"]],
+        aliases=[alias_response(alias) for alias in known.aliases if alias["asset_id"] == asset["id"]],
+        watchers=[_watcher(w["name"], asset) for w in known.watchers if w["asset_id"] == asset["id"]],
         last_asset_event=LastAssetEventResponse(id=last_id, timestamp=asset["last_event_at"]) if last_id else None,
+        unprocessed=known.unprocessed.get(asset["id"], 0),
+        expect_every=None if expected is None else expected.expect_every.total_seconds(),
+        is_late=expected is not None and expected.is_late,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -45,6 +45,8 @@ class DAGResponse(Shape):
     owners: Sequence[str] = ()
     is_backfillable: bool = False
     file_token: str = ""
+    unprocessed: int
+    """Ours: events that lie in failed runs."""
 
 
 class DAGCollectionResponse(Shape):
@@ -52,11 +54,12 @@ class DAGCollectionResponse(Shape):
     total_entries: int
 
 
-def dag_response(job: RowMapping) -> DAGResponse:
-    """A row of table `job`."""
+def dag_response(job: RowMapping, unprocessed: Mapping[str, int]) -> DAGResponse:
+    """A row of table `job`, and how many events each job failed to process."""
     definition = json.loads(job["definition"])
     application = definition["spark"]["application"]
-    schedule = schedule_text(definition["schedule"])
+    events, times = schedule_text(definition["schedule"]), definition.get("cron")
+    schedule = " or ".join(part for part in (events, times and times["expression"]) if part) or None
     return DAGResponse(
         dag_id=job["dag_id"],
         dag_display_name=job["dag_id"],
@@ -66,9 +69,23 @@ def dag_response(job: RowMapping) -> DAGResponse:
         relative_fileloc=application,
         fileloc=application,
         timetable_summary=schedule,
-        timetable_description=None if schedule is None else f"Triggered by assets: {schedule}",
+        timetable_description=_description(events, times),
+        timetable_periodic=times is not None,
         max_active_runs=definition["max_active_runs"],
+        unprocessed=unprocessed.get(job["dag_id"], 0),
+        **_next_tick(job["next_tick"] if times else None),
     )
+
+
+def _next_tick(tick: datetime | None) -> dict[str, datetime | None]:
+    names = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
+    return {f"next_dagrun_{name}": tick for name in names}
+
+
+def _description(events: str | None, times: Mapping[str, str] | None) -> str | None:
+    by_time = times and f"{times['expression']} ({times['timezone']})"
+    by_events = events and f"Triggered by assets: {events}"
+    return " or ".join(part for part in (by_events, by_time) if part) or None
 
 
 def schedule_text(condition: Any) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -84,8 +84,26 @@ class ExecutionAsset(Shape):
     extra: dict[str, Any]
 
 
+class SourceRun(Shape):
+    """The run whose task made an event."""
+
+    dag_id: str
+    run_id: str
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+
+
+class SourceTaskInstance(Shape):
+    """The task instance that made an event."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+
+
 class ExecutionEvent(Shape):
-    """An event as a job sees it."""
+    """An event as a job sees it; the two last are there when a job of ours made it."""
 
     id: int
     timestamp: datetime
@@ -98,6 +116,8 @@ class ExecutionEvent(Shape):
     source_map_index: int
     source_watcher: str | None
     partition_key: str | None = None
+    source_dag_run: SourceRun | None
+    source_task_instance: SourceTaskInstance | None
 
 
 def execution_asset(asset: RowMapping) -> ExecutionAsset:
@@ -105,12 +125,23 @@ def execution_asset(asset: RowMapping) -> ExecutionAsset:
     return ExecutionAsset(**{name: asset[name] for name in ("name", "uri", "group")}, extra=json.loads(asset["extra"]))
 
 
-def execution_event(event: RowMapping) -> ExecutionEvent:
-    """From a row of `store.listings.events`."""
+def execution_event(event: RowMapping, source_runs: Mapping[int, RowMapping]) -> ExecutionEvent:
+    """From a row of `store.listings.events`, and what `store.listings.source_runs` found."""
     return ExecutionEvent(
         **{name: event[name] for name in ("id", "timestamp", *_SOURCES)},
         extra=json.loads(event["extra"]),
         asset=ExecutionAsset(
             **{name: event[name] for name in ("name", "uri", "group")}, extra=json.loads(event["asset_extra"])
         ),
+        **_source(event, source_runs.get(event["id"])),
     )
+
+
+def _source(event: RowMapping, run: RowMapping | None) -> dict[str, Any]:
+    if run is None:
+        return {"source_dag_run": None, "source_task_instance": None}
+    of_task = {name: event[f"source_{name}"] for name in ("dag_id", "run_id", "task_id", "map_index")}
+    return {
+        "source_dag_run": SourceRun(**{name: run[name] for name in SourceRun.model_fields}),
+        "source_task_instance": SourceTaskInstance(**of_task),
+    }

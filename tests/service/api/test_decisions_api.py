@@ -1,0 +1,180 @@
+"""What people decide: materialize, clear, cancel, mark; and what tells them that there is something to decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from sqlalchemy import delete, update
+
+from store import assets, schema
+from tests.service.api.application import CONFIGURED, Api, Try, claimed, job
+
+RUN = "/api/v2/dags/load_orders/dagRuns/manual__1"
+
+
+async def failed(api: Api, run_id: str = "manual__1") -> Try:
+    """A run whose only try has ended for good, with two events."""
+    one = await claimed(api, run_id)
+    async with api.database.transaction() as session:
+        for name in ("landing", "customers"):
+            new = schema.asset_event.insert().values(
+                asset_id=api.asset_ids[name], timestamp=schema.database_now(), trace_id="t"
+            )
+            event_id = (await session.execute(new.returning(schema.asset_event.c.id))).scalar_one()
+            row = {"dag_id": "load_orders", "run_id": run_id, "event_id": event_id}
+            await session.execute(schema.run_asset_event.insert(), [row])
+        await session.execute(update(schema.task_try).values(ended_at=schema.database_now()))
+        await session.execute(update(schema.task_instance).values(state="failed"))
+        await session.execute(update(schema.run).values(state="failed"))
+    return one
+
+
+async def answered(api: Api, method: str, path: str, status: int, body: object = None) -> dict[str, object]:
+    answer = await api.client.request(method, path, json=body)
+    assert answer.status_code == status, answer.text
+    found: dict[str, object] = answer.json()
+    return found
+
+
+async def test_materialize_runs_the_job_that_updates_the_asset(api: Api) -> None:
+    orders = f"/api/v2/assets/{api.asset_ids['orders']}/materialize"
+    made = await answered(api, "POST", orders, 200)
+    assert (made["dag_id"], made["run_type"], made["state"], made["conf"]) == (
+        "load_orders",
+        "asset_materialization",
+        "queued",
+        {},
+    )
+    assert str(made["dag_run_id"]).startswith("asset_materialization__")
+    own = await answered(api, "POST", orders, 200, {"dag_run_id": "mine", "conf": {"x": 1}, "note": "why"})
+    assert (own["dag_run_id"], own["conf"], own["note"]) == ("mine", {"x": 1}, "why")
+    await answered(api, "POST", orders, 409, {"dag_run_id": "mine"})
+    await answered(api, "POST", orders, 422, {"partition_key": "x"})
+
+
+async def test_materialize_needs_exactly_one_producer(api: Api) -> None:
+    await answered(api, "POST", f"/api/v2/assets/{api.asset_ids['private']}/materialize", 404)
+    await answered(api, "POST", "/api/v2/assets/999999/materialize", 404)
+    async with api.database.transaction() as session:
+        two = [*CONFIGURED.jobs, job("other", outlets=frozenset({"orders"}))]
+        await assets.apply(session, replace(CONFIGURED, jobs=two), api.database.dialect)
+    answer = await answered(api, "POST", f"/api/v2/assets/{api.asset_ids['orders']}/materialize", 409)
+    assert "load_orders, other" in str(answer["detail"])
+
+
+async def test_clear_tells_first_and_then_queues_the_same_run(api: Api) -> None:
+    await failed(api)
+    told = await answered(api, "POST", f"{RUN}/clear", 200, {})
+    assert told["total_entries"] == 1
+    assert (await api.get(RUN))["state"] == "failed"
+
+    cleared = await answered(api, "POST", f"{RUN}/clear", 200, {"dry_run": False})
+    assert (cleared["dag_run_id"], cleared["state"]) == ("manual__1", "queued")
+    again = await api.start_try()
+    assert again.number == 2
+    context = await again.done("POST", "tries/claim", body={"nonce": "second"})
+    assert set(context["triggering_asset_events"]) == {"landing", "customers"}
+    actions = [entry["action"] for entry in (await api.get("/api/v2/audit"))["audit"]]
+    assert actions[0] == "run.clear"
+
+
+async def test_what_is_not_over_is_not_cleared(api: Api) -> None:
+    await claimed(api)
+    answer = await answered(api, "POST", f"{RUN}/clear", 409, {"dry_run": False})
+    assert "cancel it first" in str(answer["detail"])
+    await answered(api, "PATCH", RUN, 409, {"state": "queued"})
+    await answered(api, "POST", f"{RUN}0/clear", 404, {"dry_run": False})
+
+
+async def test_only_what_failed_is_cleared_when_asked_for(api: Api) -> None:
+    one = await claimed(api)
+    await one.done("POST", "tries/finish", body={"state": "success"})
+    kept = await answered(api, "POST", f"{RUN}/clear", 200, {"dry_run": False, "only_failed": True})
+    assert kept["state"] == "success"
+    assert (await answered(api, "PATCH", RUN, 200, {"state": "queued"}))["state"] == "queued"
+
+
+async def test_the_run_of_a_job_that_is_gone_is_not_cleared(api: Api) -> None:
+    await failed(api)
+    async with api.database.transaction() as session:
+        await session.execute(update(schema.job).values(active=False))
+    answer = await answered(api, "POST", f"{RUN}/clear", 409, {"dry_run": False})
+    assert "configure it again" in str(answer["detail"])
+
+
+async def test_a_cancelled_run_is_failed_and_its_job_may_change_nothing_any_more(api: Api) -> None:
+    one = await claimed(api)
+    cancelled = await answered(api, "PATCH", RUN, 200, {"state": "failed", "note": "wrong file"})
+    assert (cancelled["state"], cancelled["reason"], cancelled["note"]) == ("failed", "cancelled", "wrong file")
+    [task] = (await api.get(f"{RUN}/taskInstances"))["task_instances"]
+    assert (task["state"], task["detail"]) == ("failed", "cancelled")
+    for answer in (
+        await one.put("orders", "k", 1),
+        await one.call("POST", "tries/finish", body={"state": "success"}),
+        await one.call("POST", "tries/claim", body={"nonce": "n"}),
+    ):
+        assert answer.status_code == 409
+    assert (await api.get(RUN))["state"] == "failed"
+    assert api.wakes
+
+
+async def test_a_mark_tells_no_event_and_a_mask_keeps_the_rest(api: Api) -> None:
+    await failed(api)
+    marked = await answered(api, "PATCH", f"{RUN}?update_mask=state", 200, {"state": "success", "note": "unheard"})
+    assert (marked["state"], marked["reason"], marked["note"]) == ("success", "marked as success", None)
+    assert (await api.get("/api/v2/assets/events", source_dag_id="load_orders"))["total_entries"] == 0
+    assert (await answered(api, "PATCH", RUN, 200, {"state": "failed"}))["reason"] == "marked as failed"
+    await answered(api, "PATCH", RUN, 422, {"state": "running"})
+    await answered(api, "PATCH", f"{RUN}0", 404, {"note": "x"})
+    await answered(api, "PATCH", f"{RUN}0", 404, {"state": "failed"})
+
+
+async def test_events_of_failed_runs_are_shown_as_unprocessed(api: Api) -> None:
+    await failed(api)
+    assert (await api.get("/api/v2/dags/load_orders"))["unprocessed"] == 2
+    assert {dag["dag_id"]: dag["unprocessed"] for dag in (await api.get("/api/v2/dags"))["dags"]} == {
+        "load_orders": 2,
+        "report": 0,
+    }
+    found = {a["name"]: a["unprocessed"] for a in (await api.get("/api/v2/assets"))["assets"]}
+    assert found == {"landing": 1, "customers": 1, "orders": 0, "private": 0}
+    await answered(api, "PATCH", RUN, 200, {"state": "success"})
+    assert (await api.get("/api/v2/dags/load_orders"))["unprocessed"] == 0
+
+
+async def test_an_asset_without_its_expected_event_is_late(api: Api) -> None:
+    a = schema.asset.c
+    landing = api.asset_ids["landing"]
+
+    async def late() -> tuple[bool, str]:
+        text = (await api.client.get("/metrics")).text
+        (line,) = [line for line in text.splitlines() if line.startswith('watcher_asset_late{asset="landing"}')]
+        return (await api.get(f"/api/v2/assets/{landing}"))["is_late"], line.split()[1]
+
+    async with api.database.transaction() as session:
+        values = {"expect_every_seconds": 3600, "created_at": schema.database_now()}
+        await session.execute(update(schema.asset).where(a.id == landing).values(**values))
+    assert await late() == (False, "0.0")
+    async with api.database.transaction() as session:
+        made = (await session.execute(schema.asset.select().where(a.id == landing))).mappings().one()["created_at"]
+        back = update(schema.asset).where(a.id == landing)
+        await session.execute(back.values(created_at=made - timedelta(hours=2)))
+    assert await late() == (True, "1.0")
+    await api.client.post("/api/v2/assets/events", json={"asset_id": landing})
+    assert await late() == (False, "0.0")
+    async with api.database.transaction() as session:
+        await session.execute(delete(schema.queued_event))
+        await session.execute(update(schema.asset_event).values(timestamp=made - timedelta(hours=2)))
+    assert await late() == (True, "1.0")
+    assert (await api.get(f"/api/v2/assets/{landing}"))["expect_every"] == 3600
+    assert (await api.get(f"/api/v2/assets/{api.asset_ids['orders']}"))["is_late"] is False
+
+
+async def test_nobody_decides_unknown(guarded: Api) -> None:
+    for method, path, body in (
+        ("POST", f"/api/v2/assets/{guarded.asset_ids['orders']}/materialize", None),
+        ("POST", f"{RUN}/clear", {}),
+        ("PATCH", RUN, {"state": "failed"}),
+    ):
+        assert (await guarded.client.request(method, path, json=body)).status_code == 401

@@ -1,0 +1,3 @@
+from tests.service.triggerer.conftest import database
+
+__all__ = ["database"]

@@ -1,0 +1,117 @@
+"""Jobs, events and a scheduler that leads, in short words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import select, update
+
+from store import assets, events, runs
+from store.assets import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob
+from store.database import Database
+from store.events import NewEvent
+from store.schema import job, queued_event, run, run_asset_event
+from watcher.leading import Leadership
+from watcher.scheduler.scheduler import Scheduler
+
+HOME = "55555555-5555-5555-5555-555555555555"
+
+
+def names_in(condition: Any) -> Iterator[str]:
+    match condition:
+        case str():
+            yield condition
+        case {"all": parts} | {"any": parts}:
+            for part in parts:
+                yield from names_in(part)
+
+
+def job_on(dag_id: str, schedule: Any, *, cron: str | None = None, catchup: bool = False, **more: Any) -> DeclaredJob:
+    known = {name: more.pop(name) for name in ("max_active_runs", "retries") if name in more}
+    batch = {"mode": "coalesce", "debounce": 0, "max_wait": 300, "max_events": 1000, **more}
+    definition = {
+        "schedule": schedule,
+        "batch": batch,
+        "cron": None if cron is None else {"expression": cron, "timezone": "UTC"},
+        "catchup": catchup,
+        "max_active_runs": 1,
+        "retries": 0,
+        "retry_delay": 0,
+        "timeout": None,
+        **known,
+    }
+    return DeclaredJob(
+        dag_id=dag_id,
+        task_id=dag_id,
+        definition=json.dumps(definition),
+        paused=False,
+        schedule=frozenset(names_in(schedule)),
+        inlets=frozenset(),
+        outlets=frozenset(),
+        cron=None if cron is None else f"{cron} UTC",
+    )
+
+
+async def configure(database: Database, jobs: Iterable[DeclaredJob], names: str = "abc") -> dict[str, int]:
+    """The ids of the assets."""
+    wanted = Declared(
+        hash="",
+        assets=[DeclaredAsset(name=name, uri=f"x-test:{name}", group="", extra="{}") for name in names],
+        watchers=[],
+        jobs=list(jobs),
+        aliases=[DeclaredAlias(name="alias", group="")],
+    )
+    async with database.transaction() as session:
+        return dict((await assets.apply(session, wanted, database.dialect)).asset_ids)
+
+
+async def leading_scheduler(database: Database) -> Scheduler:
+    lease = timedelta(seconds=15)
+    leadership = Leadership(database, HOME, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
+    await leadership.campaign()
+    return Scheduler(database, leadership, on_runs=lambda: None)
+
+
+async def tell(database: Database, *asset_ids: int) -> list[int]:
+    new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="t") for asset_id in asset_ids]
+    async with database.transaction() as session:
+        return list(await events.append(session, new))
+
+
+async def consumed(database: Database, dag_id: str) -> dict[str, list[int]]:
+    """By run, oldest run first, the events it consumes."""
+    r = run_asset_event.c
+    found: dict[str, list[int]] = {}
+    async with database.reading() as session:
+        for (run_id,) in await session.execute(select(run.c.run_id).where(run.c.dag_id == dag_id).order_by(run.c.id)):
+            found[run_id] = []
+        for row in await session.execute(select(r.run_id, r.event_id).where(r.dag_id == dag_id).order_by(r.event_id)):
+            found[row.run_id].append(row.event_id)
+    return found
+
+
+async def queued(database: Database, dag_id: str) -> list[int]:
+    wanted = select(queued_event.c.event_id).where(queued_event.c.dag_id == dag_id).order_by(queued_event.c.event_id)
+    async with database.reading() as session:
+        return list((await session.execute(wanted)).scalars())
+
+
+async def end_runs(database: Database, dag_id: str, state: str = "success") -> None:
+    async with database.transaction() as session:
+        await session.execute(update(run).where(run.c.dag_id == dag_id, run.c.state == "queued").values(state=state))
+
+
+async def set_paused(database: Database, dag_id: str, *, paused: bool) -> None:
+    async with database.transaction() as session:
+        await runs.set_paused(session, dag_id, paused=paused)
+
+
+async def wind(database: Database, dag_id: str, by: timedelta) -> None:
+    """As if the next tick were so much later (or earlier)."""
+    async with database.transaction() as session:
+        of_job = job.c.dag_id == dag_id
+        tick = (await session.execute(select(job.c.next_tick).where(of_job))).scalar_one()
+        await session.execute(update(job).where(of_job).values(next_tick=tick + by))

@@ -1,0 +1,127 @@
+"""The daemon dies at every boundary of every transaction of a run's life; the run starts once and ends."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import anyio
+import pytest
+from sqlalchemy import select
+
+from store.schema import run, task_try
+from store.triggerers import Process
+from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
+from tests.unit.submit.plain import PlainPython
+from watcher.dispatcher.dispatcher import Dispatcher
+from watcher.dispatcher.preparing import JobToStart, Preparation
+from watcher.leading import Leadership
+from watcher.scheduler.scheduler import Scheduler
+from watcher.submit.base import SparkApplication
+
+LEASE = timedelta(seconds=15)
+MOST_TRANSACTIONS = 20
+
+
+class Killed(BaseException):
+    """No handler of ours catches it: nothing more of this process happens."""
+
+
+@asynccontextmanager
+async def dying(database, at, when):
+    """The transaction number `at` never begins, or is the last thing that happens."""
+    original, count = database.transaction, 0
+
+    @asynccontextmanager
+    async def transaction():
+        nonlocal count
+        count += 1
+        mine = count
+        if mine >= at and when == "before":
+            raise Killed
+        async with original() as session:
+            yield session
+        if mine >= at:
+            raise Killed
+
+    database.transaction = transaction
+    try:
+        yield
+    finally:
+        database.transaction = original
+
+
+async def live(database, folder):
+    """A daemon's scheduling half, until the run has ended."""
+    leadership = Leadership(database, HOME, heartbeat=LEASE / 3, lease=LEASE, on_taken=lambda: None)
+    preparation = Preparation(
+        jobs={"load": JobToStart(application=application(folder), connections={})},
+        runs_folder=folder / "runs",
+        logs_directory=folder / "logs",
+        api_url="http://127.0.0.1:1",
+        issue_token=lambda task_instance_id, try_number: f"{task_instance_id}-{try_number}",
+    )
+    dispatcher = Dispatcher(
+        database,
+        PlainPython(),
+        preparation,
+        leadership,
+        Process(id=HOME, host="here", pid=1),
+        parallelism=1,
+        lease=LEASE,
+        on_end=lambda: None,
+    )
+    scheduler = Scheduler(database, leadership, on_runs=dispatcher.wakeup.set)
+    async with anyio.create_task_group() as tasks:
+        await leadership.campaign()
+        await tasks.start(scheduler.run)
+        await tasks.start(dispatcher.run)
+        with anyio.fail_after(30):
+            while await ends(database) != [True]:
+                await anyio.sleep(0.02)
+        tasks.cancel_scope.cancel()
+
+
+async def died(database, folder, at, when):
+    killed = False
+    try:
+        async with dying(database, at, when):
+            await live(database, folder)
+    except* Killed:
+        killed = True
+    return killed
+
+
+async def ends(database):
+    async with database.reading() as session:
+        return [ended is not None for (ended,) in await session.execute(select(task_try.c.ended_at))]
+
+
+def application(folder):
+    program = folder / "job.py"
+    program.write_text(f"open({str(folder / 'marks')!r}, 'a').write('x')")
+    return SparkApplication(application=str(program), conf={}, env={})
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_run_is_made_started_and_ended_once_wherever_the_daemon_dies(database, tmp_path, when):
+    ids = await configure(database, [job_on("load", "a")])
+    for at in range(1, MOST_TRANSACTIONS):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        async with database.transaction() as session:
+            await session.execute(task_try.delete())
+        (event,) = await tell(database, ids["a"])
+        if not await died(database, folder, at, when):
+            assert at > 5, "a run's life has more boundaries than that"
+            break
+        await live(database, folder)
+        assert (folder / "marks").read_text() == "x", (at, when)
+        assert list((await consumed(database, "load")).values())[-1] == [event]
+        assert await queued(database, "load") == []
+    else:
+        pytest.fail("it never lived to the end")
+    async with database.reading() as session:
+        states = (await session.execute(select(run.c.state))).scalars().all()
+    assert set(states) == {"success"}
+    assert len(states) == at

@@ -1,0 +1,205 @@
+"""The scheduler on both databases: Airflow's page on assets, the clock, and very long queues."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import select, update
+
+from store import aliases
+from store.errors import NotLeading
+from store.schema import asset_alias, job, job_schedule_alias, leader, queued_event, run
+from tests.service.scheduler.settings import (
+    configure,
+    consumed,
+    end_runs,
+    job_on,
+    leading_scheduler,
+    queued,
+    set_paused,
+    tell,
+    wind,
+)
+
+HOUR = timedelta(hours=1)
+A_OR_BOTH = {"any": ["a", {"all": ["b", "c"]}]}
+
+
+async def made(database, dag_id):
+    return [len(events) for events in (await consumed(database, dag_id)).values()]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "updates", "runs_after"),
+    [
+        # https://airflow.apache.org/docs/apache-airflow/stable/authoring-and-scheduling/asset-scheduling.html
+        # The figure of three assets: the updates in its order, and a run at each of its stars.
+        ({"all": ["a", "b", "c"]}, "aababacbcbcba", [7, 13]),
+        ("a", "aba", [1, 3]),
+        ({"any": ["a", "b"]}, "cab", [2, 3]),
+        (A_OR_BOTH, "bacb", [2, 4]),
+        ({"all": ["a", {"any": ["b", "c"]}]}, "bbacca", [3, 6]),
+    ],
+)
+async def test_a_run_is_made_where_airflow_makes_it(database, schedule, updates, runs_after):
+    ids = await configure(database, [job_on("load", schedule)])
+    scheduler = await leading_scheduler(database)
+    stars = []
+    for number, name in enumerate(updates, 1):
+        await tell(database, ids[name])
+        before = len(await consumed(database, "load"))
+        await scheduler.look()
+        await end_runs(database, "load")
+        if len(await consumed(database, "load")) > before:
+            stars.append(number)
+    assert stars == runs_after
+
+
+async def test_ten_thousand_events_of_a_paused_job_make_one_run_for_each_max_events(database):
+    ids = await configure(database, [job_on("load", "a", max_events=4000)])
+    scheduler = await leading_scheduler(database)
+    await set_paused(database, "load", paused=True)
+    for _ in range(10):
+        await tell(database, *[ids["a"]] * 1000)
+    await scheduler.look()
+    assert await made(database, "load") == []
+    await set_paused(database, "load", paused=False)
+    begun = time.monotonic()
+    await scheduler.look()
+    assert await made(database, "load") == [4000, 4000, 2000]
+    assert await queued(database, "load") == []
+    print(f"10,000 events in {time.monotonic() - begun:.2f} s on {database.dialect}")  # noqa: T201
+
+
+async def test_the_clock_starts_a_run_of_its_own_and_takes_what_is_queued(database):
+    jobs = [job_on("timed", {"all": ["a", "b"]}, cron="0 * * * *"), job_on("clock", None, cron="0 * * * *")]
+    ids = await configure(database, jobs)
+    scheduler = await leading_scheduler(database)
+    pause = await scheduler.look()
+    assert await consumed(database, "clock") == {}, "the past before a job is first seen was never missed"
+    assert timedelta(0) < pause <= HOUR
+    (event,) = await tell(database, ids["a"])
+    await wind(database, "timed", -HOUR)
+    await wind(database, "clock", -HOUR)
+    await scheduler.look()
+    ((run_id, events),) = (await consumed(database, "timed")).items()
+    assert events == [event]
+    async with database.reading() as session:
+        rows = (await session.execute(select(run).order_by(run.c.id))).mappings().all()
+    for row in rows:
+        tick = datetime.fromisoformat(row["run_id"].removeprefix("scheduled__"))
+        assert (tick.minute, tick.second) == (0, 0)
+        assert row["logical_date"] == row["data_interval_start"] == row["data_interval_end"] == row["run_after"] == tick
+        assert (row["run_type"], row["triggered_by"]) == ("scheduled", "timetable")
+    assert {row["run_id"] for row in rows} == {run_id}
+    await scheduler.look()
+    assert len(await consumed(database, "clock")) == 1
+
+
+@pytest.mark.parametrize(("catchup", "runs_made"), [(False, 1), (True, 5)])
+async def test_ticks_that_were_missed_make_one_run_or_one_each(database, catchup, runs_made):
+    await configure(database, [job_on("clock", None, cron="0 * * * *", catchup=catchup)])
+    await (await leading_scheduler(database)).look()
+    await wind(database, "clock", -5 * HOUR)
+    await (await leading_scheduler(database)).look()
+    found = [datetime.fromisoformat(run_id[11:]) for run_id in await consumed(database, "clock")]
+    assert len(found) == runs_made
+    last = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    assert found == [last - number * HOUR for number in reversed(range(runs_made))]
+
+
+async def test_a_tick_waits_for_a_free_run_and_then_stands_for_all_that_were_missed(database):
+    await configure(database, [job_on("clock", None, cron="0 * * * *")])
+    scheduler = await leading_scheduler(database)
+    await scheduler.look()
+    for _ in range(3):
+        await wind(database, "clock", -HOUR)
+        await scheduler.look()
+    assert len(await consumed(database, "clock")) == 1
+    await end_runs(database, "clock")
+    await scheduler.look()
+    assert len(await consumed(database, "clock")) == 1, "that tick had its run"
+
+
+async def test_a_tick_has_one_run_whatever_the_clock_does(database):
+    await configure(database, [job_on("clock", None, cron="0 * * * *", catchup=True)])
+    scheduler = await leading_scheduler(database)
+    await scheduler.look()
+    for _ in range(3):
+        await wind(database, "clock", -2 * HOUR)
+        await scheduler.look()
+        await end_runs(database, "clock")
+    found = list(await consumed(database, "clock"))
+    assert len(found) == len(set(found)) == 2
+
+
+async def test_another_cron_starts_anew_and_a_paused_job_has_no_ticks(database):
+    await configure(database, [job_on("clock", None, cron="0 * * * *")])
+    scheduler = await leading_scheduler(database)
+    await scheduler.look()
+    await wind(database, "clock", -HOUR)
+    await configure(database, [job_on("clock", None, cron="30 * * * *")])
+    await scheduler.look()
+    assert await consumed(database, "clock") == {}
+    await set_paused(database, "clock", paused=True)
+    await wind(database, "clock", -2 * HOUR)
+    await scheduler.look()
+    assert await consumed(database, "clock") == {}
+    await set_paused(database, "clock", paused=False)
+    await scheduler.look()
+    assert len(await consumed(database, "clock")) == 1
+
+
+async def test_an_alias_completes_a_condition_with_any_asset_it_resolved_to(database):
+    ids = await configure(database, [job_on("load", {"all": ["a", {"alias": "alias"}]})])
+    scheduler = await leading_scheduler(database)
+    await tell(database, ids["a"])
+    await scheduler.look()
+    assert await made(database, "load") == []
+    async with database.transaction() as session:
+        alias_id = (await session.execute(select(asset_alias.c.id))).scalar_one()
+        await session.execute(job_schedule_alias.insert().values(dag_id="load", alias_id=alias_id))
+        await aliases.associate(session, [(ids["b"], alias_id)], database.dialect)
+    await tell(database, ids["b"])
+    await scheduler.look()
+    assert await made(database, "load") == [2]
+
+
+async def test_one_job_that_cannot_be_decided_on_keeps_no_other_waiting(database):
+    ids = await configure(database, [job_on("broken", "a"), job_on("load", "a")])
+    async with database.transaction() as session:
+        await session.execute(update(job).where(job.c.dag_id == "broken").values(definition=json.dumps({})))
+    await tell(database, ids["a"])
+    await (await leading_scheduler(database)).look()
+    assert await made(database, "load") == [1]
+
+
+async def test_who_was_leader_finds_out_before_anything_is_written(database):
+    ids = await configure(database, [job_on("load", "a")])
+    scheduler = await leading_scheduler(database)
+    await tell(database, ids["a"])
+    async with database.transaction() as session:
+        await session.execute(update(leader).values(epoch=leader.c.epoch + 1))
+    with pytest.raises(NotLeading):
+        await scheduler._schedule("load")
+    await scheduler.look()
+    assert await made(database, "load") == []
+    assert len(await queued(database, "load")) == 1
+    await (await leading_scheduler(database)).look()
+    assert await made(database, "load") == [1]
+
+
+async def test_an_age_below_zero_counts_as_due(database):
+    ids = await configure(database, [job_on("load", "a", debounce=3600, max_wait=7200)])
+    scheduler = await leading_scheduler(database)
+    await tell(database, ids["a"])
+    await scheduler.look()
+    assert await made(database, "load") == []
+    async with database.transaction() as session:
+        later = datetime.now(UTC) + HOUR
+        await session.execute(update(queued_event).values(created_at=later))
+    await scheduler.look()
+    assert await made(database, "load") == [1]

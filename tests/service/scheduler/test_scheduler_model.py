@@ -1,0 +1,156 @@
+"""Any history of events, looks, pauses, ends, restarts and clock steps, against what must hold whatever happens."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select, update
+
+from store.database import Database
+from store.schema import asset_event, queued_event, run
+from tests.databases import copied, migrated_file
+from tests.service.scheduler.settings import (
+    configure,
+    consumed,
+    end_runs,
+    job_on,
+    leading_scheduler,
+    names_in,
+    queued,
+    set_paused,
+    tell,
+    wind,
+)
+
+SCHEDULES: dict[str, Any] = {
+    "one": "a",
+    "both": {"all": ["a", "b"]},
+    "nested": {"all": ["a", {"any": ["b", "c"]}]},
+    "each": {"any": ["b", "c"]},
+    "timed": {"all": ["b", "c"]},
+}
+JOBS = [
+    job_on("one", SCHEDULES["one"]),
+    job_on("both", SCHEDULES["both"], max_events=2),
+    job_on("nested", SCHEDULES["nested"], max_active_runs=2),
+    job_on("each", SCHEDULES["each"], mode="each"),
+    job_on("timed", SCHEDULES["timed"], cron="0 * * * *"),
+]
+ALLOWED = {"nested": 2}
+jobs_ = st.sampled_from(sorted(SCHEDULES))
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("event"), st.sampled_from("abc")),
+        st.tuples(st.just("event"), st.sampled_from("abc")),
+        st.tuples(st.just("look"), st.none()),
+        st.tuples(st.just("restart"), st.none()),
+        st.tuples(st.sampled_from(["pause", "unpause", "succeed", "fail"]), jobs_),
+        st.tuples(st.just("tick"), st.none()),
+        st.tuples(st.just("step"), st.integers(-5, 5)),
+    ),
+    max_size=25,
+)
+
+
+def brute_force(condition: Any, names: set[str]) -> bool:
+    """By the words of the definition, not by the scheduler's code."""
+    if isinstance(condition, str):
+        return condition in names
+    ((word, parts),) = condition.items()
+    return {"all": all, "any": any}[word](brute_force(part, names) for part in parts)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return migrated_file(tmp_path_factory.mktemp("model"))
+
+
+@settings(max_examples=40)
+@given(actions=ACTIONS)
+def test_every_event_is_consumed_once_by_each_job_and_no_run_lacks_its_condition(template: Path, actions: Any) -> None:
+    anyio.run(_play, template, actions)
+
+
+async def _play(  # noqa: C901  one case for each kind of action
+    template: Path, actions: list[tuple[str, Any]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with Database.open(copied(template, Path(folder))) as database:
+            ids = await configure(database, JOBS)
+            scheduler = await leading_scheduler(database)
+            await scheduler.look()
+            told: dict[int, str] = {}
+            paused: set[str] = set()
+            for action, what in [*actions, *(("unpause", name) for name in SCHEDULES)]:
+                match action:
+                    case "event":
+                        told |= dict.fromkeys(await tell(database, ids[what]), what)
+                    case "look":
+                        await scheduler.look()
+                        await _nothing_due_is_left(database, told, paused)
+                    case "restart":
+                        scheduler = await leading_scheduler(database)
+                    case "pause" | "unpause":
+                        await set_paused(database, what, paused=action == "pause")
+                        (paused.add if action == "pause" else paused.discard)(what)
+                    case "succeed" | "fail":
+                        await end_runs(database, what, "success" if action == "succeed" else "failed")
+                    case "tick":
+                        await wind(database, "timed", -timedelta(hours=1))
+                    case "step":
+                        await _step(database, timedelta(hours=what))
+                await _each_event_is_somewhere_once(database, told)
+            for _ in range(3):
+                await scheduler.look()
+                for dag_id in SCHEDULES:
+                    await end_runs(database, dag_id)
+            await scheduler.look()
+            await _nothing_due_is_left(database, told, set())
+            await _each_event_is_somewhere_once(database, told)
+            await _no_run_lacks_its_condition(database, told)
+
+
+async def _step(database: Database, by: timedelta) -> None:
+    """As if the database's clock had stood elsewhere when the events came."""
+    async with database.transaction() as session:
+        for row in (await session.execute(select(queued_event))).mappings().all():
+            this = update(queued_event).where(queued_event.c.event_id == row["event_id"])
+            await session.execute(this.values(created_at=row["created_at"] + by))
+
+
+async def _each_event_is_somewhere_once(database: Database, told: dict[int, str]) -> None:
+    for dag_id, schedule in SCHEDULES.items():
+        owed = {event for event, name in told.items() if name in set(names_in(schedule))}
+        found = Counter(await queued(database, dag_id))
+        for events in (await consumed(database, dag_id)).values():
+            found.update(events)
+        assert found == Counter(owed), dag_id
+
+
+async def _nothing_due_is_left(database: Database, told: dict[int, str], paused: set[str]) -> None:
+    for dag_id, schedule in SCHEDULES.items():
+        async with database.reading() as session:
+            active = select(run.c.id).where(run.c.dag_id == dag_id, run.c.state == "queued")
+            used = len((await session.execute(active)).all()) >= ALLOWED.get(dag_id, 1) and dag_id != "each"
+        left = {told[event] for event in await queued(database, dag_id)}
+        assert dag_id in paused or used or not brute_force(schedule, left), (dag_id, left)
+
+
+async def _no_run_lacks_its_condition(database: Database, told: dict[int, str]) -> None:
+    async with database.reading() as session:
+        assert len((await session.execute(select(asset_event.c.id))).all()) == len(told)
+    for dag_id, schedule in SCHEDULES.items():
+        decisions: dict[str, set[str]] = {}
+        for run_id, events in (await consumed(database, dag_id)).items():
+            together = run_id if dag_id == "each" else run_id.rpartition("_")[0]
+            decisions.setdefault(together, set()).update(told[event] for event in events)
+        for together, names in decisions.items():
+            assert together.startswith("scheduled_") or brute_force(schedule, names), (dag_id, together, names)

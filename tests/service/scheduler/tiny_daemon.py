@@ -1,0 +1,67 @@
+"""The scheduling half of a daemon as a process of its own: `python -m tests.service.scheduler.tiny_daemon URL FOLDER HOME`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+
+from store.database import Database
+from store.triggerers import Process
+from tests.unit.submit.plain import PlainPython
+from watcher.dispatcher.dispatcher import Dispatcher
+from watcher.dispatcher.preparing import JobToStart, Preparation
+from watcher.leading import Leadership
+from watcher.scheduler.scheduler import Scheduler
+from watcher.submit.base import SparkApplication
+
+LEASE = timedelta(seconds=2)
+PROGRAM = "import os; open({marks!r}, 'a').write(os.environ['ASSET_JOB_CONTEXT'] + chr(10))"
+
+
+async def main(url: str, folder: Path, home: str) -> None:
+    program = folder / f"{home}.py"
+    program.write_text(PROGRAM.format(marks=str(folder / "marks")))
+    job = JobToStart(application=SparkApplication(application=str(program), conf={}, env={}), connections={})
+    preparation = Preparation(
+        jobs=dict.fromkeys(("one", "two"), job),
+        runs_folder=folder / home,
+        logs_directory=folder / "logs",
+        api_url="http://127.0.0.1:1",
+        issue_token=lambda task_instance_id, try_number: f"{task_instance_id}-{try_number}",
+    )
+    async with Database.open(url, idle_in_transaction_timeout=1) as database:
+        leadership = Leadership(database, home, heartbeat=LEASE / 4, lease=LEASE, on_taken=lambda: wake())  # noqa: PLW0108  it is defined below
+        dispatcher = Dispatcher(
+            database,
+            PlainPython(),
+            preparation,
+            leadership,
+            Process(id=home, host="here", pid=os.getpid()),
+            parallelism=3,
+            lease=LEASE,
+            on_end=lambda: wake(),  # noqa: PLW0108  likewise
+        )
+        scheduler = Scheduler(database, leadership, on_runs=dispatcher.wakeup.set)
+
+        def wake() -> None:
+            scheduler.wakeup.set()
+            dispatcher.wakeup.set()
+
+        async def look_often() -> None:
+            while True:
+                await anyio.sleep(0.2)
+                wake()
+
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(leadership.run)
+            await tasks.start(scheduler.run)
+            await tasks.start(dispatcher.run)
+            tasks.start_soon(look_often)
+
+
+if __name__ == "__main__":
+    anyio.run(main, sys.argv[1], Path(sys.argv[2]), sys.argv[3])

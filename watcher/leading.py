@@ -1,0 +1,92 @@
+"""One process schedules and starts runs, the others stand by and take over when its lease has ended.
+
+A leader that was stopped and wakes up again finds out inside its next transaction, before that has written anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from store import leaders
+from store.database import Database
+from store.errors import NotLeading
+from watcher.retrying import keep_going
+
+log = structlog.get_logger()
+
+
+class Leadership:
+    """A process's share in it. `owner` is the home's id: one process at a time has it. `on_taken` may find work."""
+
+    def __init__(
+        self, database: Database, owner: str, *, heartbeat: timedelta, lease: timedelta, on_taken: Callable[[], None]
+    ) -> None:
+        self._database = database
+        self._owner = owner
+        self._heartbeat = heartbeat
+        self._lease = lease
+        self._on_taken = on_taken
+        self._epoch: int | None = None
+
+    @property
+    def leads(self) -> bool:
+        """As far as this process knows; `transaction` makes sure."""
+        return self._epoch is not None
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled. Started once it is known who leads."""
+        try:
+            await self.campaign()
+            task_status.started()
+            while True:
+                await anyio.sleep(self._heartbeat.total_seconds())
+                async with keep_going("leader.campaign_failed"):
+                    await self.campaign()
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with keep_going("leader.resigning_failed"):
+                    await self._resign()
+
+    async def campaign(self) -> None:
+        """Lead on, or take over if nobody leads."""
+        if self._epoch is not None:
+            async with self._database.transaction() as session:
+                if await leaders.renew(session, self._epoch, self._lease):
+                    return
+            self._step_down()
+        async with self._database.transaction() as session:
+            taken = await leaders.take(session, self._owner, self._lease, self._database.dialect)
+        if taken is not None:
+            self._epoch = taken
+            log.info("leader.taken", epoch=taken)
+            self._on_taken()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncSession]:
+        """A writing transaction that only the leader can commit. Raises `NotLeading`."""
+        if self._epoch is None:
+            raise NotLeading("this process stands by")
+        epoch = self._epoch
+        try:
+            async with self._database.transaction() as session:
+                await leaders.hold(session, epoch)
+                yield session
+        except NotLeading:
+            self._step_down()
+            raise
+
+    def _step_down(self) -> None:
+        log.warning("leader.lost", epoch=self._epoch)
+        self._epoch = None
+
+    async def _resign(self) -> None:
+        if self._epoch is not None:
+            async with self._database.transaction() as session:
+                await leaders.resign(session, self._epoch)
