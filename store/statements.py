@@ -200,7 +200,7 @@ def _field(writer: Writer, name: str) -> Any:
 
 def get_task_value(scope: TaskScope, key: str) -> Statements[str | None]:
     """The value, or None when it is absent or past its retention."""
-    result = yield select(task_store.c.value).where(_task_key(scope, key), _alive())
+    result = yield select(task_store.c.value).where(_task_key(scope, key), alive())
     return result.scalar_one_or_none()
 
 
@@ -226,23 +226,32 @@ def set_task_value(
     yield entry.on_conflict_do_update(index_elements=list(task_store.primary_key), set_=values)
 
 
+def change_task_value(scope: TaskScope, key: str, value: str) -> Statements[bool]:
+    """Another value with the same expiry; returns whether there is an entry that has not expired."""
+    change = update(task_store).where(_task_key(scope, key), alive())
+    changed = change.values(value=value, is_ref=False, updated_at=database_now()).returning(task_store.c.key)
+    return (yield changed).one_or_none() is not None
+
+
 def delete_task_value(scope: TaskScope, key: str) -> Statements[None]:
     yield delete(task_store).where(_task_key(scope, key))
 
 
 def clear_task_values(scope: TaskScope, *, all_map_indices: bool = False) -> Statements[None]:
-    yield delete(task_store).where(_task(scope, all_map_indices=all_map_indices))
+    yield delete(task_store).where(of_task(scope, all_map_indices=all_map_indices))
 
 
-def _task(scope: TaskScope, *, all_map_indices: bool = False) -> ColumnElement[bool]:
+def of_task(scope: TaskScope, *, all_map_indices: bool = False) -> ColumnElement[bool]:
+    """The entries of a task instance."""
     t = task_store.c
-    of_task = and_(t.dag_id == scope.dag_id, t.run_id == scope.run_id, t.task_id == scope.task_id)
-    return of_task if all_map_indices else and_(of_task, t.map_index == scope.map_index)
+    mapped = and_(t.dag_id == scope.dag_id, t.run_id == scope.run_id, t.task_id == scope.task_id)
+    return mapped if all_map_indices else and_(mapped, t.map_index == scope.map_index)
 
 
 def _task_key(scope: TaskScope, key: str) -> ColumnElement[bool]:
-    return and_(_task(scope), task_store.c.key == key)
+    return and_(of_task(scope), task_store.c.key == key)
 
 
-def _alive() -> ColumnElement[bool]:
+def alive() -> ColumnElement[bool]:
+    """Not past its retention; what has none of its own falls to the clean-up alone."""
     return or_(task_store.c.expires_at.is_(None), task_store.c.expires_at > database_now())

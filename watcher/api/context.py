@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import anyio
 from fastapi import Depends, Request
 
+from store.base import BaseStoreBackend
 from store.database import Database
-from store.metastore import MetastoreStoreBackend
 from watcher.metrics import Metrics
 from watcher.triggerer.control import Control
 
@@ -21,7 +21,7 @@ class ApiContext:
     """`wake` is called after events or runs were committed, and may be called in vain."""
 
     database: Database
-    backend: MetastoreStoreBackend
+    backend: BaseStoreBackend
     secret: bytes
     """Signs the tokens of tries."""
     auth: Literal["tokens", "none"]
@@ -40,6 +40,8 @@ class ApiContext:
     """Whether everything this process does has started."""
     stopping: anyio.Event = field(default_factory=anyio.Event)
     """Set when the process ends: streams end at once."""
+    on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
+    """Called when the copy of a watermark entry (asset id, key) in a backend of its own may be gone."""
     control: Control | None = None
     """What moves positions; None where the watchers are not known."""
     metrics: Metrics = field(default_factory=Metrics)

@@ -84,7 +84,9 @@ class Dispatcher:
         async with anyio.create_task_group() as tasks:
             while self._followed:
                 for tag, handle in self._followed.items():
-                    if handle is not None and tag not in told:  # one that is being submitted gets its handle in a moment
+                    if (
+                        handle is not None and tag not in told
+                    ):  # one that is being submitted gets its handle in a moment
                         told.add(tag)
                         tasks.start_soon(self._submitter.cancel, handle, CANCEL_GRACE)
                 await anyio.sleep(POLL_EVERY.total_seconds())

@@ -357,3 +357,31 @@ def test_the_program_itself(configuration: Path) -> None:
 
 def test_the_roles_are_those_of_the_daemon() -> None:
     assert set(daemon_commands.ROLES) == daemon.ROLES
+
+
+def edit(configuration: Path, settings: str) -> None:
+    configuration.write_text(configuration.read_text().replace("settings: {", f"settings: {{{settings}, "))
+
+
+BROKEN_BACKENDS = {
+    "no_such_module.Backend": "cannot be imported",
+    "store.memory.Nothing": "cannot be imported",
+    "store.base.BaseStoreBackend": "lacks",
+    "pathlib.Path": "is no store backend",
+}
+
+
+@pytest.mark.parametrize("path", BROKEN_BACKENDS)
+def test_a_broken_store_backend_is_told_at_start_and_by_check(path: str, watcher: Watcher, configuration: Path) -> None:
+    edit(configuration, f"store: {{backend: {path}}}")
+
+    assert BROKEN_BACKENDS[path] in watcher("run", exits=1).stderr.splitlines()[-1]
+    assert BROKEN_BACKENDS[path] in watcher("check", exits=2).stderr
+    [problem] = answer(watcher("check", "--json", exits=2))
+    assert (problem["path"], path in problem["message"]) == ("settings.store.backend", True)
+
+
+def test_references_need_a_backend_that_marks_them(watcher: Watcher, configuration: Path) -> None:
+    edit(configuration, "store: {backend: store.memory.MemoryStoreBackend}, workers: {state_store_backend: a.B}")
+
+    assert "cannot mark the references" in watcher("run", exits=1).stderr

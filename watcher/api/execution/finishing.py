@@ -9,7 +9,7 @@ import structlog
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import events, listings, run_listings, tries
+from store import abilities, events, listings, run_listings, tries
 from store.errors import InvalidValue
 from store.events import NewEvent
 from store.tries import FencedTry
@@ -47,7 +47,7 @@ async def finish(
         told = await _outlet_events(session, held, outlet_events) if state == "success" else []
         await events.append(session, told)
         if state == "success" and context.clear_on_success:
-            await context.backend.aclear(task_scope(held), session=session)
+            await abilities.clear_task(context.backend, task_scope(held), session=session)
     names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
     log.info("try.finished", state=state, events=len(told), **{name: getattr(held, name) for name in names})
     context.wake()

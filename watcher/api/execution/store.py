@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -11,10 +11,11 @@ import structlog
 from fastapi import APIRouter, Depends
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import listings
+from store import abilities, listings
 from store.base import AssetStoreWriterKind, Writer
 from store.tries import FencedTry
 from store.values import to_json
+from watcher.api import entries
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.identity import STORE, AssetName, Identity, fenced, reachable, reading
 from watcher.api.parameters import Body, QueryKey
@@ -94,11 +95,21 @@ async def keys_by_uri(context: Context, identity: Identity, asset: ByUri) -> dic
     return await _keys(context, identity, asset)
 
 
+@router.get("/by-name/references")
+async def references_by_name(context: Context, identity: Identity, asset: ByName) -> dict[str, Mapping[str, Any]]:
+    return await _references(context, identity, asset)
+
+
+@router.get("/by-uri/references")
+async def references_by_uri(context: Context, identity: Identity, asset: ByUri) -> dict[str, Mapping[str, Any]]:
+    return await _references(context, identity, asset)
+
+
 async def _get(context: ApiContext, identity: TryIdentity, wanted: AssetName, key: str) -> dict[str, Any]:
     """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
     async with reading(context, identity) as (session, task):
         asset = await reachable(session, task["dag_id"], wanted, STORE)
-        entry = await listings.entry(session, asset["id"], key)
+        entry = await entries.asset_entry(context, session, asset, key)
     value = {"value": json.loads(entry["value"])}
     return {**value, "is_ref": True} if entry["is_ref"] else value
 
@@ -106,7 +117,15 @@ async def _get(context: ApiContext, identity: TryIdentity, wanted: AssetName, ke
 async def _keys(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> dict[str, Sequence[str]]:
     async with reading(context, identity) as (session, task):
         asset = await reachable(session, task["dag_id"], wanted, STORE)
-        return {"keys": await listings.keys(session, asset["id"])}
+        return {"keys": await entries.asset_keys(context, session, asset)}
+
+
+async def _references(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> dict[str, Mapping[str, Any]]:
+    """What a worker-side backend has to remove when the store is cleared."""
+    async with reading(context, identity) as (session, task):
+        asset = await reachable(session, task["dag_id"], wanted, STORE)
+        found = await listings.references(session, asset["id"])
+    return {"references": {key: json.loads(stored) for key, stored in found.items()}}
 
 
 async def _set(context: ApiContext, identity: TryIdentity, asset: AssetName, key: str, body: PutValue) -> None:
@@ -116,22 +135,26 @@ async def _set(context: ApiContext, identity: TryIdentity, asset: AssetName, key
         await write.refuse_watermark(key)
         if len(text) > context.max_value_storage_bytes:
             log.warning("store.large_value", key=key, bytes=len(text), limit=context.max_value_storage_bytes)
-        await context.backend.aset_asset_store(
-            write.scope, key, text, writer=write.writer, is_ref=body.is_ref, session=write.session
+        await abilities.set_asset(
+            context.backend,
+            write.scope,
+            key,
+            text,
+            writer=write.writer,
+            is_ref=body.is_ref,
+            session=write.session,
         )
 
 
 async def _delete(context: ApiContext, identity: TryIdentity, asset: AssetName, key: str) -> None:
     async with _task_write(context, identity, asset, action="delete", key=key) as write:
         await write.refuse_watermark(key)
-        await context.backend.adelete(write.scope, key, writer=write.writer, session=write.session)
+        await abilities.delete_asset(context.backend, write.scope, key, writer=write.writer, session=write.session)
 
 
 async def _clear(context: ApiContext, identity: TryIdentity, asset: AssetName) -> None:
     async with _task_write(context, identity, asset, action="clear", key=None) as write:
-        await context.backend.aclear(
-            write.scope, writer=write.writer, protected=await write.watermarks(), session=write.session
-        )
+        await write.clear(context)
 
 
 @asynccontextmanager
