@@ -115,12 +115,17 @@ def delete_asset_value(
 
 
 def clear_asset_values(
-    scope: AssetScope, *, dialect: str, writer: Writer | None = None, protected: frozenset[str] = frozenset()
+    scope: AssetScope,
+    *,
+    dialect: str,
+    writer: Writer | None = None,
+    protected: frozenset[str] = frozenset(),
+    limit: int | None = None,
 ) -> Statements[int]:
-    """Remove all entries but the protected ones, each leaving a history row; returns how many."""
+    """Remove all entries but the protected ones, or the first `limit`, each leaving a history row; returns how many."""
     asset_id = yield from find_asset_id(scope)
     e = asset_store.c
-    wanted = select(e.key).where(e.asset_id == asset_id, e.key.not_in(protected)).order_by(e.key)
+    wanted = select(e.key).where(e.asset_id == asset_id, e.key.not_in(protected)).order_by(e.key).limit(limit)
     if dialect == "postgresql":  # one after the other in the order of keys, so that two clears never wait in a circle
         in_order = wanted.subquery()
         keys = (yield select(in_order.c.key, _key_lock(literal(asset_id), in_order.c.key))).scalars().all()

@@ -7,7 +7,7 @@ in a circle: task instance, try, run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -138,6 +138,13 @@ async def _open(session: AsyncSession, which: ColumnElement[bool]) -> Sequence[O
 def _with_age(*, submitted_at: datetime | None, now: datetime, **values: Any) -> OpenTry:
     age = 0.0 if submitted_at is None else (now - submitted_at).total_seconds()
     return OpenTry(**values, age_seconds=age)
+
+
+async def places_of_open_tries(session: AsyncSession) -> Sequence[Mapping[str, Any]]:
+    """The names of all tries whose process is not known to be gone, as their logs are filed."""
+    t, a = task_instance.c, task_try.c
+    wanted = select(t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number).join(task_try, a.task_instance_id == t.id)
+    return [dict(row) for row in (await session.execute(wanted.where(a.ended_at.is_(None)))).mappings()]
 
 
 async def counted_tries(session: AsyncSession, task_instance_id: str) -> int:

@@ -34,6 +34,7 @@ from store.triggerers import Process
 from watcher import logs, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.cleaning import Cleaner, Limits
 from watcher.declaring import declared, jobs_to_start
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import Preparation
@@ -194,6 +195,7 @@ class Daemon:
             await workers.start(self._copies.run)
         if "scheduler" in self._options.roles:
             await workers.start(self._scheduler.run)
+            await workers.start(self._cleaner().run, self._settings.store.cleanup_interval)
             await workers.start(self._dispatcher.run)
         if "triggerer" in self._options.roles:
             self._triggerer = self._make_triggerer(clients)
@@ -214,6 +216,10 @@ class Daemon:
             self._copies.owe(asset_id, key)
 
     # --- the parts
+
+    def _cleaner(self) -> Cleaner:
+        limits = Limits.of(self._settings)
+        return Cleaner(self._database, self._backend, logs_directory(self._settings), limits)
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer

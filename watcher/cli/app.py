@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli import administration, assets, checking, daemon, postgres, runs, store, watchers
+from watcher.cli import administration, assets, checking, daemon, postgres, runs, state_store, store, watchers
 from watcher.cli.failures import EXIT_CODES, Commands
 from watcher.versions import program_version
 
@@ -38,4 +38,5 @@ for function in (daemon.run, daemon.demo, checking.check, checking.schema):
 watchers.register(app)
 for part in (watchers.watchers, assets.assets, runs.runs, store.store, administration.db, administration.token):
     app.add_typer(part)
+app.add_typer(state_store.state_store)
 app.add_typer(postgres.pg)
