@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import structlog
@@ -277,6 +277,7 @@ class Daemon:
             max_value_storage_bytes=settings.store.max_value_storage_bytes,
             default_retention_days=settings.store.default_retention_days,
             clear_on_success=settings.store.clear_on_success,
+            worker_backend=_worker_backend(settings),
             wake=self._wake_all,
             configuration_hash=self._configuration.hash,
             ready=lambda: self._ready,
@@ -305,6 +306,11 @@ class Daemon:
                 "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
             )
         return self._home.secret()
+
+
+def _worker_backend(settings: Settings) -> Mapping[str, Any] | None:
+    path = settings.workers.state_store_backend
+    return None if path is None else {"path": path, "options": settings.workers.options}
 
 
 def control(

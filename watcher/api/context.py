@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
 from fastapi import Depends, Request
@@ -34,6 +34,8 @@ class ApiContext:
     wake: Callable[[], None]
     configuration_hash: str | None
     """Of the configuration this process runs; None does not compare it with the one applied last."""
+    worker_backend: Mapping[str, Any] | None = None
+    """What jobs are told of the worker-side backend: `{path, options}`."""
     anonymous: str = "anonymous"
     """Who acts when `auth` is none."""
     ready: Callable[[], bool] = lambda: True
