@@ -6,18 +6,23 @@ or an `AsyncSession`. So the order of statements, which is what makes a write co
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
 from sqlalchemy import (
+    BigInteger,
+    BindParameter,
     ColumnElement,
     Executable,
     Result,
     Text,
     and_,
+    bindparam,
     cast,
     delete,
+    false,
     func,
     insert,
     literal,
@@ -28,6 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningInsert
 
 from store.base import NEVER_EXPIRE, AssetScope, NeverExpire, TaskScope, Writer
 from store.dialects import chunks, upsert
@@ -35,7 +41,9 @@ from store.errors import NotFound, VersionConflict
 from store.schema import asset, asset_store, asset_store_history, database_now, task_store
 
 T = TypeVar("T")
-Statements: TypeAlias = Generator[Executable, Result[Any], T]
+Step: TypeAlias = Executable | tuple[Executable, Mapping[str, Any]]
+"""A statement, or one that was made beforehand and the values of its parameters."""
+Statements: TypeAlias = Generator[Step, Result[Any], T]
 
 WRITER_FIELDS: Final = ("kind", "dag_id", "run_id", "task_id", "map_index", "watcher", "actor", "write_id")
 
@@ -43,9 +51,9 @@ WRITER_FIELDS: Final = ("kind", "dag_id", "run_id", "task_id", "map_index", "wat
 def run(session: Session, operation: Statements[T]) -> T:
     """Drive an operation on a synchronous session."""
     try:
-        statement = next(operation)
+        step = next(operation)
         while True:
-            statement = operation.send(session.execute(statement))
+            step = operation.send(session.execute(*_executed(step)))
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # StopIteration carries the generator's T
 
@@ -53,11 +61,15 @@ def run(session: Session, operation: Statements[T]) -> T:
 async def arun(session: AsyncSession, operation: Statements[T]) -> T:
     """Drive an operation on an asynchronous session."""
     try:
-        statement = next(operation)
+        step = next(operation)
         while True:
-            statement = operation.send(await session.execute(statement))
+            step = operation.send(await session.execute(*_executed(step)))
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # StopIteration carries the generator's T
+
+
+def _executed(step: Step) -> tuple[Executable, Mapping[str, Any]]:
+    return step if isinstance(step, tuple) else (step, {})
 
 
 # --- assets ---------------------------------------------------------------------------------------------------------
@@ -92,16 +104,13 @@ def set_asset_value(
     """Write one entry and its history row; returns the new version. `if_version` 0: the entry must not exist."""
     asset_id = yield from _lock_key(scope, key, dialect)
     yield from _check_version(asset_id, key, if_version)
-    content = {"value": value, "is_ref": is_ref}
-    entry = {**content, "updated_at": database_now(), **_attribution(writer)}
-    change = update(asset_store).where(_entry(asset_id, key)).values(version=asset_store.c.version + 1, **entry)
-    version: int | None = (yield change.returning(asset_store.c.version)).scalar_one_or_none()
-    if version is None:
-        new = insert(asset_store).values(asset_id=asset_id, key=key, version=_last_version(asset_id, key) + 1, **entry)
-        version = (yield new.returning(asset_store.c.version)).scalar_one()
-    yield insert(asset_store_history).values(
-        asset_id=asset_id, key=key, version=version, written_at=database_now(), **content, **_history(writer)
-    )
+    content = {"b_asset_id": asset_id, "b_key": key, "b_value": value, "b_is_ref": is_ref}
+    said = {f"b_{name}": None if writer is None else _field(writer, name) for name in (*WRITER_FIELDS, "try_number")}
+    written = _entry_write(dialect, attributed=writer is not None)
+    if dialect == "postgresql":
+        return int((yield _with_history(written), {**content, **said}).scalar_one())
+    version = int((yield written, {**content, **said}).scalar_one())
+    yield _HISTORY_ROW, {**content, **said, "b_version": version}
     return version
 
 
@@ -174,21 +183,57 @@ def _remove(asset_id: int, keys: Sequence[str], writer: Writer | None) -> Statem
     return len((yield delete(asset_store).where(here).returning(e.key)).all())
 
 
+@cache
+def _entry_write(dialect: str, *, attributed: bool) -> ReturningInsert[tuple[int]]:
+    """Insert or update one entry, whose key is locked; parameters begin with `b_`. Returns all that a history row tells.
+
+    Without a writer the recorded kind and ids stay; only the link to the log lines of this write is unknown.
+    """
+    content = {name: bindparam(f"b_{name}", type_=asset_store.c[name].type) for name in ("value", "is_ref")}
+    fields = WRITER_FIELDS if attributed else ("write_id",)
+    columns = {name: f"last_updated_by_{name}" for name in fields}
+    said = {column: bindparam(f"b_{name}", type_=asset_store.c[column].type) for name, column in columns.items()}
+    entry = {**content, **said, "updated_at": database_now()}
+    asset_id, key = bindparam("b_asset_id", type_=BigInteger()), bindparam("b_key", type_=asset_store.c.key.type)
+    new = upsert(asset_store, dialect).values(
+        asset_id=asset_id, key=key, version=_last_version(asset_id, key) + 1, **entry
+    )
+    changed = {**entry, "version": asset_store.c.version + 1}
+    return new.on_conflict_do_update(index_elements=list(asset_store.primary_key), set_=changed).returning(
+        asset_store.c.version
+    )
+
+
+def _history_values(version: ColumnElement[Any]) -> dict[str, ColumnElement[Any]]:
+    h = asset_store_history.c
+    given = ("asset_id", "key", "value", "is_ref", *WRITER_FIELDS, "try_number")
+    bound = {name: bindparam(f"b_{name}", type_=h[name].type) for name in given}
+    return {**bound, "version": version, "deleted": false(), "written_at": database_now()}
+
+
+_HISTORY_ROW: Final = insert(asset_store_history).values(
+    _history_values(bindparam("b_version", type_=asset_store_history.c.version.type))
+)
+
+
+@cache
+def _with_history(written: ReturningInsert[tuple[int]]) -> Executable:
+    """Entry and history row in one round trip; SQLite, which needs none, has no such statement."""
+    new = written.cte("written")
+    values = _history_values(new.c.version)
+    row = insert(asset_store_history).from_select(list(values), select(*values.values()).select_from(new))
+    return row.returning(asset_store_history.c.version)
+
+
 def _entry(asset_id: int, key: str) -> ColumnElement[bool]:
     return and_(asset_store.c.asset_id == asset_id, asset_store.c.key == key)
 
 
-def _last_version(asset_id: int, key: str) -> ColumnElement[int]:
+def _last_version(asset_id: BindParameter[int], key: BindParameter[str]) -> ColumnElement[int]:
     """0 for a key that never was. Versions go on after a delete, so a clean-up leaves the newest row of every key."""
     h = asset_store_history.c
     newest = select(func.max(h.version)).where(h.asset_id == asset_id, h.key == key).scalar_subquery()
     return func.coalesce(newest, 0)
-
-
-def _attribution(writer: Writer | None) -> dict[str, Any]:
-    if writer is None:  # the recorded kind and ids stay; only the link to the log lines of this write is unknown
-        return {"last_updated_by_write_id": None}
-    return {f"last_updated_by_{name}": _field(writer, name) for name in WRITER_FIELDS}
 
 
 def _history(writer: Writer | None) -> dict[str, Any]:

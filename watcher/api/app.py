@@ -30,8 +30,8 @@ def create_app(context: ApiContext) -> FastAPI:
     # The first that matches wins: `assets/events` before `assets/{asset_id}`.
     for resource in (events, queued_events, assets, asset_store, dags, task_store, logs, watchers, system):
         core.include_router(resource.router)
+    app.include_router(execution)  # asked most often, so looked at first
     app.include_router(core)
-    app.include_router(execution)
     app.include_router(system.probes)
     add_handlers(app)
     app.add_middleware(Guards, max_value_bytes=context.max_value_storage_bytes)

@@ -49,7 +49,7 @@ class ApiContext:
     metrics: Metrics = field(default_factory=Metrics)
 
 
-def _of_app(request: Request) -> ApiContext:
+async def _of_app(request: Request) -> ApiContext:
     context: ApiContext = request.app.state.context
     return context
 

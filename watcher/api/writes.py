@@ -44,11 +44,13 @@ def json_within_limit(context: ApiContext, value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryWrite:
-    """A change of an asset's entries, inside its transaction. `asset` is a row of `store.listings.assets`."""
+    """A change of an asset's entries, inside its transaction. `asset` has at least id, name, uri and active."""
 
     session: AsyncSession
     asset: RowMapping
     writer: Writer
+    is_watermark: bool | None = None
+    """Whether the key is a watermark's; None: not looked up yet."""
 
     @property
     def scope(self) -> AssetScope:
@@ -70,7 +72,8 @@ class EntryWrite:
 
     async def refuse_watermark(self, key: str) -> None:
         """Raise `WatermarkProtected` for the entry that a configured watcher writes."""
-        if key in await self.watermarks():
+        known = self.is_watermark
+        if key in await self.watermarks() if known is None else known:
             name = key.removesuffix(WATERMARK_SUFFIX)
             raise WatermarkProtected(
                 f"{key!r} is written by its watcher only; use POST /api/v2/watchers/{name}/rewind to move it"

@@ -72,10 +72,15 @@ async def reachable(session: AsyncSession, dag_id: str, wanted: AssetName, roles
     asset = await listings.asset_by(session, name=wanted.name, uri=wanted.uri)
     around = await listings.job_assets(session, dag_id)
     if not any(declared["id"] == asset["id"] and declared["role"] in roles for declared in around):
-        raise forbidden(
-            f"the job {dag_id} declares the asset {asset['name']!r} neither as inlet nor as outlet; add it to one of them"
-        )
+        raise undeclared(dag_id, asset["name"])
     return asset
+
+
+def undeclared(dag_id: str, name: str) -> HTTPException:
+    """The job does not declare the asset."""
+    return forbidden(
+        f"the job {dag_id} declares the asset {name!r} neither as inlet nor as outlet; add it to one of them"
+    )
 
 
 def forbidden(message: str) -> HTTPException:

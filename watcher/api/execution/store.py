@@ -13,11 +13,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from store import abilities, listings
 from store.base import AssetStoreWriterKind, Writer
+from store.reach import reach
 from store.tries import FencedTry
 from store.values import to_json
 from watcher.api import entries
 from watcher.api.context import ApiContext, Context
-from watcher.api.execution.identity import STORE, AssetName, Identity, fenced, reachable, reading
+from watcher.api.execution.identity import STORE, AssetName, Identity, reachable, reading, undeclared
 from watcher.api.parameters import Body, QueryKey
 from watcher.api.writes import EntryWrite, announced, new_write_id
 from watcher.try_tokens import TryIdentity
@@ -33,11 +34,11 @@ class PutValue(Body):
     is_ref: bool = False
 
 
-def _by_name(name: str) -> AssetName:
+async def _by_name(name: str) -> AssetName:
     return AssetName(name=name)
 
 
-def _by_uri(uri: str) -> AssetName:
+async def _by_uri(uri: str) -> AssetName:
     return AssetName(uri=uri)
 
 
@@ -164,9 +165,13 @@ async def _task_write(
     """The try is fenced and the asset's reach is checked inside the transaction that writes."""
 
     async def begin(session: AsyncSession) -> EntryWrite:
-        held = await fenced(session, identity)
-        asset = await reachable(session, held.dag_id, wanted, STORE)
-        return EntryWrite(session=session, asset=asset, writer=_writer(held))
+        found = await reach(
+            session, identity.task_instance_id, identity.try_number, name=wanted.name, uri=wanted.uri, key=key
+        )
+        if not found.declared:
+            raise undeclared(found.held.dag_id, found.asset["name"])
+        writer = _writer(found.held)
+        return EntryWrite(session=session, asset=found.asset, writer=writer, is_watermark=found.is_watermark)
 
     async with announced(context, begin, action=action, key=key) as write:
         yield write

@@ -22,7 +22,7 @@ from watcher.try_tokens import TryIdentity
 router = APIRouter(prefix="/store/ti/{task_instance_id}", tags=["Execution: task store"])
 
 
-def _own(task_instance_id: Annotated[str, Path()], identity: Identity) -> TryIdentity:
+async def _own(task_instance_id: Annotated[str, Path()], identity: Identity) -> TryIdentity:
     if task_instance_id != identity.task_instance_id:
         raise HTTPException(403, "Token subject does not match task instance ID")
     return identity

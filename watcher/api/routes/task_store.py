@@ -30,7 +30,7 @@ class TaskStateStorePatchBody(Body):
     value: Any
 
 
-def _scope(dag_id: str, run_id: str, task_id: str, map_index: MapIndex = -1) -> TaskScope:
+async def _scope(dag_id: str, run_id: str, task_id: str, map_index: MapIndex = -1) -> TaskScope:
     return TaskScope(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
 
 

@@ -1,0 +1,70 @@
+"""What a try may do to an asset's store: the fence and the asset's reach, asked together inside the writing transaction.
+
+Two statements, made once: jobs write often. The task instance is locked by the first, so what the second tells of the
+try is as fresh as the lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import RowMapping, Select, and_, bindparam, exists, or_, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from store import tries
+from store.errors import NotFound
+from store.schema import asset, job_inlet, job_outlet, task_try, watcher
+from store.tries import FencedTry
+from store.values import WATERMARK_SUFFIX
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """The fenced try and the asset it named: `id`, `name`, `uri`, `active`."""
+
+    held: FencedTry
+    asset: RowMapping
+    declared: bool
+    """Whether the asset is active and an inlet or outlet of the try's job."""
+    is_watermark: bool
+    """Whether the key is that of an entry which only a configured watcher writes."""
+
+
+async def reach(
+    session: AsyncSession, task_instance_id: str, try_number: int, *, name: str | None, uri: str | None, key: str | None
+) -> Reach:
+    """Lock the try's task instance and look at one asset. Raises `TryFenced`, `NotFound`."""
+    row = await tries.lock_task_instance(session, task_instance_id)
+    given = {"name": name, "uri": uri, "key": key or "", "dag_id": row["dag_id"]}
+    of_try = {"task_instance_id": task_instance_id, "try_number": try_number}
+    column = "name" if uri is None else "uri"
+    found = (await session.execute(_look(column), {**given, **of_try})).mappings().one_or_none()
+    if found is None:
+        held = await tries.fence(session, task_instance_id, try_number)  # a fenced try learns of nothing else
+        shown = name if uri is None else uri
+        raise NotFound(f"no asset {shown!r} for {held.dag_id}; `watcher assets list` shows the ones there are")
+    known = tries.Known(nonce=found["nonce"], finish_state=found["finish_state"], ended_at=found["ended_at"])
+    return Reach(
+        held=tries.unfinished(row, known, try_number),
+        asset=found,
+        declared=bool(found["declared"]) and bool(found["active"]),
+        is_watermark=bool(found["is_watermark"]),
+    )
+
+
+@cache
+def _look(column: str) -> Select[Any]:
+    """By the asset's name, or by its uri."""
+    a, t = asset.c, task_try.c
+    edges = [exists().where(e.c.dag_id == bindparam("dag_id"), e.c.asset_id == a.id) for e in (job_inlet, job_outlet)]
+    own = exists().where(
+        watcher.c.active,
+        watcher.c.asset_id == a.id,
+        watcher.c.name.concat(WATERMARK_SUFFIX) == bindparam("key"),
+    )
+    this = and_(t.task_instance_id == bindparam("task_instance_id"), t.try_number == bindparam("try_number"))
+    said = (t.nonce, t.finish_state, t.ended_at)
+    looked = select(a.id, a.name, a.uri, a.active, or_(*edges).label("declared"), own.label("is_watermark"), *said)
+    return looked.select_from(asset.outerjoin(task_try, this)).where(a[column] == bindparam(column))
