@@ -22,7 +22,7 @@ from pathlib import Path
 
 import aiohttp
 import anyio
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select
 
 from store import migrations, schema
 from store.base import AssetScope, AssetStoreWriterKind, Writer
@@ -59,6 +59,10 @@ async def measure(url: str, folder: Path, seconds: float) -> None:
             tries = [await a_try(database, number) for number in range(max(CLIENTS))]
             async with database.reading() as session:
                 asset_id = (await session.execute(select(schema.asset.c.id))).scalar_one()
+                postmaster = 0
+                if name == "postgresql":
+                    backend_id = (await session.execute(select(func.pg_backend_pid()))).scalar_one()
+                    postmaster = int(_stat(Path(f"/proc/{backend_id}"))[1])
             scope, backend = AssetScope(asset_id=asset_id), MetastoreStoreBackend(database)
 
             async def write(client: int, number: int) -> None:
@@ -73,15 +77,15 @@ async def measure(url: str, folder: Path, seconds: float) -> None:
 
             if name == "postgresql":  # an embedded database belongs to the daemon alone
                 for clients in CLIENTS:
-                    await report(f"{name}, backend", write, clients, seconds, daemon.process.pid)
+                    await report(f"{name}, backend", write, clients, seconds, daemon.process.pid, postmaster)
         async with api_writes(port, tries) as put:
             for clients in CLIENTS:
-                await report(f"{name}, API", put, clients, seconds, daemon.process.pid)
+                await report(f"{name}, API", put, clients, seconds, daemon.process.pid, postmaster)
     if name != "postgresql":
         async with Database.open(url) as database:
             backend = MetastoreStoreBackend(database)
             for clients in CLIENTS:
-                await report(f"{name}, backend", write, clients, seconds, 0)
+                await report(f"{name}, backend", write, clients, seconds, 0, 0)
 
 
 @asynccontextmanager
@@ -104,7 +108,7 @@ async def api_writes(port: int, tries: list[Mapping[str, str]]) -> AsyncIterator
 
 async def a_try(database: Database, number: int) -> Mapping[str, str]:
     """A running try that no dispatcher looks at, because its home is not there."""
-    now, names = datetime.now(UTC), {"dag_id": "load", "run_id": f"bench {number}"}
+    now, names = datetime.now(UTC), {"dag_id": "load", "run_id": f"bench_{number}"}
     task = {"id": str(uuid.uuid4()), "task_id": "job", **names}
     made = {
         schema.run: {
@@ -133,11 +137,11 @@ async def a_try(database: Database, number: int) -> Mapping[str, str]:
     return task
 
 
-async def report(what: str, write: Write, clients: int, seconds: float, daemon: int) -> None:
+async def report(what: str, write: Write, clients: int, seconds: float, daemon: int, postmaster: int) -> None:
     await written(write, clients, 1.0)
-    before, started = cpu(daemon), time.perf_counter()
+    before, started = cpu(daemon, postmaster), time.perf_counter()
     times = await written(write, clients, seconds)
-    spent, used = time.perf_counter() - started, cpu(daemon)
+    spent, used = time.perf_counter() - started, cpu(daemon, postmaster)
     each = {part: (used[part] - before[part]) * 1000 / len(times) for part in used}
     times.sort()
     print(
@@ -165,35 +169,37 @@ async def written(write: Write, clients: int, seconds: float) -> list[float]:
     return times
 
 
-def cpu(daemon: int) -> Mapping[str, float]:
+def cpu(daemon: int, postmaster: int) -> Mapping[str, float]:
     """Seconds used so far: by us, the daemon (with threads), and all processes of PostgreSQL."""
     times = os.times()
     return {
         "client": times.user + times.system,
         "daemon": _used(Path(f"/proc/{daemon}")) if daemon else 0.0,
-        "database": sum(
-            _used(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _is_postgres(entry)
-        ),
+        "database": sum(_used(entry) for entry in _children(postmaster)) if postmaster else 0.0,
     }
 
 
-def _is_postgres(process: Path) -> bool:
-    try:
-        return (process / "comm").read_text().startswith("postgres")
-    except OSError:
-        return False
+def _children(parent: int) -> list[Path]:
+    processes = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [entry for entry in processes if _stat(entry)[1:2] == [str(parent)]]
 
 
 def _used(process: Path) -> float:
+    fields = _stat(process)
+    return (int(fields[11]) + int(fields[12])) / TICK if fields else 0.0
+
+
+def _stat(process: Path) -> list[str]:
+    """The fields of /proc/<pid>/stat behind the name: state, parent, …; nothing once the process is gone."""
     try:
-        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        return (process / "stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICK
+        return []
 
 
 def main() -> None:
     seconds = float(sys.argv[1]) if sys.argv[1:] else 8.0
+    print(f"{os.cpu_count()} cores; others keep {os.getloadavg()[0]:.1f} of them busy")
     run = {"backend_options": {"use_uvloop": True}}
     with tempfile.TemporaryDirectory() as folder, running_postgres() as address:
         url = address.replace("postgresql://", "postgresql+asyncpg://")

@@ -60,12 +60,7 @@ def run(session: Session, operation: Statements[T]) -> T:
 
 async def arun(session: AsyncSession, operation: Statements[T]) -> T:
     """Drive an operation on an asynchronous session."""
-    try:
-        step = next(operation)
-        while True:
-            step = operation.send(await session.execute(*_executed(step)))
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # StopIteration carries the generator's T
+    return await session.run_sync(run, operation)  # one switch to SQLAlchemy's side for all of it
 
 
 def _executed(step: Step) -> tuple[Executable, Mapping[str, Any]]:
@@ -75,15 +70,23 @@ def _executed(step: Step) -> tuple[Executable, Mapping[str, Any]]:
 # --- assets ---------------------------------------------------------------------------------------------------------
 
 
-def find_asset_id(scope: AssetScope, *also: ColumnElement[Any]) -> Statements[int]:
-    """The asset's id by every name the scope gives; `also` is evaluated with it. Raises `NotFound`."""
-    given = {asset.c.id: scope.asset_id, asset.c.name: scope.name, asset.c.uri: scope.uri}
-    matches = [column == value for column, value in given.items() if value is not None]
-    found = (yield select(asset.c.id, *also).where(*matches)).one_or_none()
+def find_asset_id(scope: AssetScope, lock_key: str | None = None) -> Statements[int]:
+    """The asset's id by every name the scope gives, with the lock on one of its keys if asked. Raises `NotFound`."""
+    names = {"id": scope.asset_id, "name": scope.name, "uri": scope.uri}
+    given = {f"b_{name}": value for name, value in names.items() if value is not None}
+    locked = {} if lock_key is None else {"b_key": lock_key}
+    found = (yield _asset_by(tuple(given), locking=lock_key is not None), {**given, **locked}).one_or_none()
     if found is None:
         shown = scope.name or scope.uri or scope.asset_id
         raise NotFound(f"no asset {shown!r}; `watcher assets list` shows the ones there are")
     return int(found.id)
+
+
+@cache
+def _asset_by(given: tuple[str, ...], *, locking: bool) -> Executable:
+    lock = [_key_lock(asset.c.id, bindparam("b_key", type_=Text()))] if locking else []
+    matches = [asset.c[name.removeprefix("b_")] == bindparam(name) for name in given]
+    return select(asset.c.id, *lock).where(*matches)
 
 
 def get_asset_value(scope: AssetScope, key: str) -> Statements[str | None]:
@@ -153,9 +156,7 @@ def _lock_key(scope: AssetScope, key: str, dialect: str) -> Statements[int]:
     may be about to extend, and then there is no row to lock. Every writer takes it first, so that what follows reads
     without races. SQLite has one writer.
     """
-    if dialect == "postgresql":
-        return (yield from find_asset_id(scope, _key_lock(asset.c.id, literal(key))))
-    return (yield from find_asset_id(scope))
+    return (yield from find_asset_id(scope, key if dialect == "postgresql" else None))
 
 
 def _key_lock(asset_id: ColumnElement[int], key: ColumnElement[str]) -> ColumnElement[None]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Any
 
 import structlog
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store import abilities, listings
@@ -34,76 +34,64 @@ class PutValue(Body):
     is_ref: bool = False
 
 
-async def _by_name(name: str) -> AssetName:
-    return AssetName(name=name)
-
-
-async def _by_uri(uri: str) -> AssetName:
-    return AssetName(uri=uri)
-
-
-ByName = Annotated[AssetName, Depends(_by_name)]
-ByUri = Annotated[AssetName, Depends(_by_uri)]
-
-
-@router.get("/by-name/value")
-async def get_by_name(context: Context, identity: Identity, asset: ByName, key: QueryKey) -> dict[str, Any]:
-    return await _get(context, identity, asset, key)
-
-
-@router.get("/by-uri/value")
-async def get_by_uri(context: Context, identity: Identity, asset: ByUri, key: QueryKey) -> dict[str, Any]:
-    return await _get(context, identity, asset, key)
-
-
 @router.put("/by-name/value", status_code=204)
-async def set_by_name(context: Context, identity: Identity, asset: ByName, key: QueryKey, body: PutValue) -> None:
-    await _set(context, identity, asset, key, body)
+async def set_by_name(context: Context, identity: Identity, name: str, key: QueryKey, body: PutValue) -> None:
+    await _set(context, identity, AssetName(name=name), key, body)
 
 
 @router.put("/by-uri/value", status_code=204)
-async def set_by_uri(context: Context, identity: Identity, asset: ByUri, key: QueryKey, body: PutValue) -> None:
-    await _set(context, identity, asset, key, body)
+async def set_by_uri(context: Context, identity: Identity, uri: str, key: QueryKey, body: PutValue) -> None:
+    await _set(context, identity, AssetName(uri=uri), key, body)
+
+
+@router.get("/by-name/value")
+async def get_by_name(context: Context, identity: Identity, name: str, key: QueryKey) -> dict[str, Any]:
+    return await _get(context, identity, AssetName(name=name), key)
+
+
+@router.get("/by-uri/value")
+async def get_by_uri(context: Context, identity: Identity, uri: str, key: QueryKey) -> dict[str, Any]:
+    return await _get(context, identity, AssetName(uri=uri), key)
 
 
 @router.delete("/by-name/value", status_code=204)
-async def delete_by_name(context: Context, identity: Identity, asset: ByName, key: QueryKey) -> None:
-    await _delete(context, identity, asset, key)
+async def delete_by_name(context: Context, identity: Identity, name: str, key: QueryKey) -> None:
+    await _delete(context, identity, AssetName(name=name), key)
 
 
 @router.delete("/by-uri/value", status_code=204)
-async def delete_by_uri(context: Context, identity: Identity, asset: ByUri, key: QueryKey) -> None:
-    await _delete(context, identity, asset, key)
+async def delete_by_uri(context: Context, identity: Identity, uri: str, key: QueryKey) -> None:
+    await _delete(context, identity, AssetName(uri=uri), key)
 
 
 @router.delete("/by-name/clear", status_code=204)
-async def clear_by_name(context: Context, identity: Identity, asset: ByName) -> None:
-    await _clear(context, identity, asset)
+async def clear_by_name(context: Context, identity: Identity, name: str) -> None:
+    await _clear(context, identity, AssetName(name=name))
 
 
 @router.delete("/by-uri/clear", status_code=204)
-async def clear_by_uri(context: Context, identity: Identity, asset: ByUri) -> None:
-    await _clear(context, identity, asset)
+async def clear_by_uri(context: Context, identity: Identity, uri: str) -> None:
+    await _clear(context, identity, AssetName(uri=uri))
 
 
 @router.get("/by-name/keys")
-async def keys_by_name(context: Context, identity: Identity, asset: ByName) -> dict[str, Sequence[str]]:
-    return await _keys(context, identity, asset)
+async def keys_by_name(context: Context, identity: Identity, name: str) -> dict[str, Sequence[str]]:
+    return await _keys(context, identity, AssetName(name=name))
 
 
 @router.get("/by-uri/keys")
-async def keys_by_uri(context: Context, identity: Identity, asset: ByUri) -> dict[str, Sequence[str]]:
-    return await _keys(context, identity, asset)
+async def keys_by_uri(context: Context, identity: Identity, uri: str) -> dict[str, Sequence[str]]:
+    return await _keys(context, identity, AssetName(uri=uri))
 
 
 @router.get("/by-name/references")
-async def references_by_name(context: Context, identity: Identity, asset: ByName) -> dict[str, Mapping[str, Any]]:
-    return await _references(context, identity, asset)
+async def references_by_name(context: Context, identity: Identity, name: str) -> dict[str, Mapping[str, Any]]:
+    return await _references(context, identity, AssetName(name=name))
 
 
 @router.get("/by-uri/references")
-async def references_by_uri(context: Context, identity: Identity, asset: ByUri) -> dict[str, Mapping[str, Any]]:
-    return await _references(context, identity, asset)
+async def references_by_uri(context: Context, identity: Identity, uri: str) -> dict[str, Mapping[str, Any]]:
+    return await _references(context, identity, AssetName(uri=uri))
 
 
 async def _get(context: ApiContext, identity: TryIdentity, wanted: AssetName, key: str) -> dict[str, Any]:
