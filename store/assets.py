@@ -12,8 +12,9 @@ from typing import Any, Final
 from sqlalchemy import Column, Insert, RowMapping, Table, Update, and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from store.base import AssetScope
 from store.dialects import upsert
-from store.errors import Conflict
+from store.errors import Conflict, NotFound
 from store.schema import (
     asset,
     asset_alias,
@@ -279,6 +280,21 @@ async def watermark_keys(session: AsyncSession, asset_id: int) -> frozenset[str]
     """The keys of an asset's entries that only its configured watchers write."""
     result = await session.execute(select(watcher.c.name).where(watcher.c.active, watcher.c.asset_id == asset_id))
     return frozenset(name + WATERMARK_SUFFIX for name in result.scalars())
+
+
+async def scope_of(session: AsyncSession, asset_id: int) -> AssetScope:
+    """The asset under all its names, as backends are given it. Raises `NotFound`."""
+    found = await session.execute(select(asset.c.id, asset.c.name, asset.c.uri).where(asset.c.id == asset_id))
+    row = found.one_or_none()
+    if row is None:
+        raise NotFound(f"no asset {asset_id}; `watcher assets list` shows the ones there are")
+    return AssetScope(asset_id=row.id, name=row.name, uri=row.uri)
+
+
+async def watermark_places(session: AsyncSession) -> Sequence[tuple[int, str]]:
+    """Where the configured watchers' watermark entries are: asset ids and keys."""
+    result = await session.execute(select(watcher.c.asset_id, watcher.c.name).where(watcher.c.active))
+    return [(row.asset_id, row.name + WATERMARK_SUFFIX) for row in result]
 
 
 async def ids_by_name(session: AsyncSession) -> Mapping[str, int]:

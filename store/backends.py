@@ -20,20 +20,27 @@ def load_backend(path: str, options: Mapping[str, Any], database: Database) -> B
 
     Only backends that live in the metadata database are given it, as their first argument. Raises `BackendUnusable`.
     """
-    backend = _class(path)
+    backend = check_backend(path, options)
     given = (database,) if issubclass(backend, MetastoreStoreBackend) else ()
-    try:
-        inspect.signature(backend).bind(*given, **options)
-    except TypeError as error:
-        raise BackendUnusable(
-            f"settings.store.options do not fit the store backend {path}: {error}; correct the options"
-        ) from None
     try:
         return backend(*given, **options)
     except Exception as error:
         raise BackendUnusable(
             f"the store backend {path} cannot be made: {error}; correct settings.store.options"
         ) from error
+
+
+def check_backend(path: str, options: Mapping[str, Any]) -> type[BaseStoreBackend]:
+    """The class that a dotted path names, if it is whole and takes the options. Raises `BackendUnusable`."""
+    backend = _class(path)
+    given = (None,) if issubclass(backend, MetastoreStoreBackend) else ()
+    try:
+        inspect.signature(backend).bind(*given, **options)
+    except TypeError as error:
+        raise BackendUnusable(
+            f"settings.store.options do not fit the store backend {path}: {error}; correct the options"
+        ) from None
+    return backend
 
 
 def _class(path: str) -> type[BaseStoreBackend]:

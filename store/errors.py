@@ -14,6 +14,7 @@ StoreError
 ├── DatabaseUnusable       the configured address cannot be a metadata database
 ├── SchemaOutdated         the database's schema is older or newer than this program
 ├── BackendUnusable        the configured store backend cannot be imported or lacks a method
+├── BackendFailed          the configured store backend did not do what it was asked for (503)
 └── HeldElsewhere          another process holds the lock on this file
 """
 
@@ -74,6 +75,10 @@ class SchemaOutdated(StoreError):
 
 class BackendUnusable(StoreError):
     """The configured backend class cannot be used."""
+
+
+class BackendFailed(StoreError):
+    """A backend outside the metadata database raised or did not answer; whether a write took effect is unknown."""
 
 
 class HeldElsewhere(StoreError):

@@ -127,9 +127,10 @@ def _entries(asset_id: int) -> Select[Any]:
     )
 
 
-async def entries(session: AsyncSession, asset_id: int, window: Window) -> Page:
-    """An asset's entries by key, each with the writer's `last_updated_by_try_number`."""
-    return await page(session, _entries(asset_id), window, {"key": _s.key})
+async def entries(session: AsyncSession, asset_id: int, window: Window, only: Collection[str] | None = None) -> Page:
+    """An asset's entries by key, each with the writer's `last_updated_by_try_number`; None means all."""
+    wanted = _entries(asset_id) if only is None else _entries(asset_id).where(_s.key.in_(only))
+    return await page(session, wanted, window, {"key": _s.key})
 
 
 async def entry(session: AsyncSession, asset_id: int, key: str) -> RowMapping:
@@ -143,6 +144,12 @@ async def entry(session: AsyncSession, asset_id: int, key: str) -> RowMapping:
 async def keys(session: AsyncSession, asset_id: int) -> Sequence[str]:
     """The keys of an asset's entries, in order."""
     return (await session.execute(select(_s.key).where(_s.asset_id == asset_id).order_by(_s.key))).scalars().all()
+
+
+async def references(session: AsyncSession, asset_id: int) -> Mapping[str, str]:
+    """Keys and stored references of the entries whose values are elsewhere."""
+    found = await session.execute(select(_s.key, _s.value).where(_s.asset_id == asset_id, _s.is_ref).order_by(_s.key))
+    return {row.key: row.value for row in found}
 
 
 async def history(session: AsyncSession, asset_id: int, key: str | None, window: Window) -> Page:

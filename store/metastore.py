@@ -124,6 +124,25 @@ class MetastoreStoreBackend(BaseStoreBackend):
         operation = self._set_asset(scope, key, value, writer, is_ref=is_ref, if_version=if_version)
         return await self._arun(session, operation)
 
+    async def aset_task_store(
+        self,
+        scope: TaskScope,
+        key: str,
+        value: str,
+        *,
+        expires_at: datetime | NeverExpire | None = None,
+        is_ref: bool = False,
+        session: AsyncSession | None = None,
+    ) -> None:
+        """`aset` of a task instance's entry that may be a reference a worker-side backend made."""
+        await self._arun(session, self._set(scope, key, value, expires_at, is_ref=is_ref))
+
+    async def achange_task_store(
+        self, scope: TaskScope, key: str, value: str, *, session: AsyncSession | None = None
+    ) -> bool:
+        """Give a task instance's entry another value, with the expiry it has; False when there is none."""
+        return await self._arun(session, statements.change_task_value(scope, check_key(key), check_json(value)))
+
     # --- how an operation meets a session
 
     def _run(self, session: Session | None, operation: Statements[T]) -> T:
@@ -139,13 +158,18 @@ class MetastoreStoreBackend(BaseStoreBackend):
             return await arun(own, operation)
 
     def _set(
-        self, scope: Scope, key: str, value: str, expires_at: datetime | NeverExpire | None
+        self, scope: Scope, key: str, value: str, expires_at: datetime | NeverExpire | None, *, is_ref: bool = False
     ) -> Statements[int | None]:
         check_expiry(scope, expires_at)
         if isinstance(scope, AssetScope):
             return (yield from self._set_asset(scope, key, value, None))
         yield from statements.set_task_value(
-            scope, check_key(key), check_json(value), dialect=self._database.dialect, expires_at=expires_at
+            scope,
+            check_key(key),
+            check_json(value),
+            dialect=self._database.dialect,
+            expires_at=expires_at,
+            is_ref=is_ref,
         )
         return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from sqlalchemy import delete, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -17,7 +18,7 @@ from store import positions
 from store.errors import Conflict
 from store.schema import database_now, watcher_position, watcher_position_row
 
-_KEPT = "@previous"  # no watcher's name holds an @
+KEPT: Final = "@previous"  # no watcher's name holds an @
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ async def rewind(session: AsyncSession, wanted: Rewind, dialect: str) -> int:
             updated_at=database_now(),
         )
     )
-    kept = wanted.watcher + _KEPT
+    kept = wanted.watcher + KEPT
     await session.execute(delete(watcher_position_row).where(r.watcher == kept))
     copy = select(literal(kept), r.member, r.value).where(r.watcher == wanted.watcher)
     await session.execute(insert(watcher_position_row).from_select(["watcher", "member", "value"], copy))
@@ -85,6 +86,6 @@ async def undo(session: AsyncSession, watcher: str) -> tuple[int, str | None]:
     moved = update(watcher_position).where(here)
     await session.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **previous))
     await session.execute(delete(watcher_position_row).where(r.watcher == watcher))
-    back = update(watcher_position_row).where(r.watcher == watcher + _KEPT)
+    back = update(watcher_position_row).where(r.watcher == watcher + KEPT)
     await session.execute(back.values(watcher=watcher))
     return row.version + 1, previous["watermark"]

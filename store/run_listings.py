@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import RowMapping, Select, Table, and_, func, select
+from sqlalchemy import RowMapping, Select, Table, and_, func, select, true
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from store.base import TaskScope
 from store.errors import NotFound
 from store.filters import Page, Rows, Window, begins, like, page, row_of, rows_of
 from store.schema import database_now, job, run, task_instance, task_try
@@ -117,8 +118,20 @@ async def task_instance_by(
     this = (_t.dag_id == dag_id, _t.run_id == run_id, _t.task_id == task_id, _t.map_index == map_index)
     row = await row_of(session, _task_instances().where(*this))
     if row is None:
-        raise NotFound(f"no task instance {task_id!r} (map index {map_index}) in the run {run_id!r} of {dag_id!r}")
+        raise _no_task_instance(dag_id, run_id, task_id, map_index)
     return row
+
+
+async def check_task_instance(session: AsyncSession, scope: TaskScope, *, any_map_index: bool = False) -> None:
+    """Raise `NotFound` unless there is this task instance, or any sibling of it."""
+    mapped = true() if any_map_index else _t.map_index == scope.map_index
+    this = (_t.dag_id == scope.dag_id, _t.run_id == scope.run_id, _t.task_id == scope.task_id, mapped)
+    if await row_of(session, select(_t.id).where(*this).limit(1)) is None:
+        raise _no_task_instance(scope.dag_id, scope.run_id, scope.task_id, scope.map_index)
+
+
+def _no_task_instance(dag_id: str, run_id: str, task_id: str, map_index: int) -> NotFound:
+    return NotFound(f"no task instance {task_id!r} (map index {map_index}) in the run {run_id!r} of {dag_id!r}")
 
 
 async def own_task_instance(session: AsyncSession, task_instance_id: str) -> RowMapping:

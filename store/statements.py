@@ -6,18 +6,23 @@ or an `AsyncSession`. So the order of statements, which is what makes a write co
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
 from sqlalchemy import (
+    BigInteger,
+    BindParameter,
     ColumnElement,
     Executable,
     Result,
     Text,
     and_,
+    bindparam,
     cast,
     delete,
+    false,
     func,
     insert,
     literal,
@@ -28,6 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningInsert
 
 from store.base import NEVER_EXPIRE, AssetScope, NeverExpire, TaskScope, Writer
 from store.dialects import chunks, upsert
@@ -35,7 +41,9 @@ from store.errors import NotFound, VersionConflict
 from store.schema import asset, asset_store, asset_store_history, database_now, task_store
 
 T = TypeVar("T")
-Statements: TypeAlias = Generator[Executable, Result[Any], T]
+Step: TypeAlias = Executable | tuple[Executable, Mapping[str, Any]]
+"""A statement, or one that was made beforehand and the values of its parameters."""
+Statements: TypeAlias = Generator[Step, Result[Any], T]
 
 WRITER_FIELDS: Final = ("kind", "dag_id", "run_id", "task_id", "map_index", "watcher", "actor", "write_id")
 
@@ -43,35 +51,42 @@ WRITER_FIELDS: Final = ("kind", "dag_id", "run_id", "task_id", "map_index", "wat
 def run(session: Session, operation: Statements[T]) -> T:
     """Drive an operation on a synchronous session."""
     try:
-        statement = next(operation)
+        step = next(operation)
         while True:
-            statement = operation.send(session.execute(statement))
+            step = operation.send(session.execute(*_executed(step)))
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # StopIteration carries the generator's T
 
 
 async def arun(session: AsyncSession, operation: Statements[T]) -> T:
     """Drive an operation on an asynchronous session."""
-    try:
-        statement = next(operation)
-        while True:
-            statement = operation.send(await session.execute(statement))
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # StopIteration carries the generator's T
+    return await session.run_sync(run, operation)  # one switch to SQLAlchemy's side for all of it
+
+
+def _executed(step: Step) -> tuple[Executable, Mapping[str, Any]]:
+    return step if isinstance(step, tuple) else (step, {})
 
 
 # --- assets ---------------------------------------------------------------------------------------------------------
 
 
-def find_asset_id(scope: AssetScope, *also: ColumnElement[Any]) -> Statements[int]:
-    """The asset's id by every name the scope gives; `also` is evaluated with it. Raises `NotFound`."""
-    given = {asset.c.id: scope.asset_id, asset.c.name: scope.name, asset.c.uri: scope.uri}
-    matches = [column == value for column, value in given.items() if value is not None]
-    found = (yield select(asset.c.id, *also).where(*matches)).one_or_none()
+def find_asset_id(scope: AssetScope, lock_key: str | None = None) -> Statements[int]:
+    """The asset's id by every name the scope gives, with the lock on one of its keys if asked. Raises `NotFound`."""
+    names = {"id": scope.asset_id, "name": scope.name, "uri": scope.uri}
+    given = {f"b_{name}": value for name, value in names.items() if value is not None}
+    locked = {} if lock_key is None else {"b_key": lock_key}
+    found = (yield _asset_by(tuple(given), locking=lock_key is not None), {**given, **locked}).one_or_none()
     if found is None:
         shown = scope.name or scope.uri or scope.asset_id
         raise NotFound(f"no asset {shown!r}; `watcher assets list` shows the ones there are")
     return int(found.id)
+
+
+@cache
+def _asset_by(given: tuple[str, ...], *, locking: bool) -> Executable:
+    lock = [_key_lock(asset.c.id, bindparam("b_key", type_=Text()))] if locking else []
+    matches = [asset.c[name.removeprefix("b_")] == bindparam(name) for name in given]
+    return select(asset.c.id, *lock).where(*matches)
 
 
 def get_asset_value(scope: AssetScope, key: str) -> Statements[str | None]:
@@ -92,16 +107,13 @@ def set_asset_value(
     """Write one entry and its history row; returns the new version. `if_version` 0: the entry must not exist."""
     asset_id = yield from _lock_key(scope, key, dialect)
     yield from _check_version(asset_id, key, if_version)
-    content = {"value": value, "is_ref": is_ref}
-    entry = {**content, "updated_at": database_now(), **_attribution(writer)}
-    change = update(asset_store).where(_entry(asset_id, key)).values(version=asset_store.c.version + 1, **entry)
-    version: int | None = (yield change.returning(asset_store.c.version)).scalar_one_or_none()
-    if version is None:
-        new = insert(asset_store).values(asset_id=asset_id, key=key, version=_last_version(asset_id, key) + 1, **entry)
-        version = (yield new.returning(asset_store.c.version)).scalar_one()
-    yield insert(asset_store_history).values(
-        asset_id=asset_id, key=key, version=version, written_at=database_now(), **content, **_history(writer)
-    )
+    content = {"b_asset_id": asset_id, "b_key": key, "b_value": value, "b_is_ref": is_ref}
+    said = {f"b_{name}": None if writer is None else _field(writer, name) for name in (*WRITER_FIELDS, "try_number")}
+    written = _entry_write(dialect, attributed=writer is not None)
+    if dialect == "postgresql":
+        return int((yield _with_history(written), {**content, **said}).scalar_one())
+    version = int((yield written, {**content, **said}).scalar_one())
+    yield _HISTORY_ROW, {**content, **said, "b_version": version}
     return version
 
 
@@ -115,12 +127,17 @@ def delete_asset_value(
 
 
 def clear_asset_values(
-    scope: AssetScope, *, dialect: str, writer: Writer | None = None, protected: frozenset[str] = frozenset()
+    scope: AssetScope,
+    *,
+    dialect: str,
+    writer: Writer | None = None,
+    protected: frozenset[str] = frozenset(),
+    limit: int | None = None,
 ) -> Statements[int]:
-    """Remove all entries but the protected ones, each leaving a history row; returns how many."""
+    """Remove all entries but the protected ones, or the first `limit`, each leaving a history row; returns how many."""
     asset_id = yield from find_asset_id(scope)
     e = asset_store.c
-    wanted = select(e.key).where(e.asset_id == asset_id, e.key.not_in(protected)).order_by(e.key)
+    wanted = select(e.key).where(e.asset_id == asset_id, e.key.not_in(protected)).order_by(e.key).limit(limit)
     if dialect == "postgresql":  # one after the other in the order of keys, so that two clears never wait in a circle
         in_order = wanted.subquery()
         keys = (yield select(in_order.c.key, _key_lock(literal(asset_id), in_order.c.key))).scalars().all()
@@ -139,9 +156,7 @@ def _lock_key(scope: AssetScope, key: str, dialect: str) -> Statements[int]:
     may be about to extend, and then there is no row to lock. Every writer takes it first, so that what follows reads
     without races. SQLite has one writer.
     """
-    if dialect == "postgresql":
-        return (yield from find_asset_id(scope, _key_lock(asset.c.id, literal(key))))
-    return (yield from find_asset_id(scope))
+    return (yield from find_asset_id(scope, key if dialect == "postgresql" else None))
 
 
 def _key_lock(asset_id: ColumnElement[int], key: ColumnElement[str]) -> ColumnElement[None]:
@@ -169,21 +184,57 @@ def _remove(asset_id: int, keys: Sequence[str], writer: Writer | None) -> Statem
     return len((yield delete(asset_store).where(here).returning(e.key)).all())
 
 
+@cache
+def _entry_write(dialect: str, *, attributed: bool) -> ReturningInsert[tuple[int]]:
+    """Insert or update one entry, whose key is locked; parameters begin with `b_`. Returns all that a history row tells.
+
+    Without a writer the recorded kind and ids stay; only the link to the log lines of this write is unknown.
+    """
+    content = {name: bindparam(f"b_{name}", type_=asset_store.c[name].type) for name in ("value", "is_ref")}
+    fields = WRITER_FIELDS if attributed else ("write_id",)
+    columns = {name: f"last_updated_by_{name}" for name in fields}
+    said = {column: bindparam(f"b_{name}", type_=asset_store.c[column].type) for name, column in columns.items()}
+    entry = {**content, **said, "updated_at": database_now()}
+    asset_id, key = bindparam("b_asset_id", type_=BigInteger()), bindparam("b_key", type_=asset_store.c.key.type)
+    new = upsert(asset_store, dialect).values(
+        asset_id=asset_id, key=key, version=_last_version(asset_id, key) + 1, **entry
+    )
+    changed = {**entry, "version": asset_store.c.version + 1}
+    return new.on_conflict_do_update(index_elements=list(asset_store.primary_key), set_=changed).returning(
+        asset_store.c.version
+    )
+
+
+def _history_values(version: ColumnElement[Any]) -> dict[str, ColumnElement[Any]]:
+    h = asset_store_history.c
+    given = ("asset_id", "key", "value", "is_ref", *WRITER_FIELDS, "try_number")
+    bound = {name: bindparam(f"b_{name}", type_=h[name].type) for name in given}
+    return {**bound, "version": version, "deleted": false(), "written_at": database_now()}
+
+
+_HISTORY_ROW: Final = insert(asset_store_history).values(
+    _history_values(bindparam("b_version", type_=asset_store_history.c.version.type))
+)
+
+
+@cache
+def _with_history(written: ReturningInsert[tuple[int]]) -> Executable:
+    """Entry and history row in one round trip; SQLite, which needs none, has no such statement."""
+    new = written.cte("written")
+    values = _history_values(new.c.version)
+    row = insert(asset_store_history).from_select(list(values), select(*values.values()).select_from(new))
+    return row.returning(asset_store_history.c.version)
+
+
 def _entry(asset_id: int, key: str) -> ColumnElement[bool]:
     return and_(asset_store.c.asset_id == asset_id, asset_store.c.key == key)
 
 
-def _last_version(asset_id: int, key: str) -> ColumnElement[int]:
+def _last_version(asset_id: BindParameter[int], key: BindParameter[str]) -> ColumnElement[int]:
     """0 for a key that never was. Versions go on after a delete, so a clean-up leaves the newest row of every key."""
     h = asset_store_history.c
     newest = select(func.max(h.version)).where(h.asset_id == asset_id, h.key == key).scalar_subquery()
     return func.coalesce(newest, 0)
-
-
-def _attribution(writer: Writer | None) -> dict[str, Any]:
-    if writer is None:  # the recorded kind and ids stay; only the link to the log lines of this write is unknown
-        return {"last_updated_by_write_id": None}
-    return {f"last_updated_by_{name}": _field(writer, name) for name in WRITER_FIELDS}
 
 
 def _history(writer: Writer | None) -> dict[str, Any]:
@@ -200,7 +251,7 @@ def _field(writer: Writer, name: str) -> Any:
 
 def get_task_value(scope: TaskScope, key: str) -> Statements[str | None]:
     """The value, or None when it is absent or past its retention."""
-    result = yield select(task_store.c.value).where(_task_key(scope, key), _alive())
+    result = yield select(task_store.c.value).where(_task_key(scope, key), alive())
     return result.scalar_one_or_none()
 
 
@@ -226,23 +277,32 @@ def set_task_value(
     yield entry.on_conflict_do_update(index_elements=list(task_store.primary_key), set_=values)
 
 
+def change_task_value(scope: TaskScope, key: str, value: str) -> Statements[bool]:
+    """Another value with the same expiry; returns whether there is an entry that has not expired."""
+    change = update(task_store).where(_task_key(scope, key), alive())
+    changed = change.values(value=value, is_ref=False, updated_at=database_now()).returning(task_store.c.key)
+    return (yield changed).one_or_none() is not None
+
+
 def delete_task_value(scope: TaskScope, key: str) -> Statements[None]:
     yield delete(task_store).where(_task_key(scope, key))
 
 
 def clear_task_values(scope: TaskScope, *, all_map_indices: bool = False) -> Statements[None]:
-    yield delete(task_store).where(_task(scope, all_map_indices=all_map_indices))
+    yield delete(task_store).where(of_task(scope, all_map_indices=all_map_indices))
 
 
-def _task(scope: TaskScope, *, all_map_indices: bool = False) -> ColumnElement[bool]:
+def of_task(scope: TaskScope, *, all_map_indices: bool = False) -> ColumnElement[bool]:
+    """The entries of a task instance."""
     t = task_store.c
-    of_task = and_(t.dag_id == scope.dag_id, t.run_id == scope.run_id, t.task_id == scope.task_id)
-    return of_task if all_map_indices else and_(of_task, t.map_index == scope.map_index)
+    mapped = and_(t.dag_id == scope.dag_id, t.run_id == scope.run_id, t.task_id == scope.task_id)
+    return mapped if all_map_indices else and_(mapped, t.map_index == scope.map_index)
 
 
 def _task_key(scope: TaskScope, key: str) -> ColumnElement[bool]:
-    return and_(_task(scope), task_store.c.key == key)
+    return and_(of_task(scope), task_store.c.key == key)
 
 
-def _alive() -> ColumnElement[bool]:
+def alive() -> ColumnElement[bool]:
+    """Not past its retention; what has none of its own falls to the clean-up alone."""
     return or_(task_store.c.expires_at.is_(None), task_store.c.expires_at > database_now())

@@ -7,12 +7,12 @@ in a circle: task instance, try, run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, RowMapping, and_, bindparam, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.errors import NotFound, TryFenced
@@ -91,7 +91,7 @@ async def replace_token(session: AsyncSession, task_instance_id: str, try_number
 
 async def store_handle(session: AsyncSession, task_instance_id: str, try_number: int, handle: str) -> None:
     """Keep what leads back to the started try; its task instance runs from now on, unless it waits for the next one."""
-    await _lock(session, task_instance_id)
+    await lock_task_instance(session, task_instance_id)
     if not (await _known(session, task_instance_id, try_number)).is_decided:
         await _set_running(session, task_instance_id, try_number)
     started = update(task_try).where(_this(task_instance_id, try_number))
@@ -130,7 +130,7 @@ async def open_try(
 ) -> OpenTry | None:
     """One open try as it stands now, its task instance locked first if asked; None when it has ended."""
     if lock:
-        await _lock(session, task_instance_id)
+        await lock_task_instance(session, task_instance_id)
     found = await _open(session, _this(task_instance_id, try_number))
     return found[0] if found else None
 
@@ -169,6 +169,13 @@ def _with_age(*, submitted_at: datetime | None, now: datetime, **values: Any) ->
     return OpenTry(**values, age_seconds=age)
 
 
+async def places_of_open_tries(session: AsyncSession) -> Sequence[Mapping[str, Any]]:
+    """The names of all tries whose process is not known to be gone, as their logs are filed."""
+    t, a = task_instance.c, task_try.c
+    wanted = select(t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number).join(task_try, a.task_instance_id == t.id)
+    return [dict(row) for row in (await session.execute(wanted.where(a.ended_at.is_(None)))).mappings()]
+
+
 async def counted_tries(session: AsyncSession, task_instance_id: str) -> int:
     """How many tries of the task instance have ended and used up a retry."""
     a = task_try.c
@@ -178,16 +185,16 @@ async def counted_tries(session: AsyncSession, task_instance_id: str) -> int:
 
 async def fence(session: AsyncSession, task_instance_id: str, try_number: int) -> FencedTry:
     """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`."""
-    row = await _lock(session, task_instance_id)
+    row = await lock_task_instance(session, task_instance_id)
     known = await _known(session, task_instance_id, try_number)
-    return _unfinished(row, known, try_number)
+    return unfinished(row, known, try_number)
 
 
 async def claim(session: AsyncSession, task_instance_id: str, try_number: int, nonce: str) -> FencedTry:
     """Give the try to the one process that asks first; asking again with the same nonce is the same claim."""
-    row = await _lock(session, task_instance_id)
+    row = await lock_task_instance(session, task_instance_id)
     known = await _known(session, task_instance_id, try_number)
-    held = _unfinished(row, known, try_number)
+    held = unfinished(row, known, try_number)
     if known.nonce not in {None, nonce}:
         raise TryFenced(f"try {try_number} is claimed by another process; end this one")
     if known.nonce is None:
@@ -211,11 +218,11 @@ async def finish(
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
     run at once.
     """
-    row = await _lock(session, task_instance_id)
+    row = await lock_task_instance(session, task_instance_id)
     known = await _known(session, task_instance_id, try_number)
     if known.finish_state == finish_state:
         return None
-    held = _unfinished(row, known, try_number)
+    held = unfinished(row, known, try_number)
     this = update(task_try).where(_this(task_instance_id, try_number))
     await session.execute(this.values(finish_state=finish_state, message=message))
     if finish_state != "failed":
@@ -242,7 +249,7 @@ async def end(
     An accepted success or skip is final, and so is what people decided of a run: then only the end and the warning are
     written. `retry_in` is in seconds; a try that is not `counted` does not use up a retry.
     """
-    row = await _lock(session, ended.task_instance_id)
+    row = await lock_task_instance(session, ended.task_instance_id)
     a = task_try.c
     over = update(task_try).where(_this(ended.task_instance_id, ended.try_number), a.ended_at.is_(None))
     said = {"exit_code": exit_code, "message": func.coalesce(a.message, reason), "counted": counted}
@@ -266,28 +273,41 @@ async def end(
         await move_run(session, ended.dag_id, ended.run_id, run_state, reason=reason)
 
 
-async def _lock(session: AsyncSession, task_instance_id: str) -> RowMapping:
-    """The task instance, locked. What is said of its try is read after it: a join would show it as it was before the wait."""
-    t = task_instance.c
-    wanted = select(
-        t.id.label("task_instance_id"), t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number, t.state, t.origin
+_t = task_instance.c
+_LOCKED: Final = (
+    select(
+        _t.id.label("task_instance_id"),
+        _t.dag_id,
+        _t.run_id,
+        _t.task_id,
+        _t.map_index,
+        _t.try_number,
+        _t.state,
+        _t.origin,
     )
-    result = await session.execute(wanted.where(t.id == task_instance_id).with_for_update(key_share=True))
+    .where(_t.id == bindparam("task_instance_id"))
+    .with_for_update(key_share=True)
+)
+
+
+async def lock_task_instance(session: AsyncSession, task_instance_id: str) -> RowMapping:
+    """The task instance, locked. What is said of its try is read after it: a join would show it as it was before the wait."""
+    result = await session.execute(_LOCKED, {"task_instance_id": task_instance_id})
     row = result.mappings().one_or_none()
     if row is None:
         raise NotFound("this task instance does not exist any more; end this process")
     return row
 
 
-async def _known(session: AsyncSession, task_instance_id: str, try_number: int) -> _Known:
+async def _known(session: AsyncSession, task_instance_id: str, try_number: int) -> Known:
     a = task_try.c
     wanted = select(a.nonce, a.finish_state, a.cancelled_at, a.ended_at).where(_this(task_instance_id, try_number))
     row = (await session.execute(wanted)).mappings().one_or_none()
-    return _Known() if row is None else _Known(**row)
+    return Known() if row is None else Known(**row)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Known:
+class Known:
     """What is known of a try so far; nothing when it is not ours (origin `foreign`)."""
 
     nonce: str | None = None
@@ -301,7 +321,8 @@ class _Known:
         return self.finish_state in {"success", "skipped"} or self.cancelled_at is not None
 
 
-def _unfinished(row: RowMapping, known: _Known, try_number: int) -> FencedTry:
+def unfinished(row: RowMapping, known: Known, try_number: int) -> FencedTry:
+    """What `lock_task_instance` gave, if the try may still change something. Raises `TryFenced`."""
     if row["try_number"] != try_number:
         raise TryFenced(
             f"try {try_number} is superseded by try {row['try_number']} and may change nothing; end this process"

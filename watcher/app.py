@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import structlog
@@ -23,13 +23,18 @@ from sqlalchemy import URL, make_url
 from config.models import Configuration
 from config.settings import Settings
 from store import assets, migrations
+from store.abilities import knows_writers
+from store.backends import check_backend, load_backend
+from store.base import BaseStoreBackend
 from store.database import Database, sqlite_url
+from store.errors import BackendUnusable
 from store.locks import exclusive
 from store.metastore import MetastoreStoreBackend
 from store.triggerers import Process
 from watcher import logs, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.cleaning import Cleaner, Limits
 from watcher.declaring import declared, jobs_to_start
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import Preparation
@@ -47,6 +52,7 @@ from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 from watcher.vocabulary import trigger_class
+from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})
@@ -78,13 +84,15 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
                 max_file_mb=settings.logs.max_file_mb,
             )
         )
+        check_store(settings)
         database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
+        backend = open_backend(settings, database)
         async with database.transaction() as session:
             applied = await assets.apply(session, declared(configuration), database.dialect)
         bound = None
         if "api" in options.roles:
             bound = stack.enter_context(listen(settings.api.host, settings.api.port))
-        await Daemon(configuration, options, home, process, database, applied.asset_ids, bound).serve()
+        await Daemon(configuration, options, home, process, database, backend, applied.asset_ids, bound).serve()
 
 
 @asynccontextmanager
@@ -100,6 +108,21 @@ async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[D
             await migrations.upgrade(database)
         await migrations.check(database)
         yield database
+
+
+def check_store(settings: Settings) -> None:
+    """Whether the configured store backend can be made. Raises `BackendUnusable`."""
+    backend = check_backend(settings.store.backend, settings.store.options)
+    if settings.workers.state_store_backend is not None and not issubclass(backend, MetastoreStoreBackend):
+        raise BackendUnusable(
+            f"the store backend {settings.store.backend} cannot mark the references of a worker-side backend; "
+            "leave settings.workers.state_store_backend out, or settings.store.backend"
+        )
+
+
+def open_backend(settings: Settings, database: Database) -> BaseStoreBackend:
+    """The configured store backend. Raises `BackendUnusable`."""
+    return load_backend(settings.store.backend, settings.store.options, database)
 
 
 def database_url(settings: Settings) -> URL:
@@ -123,6 +146,7 @@ class Daemon:
         home: Home,
         process: Process,
         database: Database,
+        backend: BaseStoreBackend,
         asset_ids: Mapping[str, int],
         bound: socket.socket | None,
     ) -> None:
@@ -134,7 +158,8 @@ class Daemon:
         self._database = database
         self._asset_ids = asset_ids
         self._bound = bound
-        self._backend = MetastoreStoreBackend(database)
+        self._backend = backend
+        self._copies = None if knows_writers(backend) else WatermarkCopies(database, backend)
         self._secret = self._signing_key()
         self._leadership = Leadership(
             database,
@@ -174,9 +199,12 @@ class Daemon:
         log.info("daemon.stopped")
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
+        if self._copies is not None:
+            await workers.start(self._copies.run)
         if "scheduler" in self._options.roles:
             await workers.start(self._leadership.run)
             await workers.start(self._scheduler.run)
+            await workers.start(self._cleaner().run, self._settings.store.cleanup_interval)
             await workers.start(self._dispatcher.run)
         if "triggerer" in self._options.roles:
             self._triggerer = self._make_triggerer(clients)
@@ -192,11 +220,19 @@ class Daemon:
         if self._triggerer is not None:
             self._triggerer.wakeup.set()
 
+    def _owe_copy(self, asset_id: int, key: str) -> None:
+        if self._copies is not None:
+            self._copies.owe(asset_id, key)
+
     # --- the parts
+
+    def _cleaner(self) -> Cleaner:
+        limits = Limits.of(self._settings)
+        return Cleaner(self._database, self._backend, logs_directory(self._settings), limits)
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
-        committer = Committer(self._database, self._backend, self._metrics)
+        committer = Committer(self._database, MetastoreStoreBackend(self._database), self._metrics, self._owe_copy)
 
         def supervise(hosted: Hosted) -> Supervisor:
             return Supervisor(
@@ -251,12 +287,14 @@ class Daemon:
             max_value_storage_bytes=settings.store.max_value_storage_bytes,
             default_retention_days=settings.store.default_retention_days,
             clear_on_success=settings.store.clear_on_success,
+            worker_backend=_worker_backend(settings),
             wake=self._wake_all,
             configuration_hash=self._configuration.hash,
             ready=lambda: self._ready,
             control=control(
-                self._configuration, self._asset_ids, self._database, self._backend, clients, self._wake_all
+                self._configuration, self._asset_ids, self._database, clients, self._wake_all, self._owe_copy
             ),
+            on_watermark=self._owe_copy,
             stopping=self._stopping,
             metrics=self._metrics,
         )
@@ -280,22 +318,28 @@ class Daemon:
         return self._home.secret()
 
 
+def _worker_backend(settings: Settings) -> Mapping[str, Any] | None:
+    path = settings.workers.state_store_backend
+    return None if path is None else {"path": path, "options": settings.workers.options}
+
+
 def control(
     configuration: Configuration,
     asset_ids: Mapping[str, int],
     database: Database,
-    backend: MetastoreStoreBackend,
     clients: Clients,
-    wake: Callable[[], None],
+    wake: Callable[[], None] = lambda: None,
+    on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None,
 ) -> Control:
-    """What people do to positions, with or without a daemon."""
+    """What people do to positions, with or without a daemon; watermark copies are then made by the next one."""
     return Control(
         database=database,
-        backend=backend,
+        backend=MetastoreStoreBackend(database),
         hosted={one.name: one for one in hosted(configuration, asset_ids)},
         clients=clients,
         poll_timeout=configuration.settings.triggerer.poll_timeout,
         wake=wake,
+        on_watermark=on_watermark,
     )
 
 

@@ -102,7 +102,12 @@ async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubl
 
 def test_the_demo_ends_with_a_line_of_json_that_a_program_can_read():
     done = subprocess.run(
-        [sys.executable, "-m", "watcher", "demo", "--json"], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", "watcher", "demo", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     last = json.loads(done.stdout.splitlines()[-1])

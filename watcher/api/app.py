@@ -8,7 +8,17 @@ from watcher.api.context import ApiContext
 from watcher.api.errors import add_handlers
 from watcher.api.execution import router as execution
 from watcher.api.guards import Guards
-from watcher.api.routes import asset_store, assets, dags, events, logs, queued_events, system, watchers
+from watcher.api.routes import (
+    asset_store,
+    assets,
+    dags,
+    events,
+    logs,
+    queued_events,
+    system,
+    task_store,
+    watchers,
+)
 from watcher.versions import program_version
 
 
@@ -18,10 +28,10 @@ def create_app(context: ApiContext) -> FastAPI:
     app.state.context = context
     core = APIRouter(prefix="/api/v2")
     # The first that matches wins: `assets/events` before `assets/{asset_id}`.
-    for resource in (events, queued_events, assets, asset_store, dags, logs, watchers, system):
+    for resource in (events, queued_events, assets, asset_store, dags, task_store, logs, watchers, system):
         core.include_router(resource.router)
+    app.include_router(execution)  # asked most often, so looked at first
     app.include_router(core)
-    app.include_router(execution)
     app.include_router(system.probes)
     add_handlers(app)
     app.add_middleware(Guards, max_value_bytes=context.max_value_storage_bytes)

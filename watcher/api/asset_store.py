@@ -8,30 +8,29 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import audit, listings
+from store import abilities, audit, listings
 from store.base import AssetStoreWriterKind, Writer
-from store.errors import InvalidValue
-from store.values import to_json
 from watcher.api.auth import Actor
 from watcher.api.context import ApiContext
-from watcher.api.writes import EntryWrite, announced, new_write_id
+from watcher.api.writes import EntryWrite, announced, json_within_limit, new_write_id
 
 
 async def set_entry(
     context: ApiContext, actor: Actor, asset_id: int, key: str, value: Any, if_version: int | None
 ) -> None:
     """Write one entry. Raises `InvalidValue`, `NotFound`, `Conflict`."""
-    text = to_json(value)
-    if len(text) > context.max_value_storage_bytes:
-        raise InvalidValue(
-            f"the value takes {len(text)} bytes as JSON, more than max_value_storage_bytes ({context.max_value_storage_bytes}); "
-            f"store a reference to where it is"
-        )
+    text = json_within_limit(context, value)
     async with _api_write(context, actor, asset_id, action="set", key=key) as write:
         write.refuse_inactive()
         await write.refuse_watermark(key)
-        await context.backend.aset_asset_store(
-            write.scope, key, text, writer=write.writer, if_version=if_version, session=write.session
+        await abilities.set_asset(
+            context.backend,
+            write.scope,
+            key,
+            text,
+            writer=write.writer,
+            if_version=if_version,
+            session=write.session,
         )
 
 
@@ -39,17 +38,15 @@ async def delete_entry(context: ApiContext, actor: Actor, asset_id: int, key: st
     """Remove one entry if it is there. Raises `NotFound` for the asset, `Conflict`."""
     async with _api_write(context, actor, asset_id, action="delete", key=key) as write:
         await write.refuse_watermark(key)
-        await context.backend.adelete(
-            write.scope, key, writer=write.writer, if_version=if_version, session=write.session
+        await abilities.delete_asset(
+            context.backend, write.scope, key, writer=write.writer, if_version=if_version, session=write.session
         )
 
 
 async def clear_entries(context: ApiContext, actor: Actor, asset_id: int) -> None:
     """Remove all entries but the watermarks of configured watchers. Raises `NotFound` for the asset."""
     async with _api_write(context, actor, asset_id, action="clear", key=None) as write:
-        await context.backend.aclear(
-            write.scope, writer=write.writer, protected=await write.watermarks(), session=write.session
-        )
+        await write.clear(context)
 
 
 @asynccontextmanager

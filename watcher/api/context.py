@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
 from fastapi import Depends, Request
 
+from store.base import BaseStoreBackend
 from store.database import Database
-from store.metastore import MetastoreStoreBackend
 from watcher.metrics import Metrics
 from watcher.triggerer.control import Control
 
@@ -21,7 +21,7 @@ class ApiContext:
     """`wake` is called after events or runs were committed, and may be called in vain."""
 
     database: Database
-    backend: MetastoreStoreBackend
+    backend: BaseStoreBackend
     secret: bytes
     """Signs the tokens of tries."""
     auth: Literal["tokens", "none"]
@@ -34,18 +34,22 @@ class ApiContext:
     wake: Callable[[], None]
     configuration_hash: str | None
     """Of the configuration this process runs; None does not compare it with the one applied last."""
+    worker_backend: Mapping[str, Any] | None = None
+    """What jobs are told of the worker-side backend: `{path, options}`."""
     anonymous: str = "anonymous"
     """Who acts when `auth` is none."""
     ready: Callable[[], bool] = lambda: True
     """Whether everything this process does has started."""
     stopping: anyio.Event = field(default_factory=anyio.Event)
     """Set when the process ends: streams end at once."""
+    on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
+    """Called when the copy of a watermark entry (asset id, key) in a backend of its own may be gone."""
     control: Control | None = None
     """What moves positions; None where the watchers are not known."""
     metrics: Metrics = field(default_factory=Metrics)
 
 
-def _of_app(request: Request) -> ApiContext:
+async def _of_app(request: Request) -> ApiContext:
     context: ApiContext = request.app.state.context
     return context
 

@@ -15,7 +15,16 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
-from store.errors import CommitUnknown, Conflict, ConnectionLost, InvalidValue, NotFound, StoreError, TryFenced
+from store.errors import (
+    BackendFailed,
+    CommitUnknown,
+    Conflict,
+    ConnectionLost,
+    InvalidValue,
+    NotFound,
+    StoreError,
+    TryFenced,
+)
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
 from watcher.logs.places import NotAPlace
 
@@ -30,7 +39,15 @@ _KINDS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     SourceUnavailable: (502, "unavailable"),
 }
 """The status of what the store and the sources refuse, and the word for it in the Execution API."""
-UNAVAILABLE: Final = (ConnectionLost, CommitUnknown, DBAPIError, PoolTimeout, TimeoutError, ConnectionError)
+UNAVAILABLE: Final = (
+    BackendFailed,
+    ConnectionLost,
+    CommitUnknown,
+    DBAPIError,
+    PoolTimeout,
+    TimeoutError,
+    ConnectionError,
+)
 """How the database says that it does not answer, or not in time."""
 _LONGEST_INPUT: Final = 200
 

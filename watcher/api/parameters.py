@@ -1,8 +1,11 @@
-"""The parts of requests that many routes share, checked so far that the database can take them."""
+"""The parts of requests that many routes share, checked so far that the database can take them.
+
+All that FastAPI calls for a request is `async`, here and elsewhere: it would call anything else in a thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -40,21 +43,21 @@ def _in_utc(moment: datetime) -> datetime:
         raise ValueError("lies outside the calendar; give a time of the years 1 to 9999 in UTC") from None
 
 
-def _asset_id(asset_id: Annotated[int, Path()]) -> int:
+async def _asset_id(asset_id: Annotated[int, Path()]) -> int:
     if not 0 <= asset_id <= BIGGEST:
         raise NotFound(f"no asset {asset_id}; `watcher assets list` shows the ones there are")
     return asset_id
 
 
-def _key(key: Annotated[str, Path()]) -> str:
+async def _key(key: Annotated[str, Path()]) -> str:
     return check_key(key)
 
 
-def _key_in_query(key: Annotated[str, Query()]) -> str:
+async def _key_in_query(key: Annotated[str, Query()]) -> str:
     return check_key(key)
 
 
-def _limit(limit: Annotated[int, Query(ge=0)] = 50) -> int:
+async def _limit(limit: Annotated[int, Query(ge=0)] = 50) -> int:
     return min(limit, _MOST_ROWS)
 
 
@@ -71,15 +74,15 @@ Version = Annotated[int | None, Field(ge=0, le=BIGGEST)]
 SmallNumber = Annotated[int, Field(ge=0, le=_BIGGEST_SMALL)]
 
 
-def window(limit: Limit, offset: Offset = 0) -> Window:
+async def window(limit: Limit, offset: Offset = 0) -> Window:
     """A part of a list whose order is not the caller's to choose."""
     return Window(limit=limit, offset=offset)
 
 
-def ordered_window(columns: Collection[str], default: str) -> Callable[..., Window]:
+def ordered_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[Window]]:
     """A part of a list in the order that `order_by` names; an unknown word is 400, as in Airflow."""
 
-    def choose(limit: Limit, order_by: Annotated[list[str] | None, Query()] = None, offset: Offset = 0) -> Window:
+    async def choose(limit: Limit, order_by: Annotated[list[str] | None, Query()] = None, offset: Offset = 0) -> Window:
         chosen = order_by or [default]
         unknown = [name for name in chosen if name.removeprefix("-") not in columns]
         if unknown:

@@ -10,16 +10,18 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import assets
+from store import abilities, assets
 from store.base import AssetScope, Writer
-from store.errors import Conflict, WatermarkProtected
-from store.values import WATERMARK_SUFFIX
+from store.errors import Conflict, InvalidValue, WatermarkProtected
+from store.values import WATERMARK_SUFFIX, to_json
 from watcher.api.context import ApiContext
+from watcher.api.entries import asset_scope
 
 log = structlog.get_logger()
 
@@ -29,17 +31,39 @@ def new_write_id() -> str:
     return uuid.uuid4().hex
 
 
+def json_within_limit(context: ApiContext, value: Any) -> str:
+    """The value's JSON text, as people and tools may store it. Raises `InvalidValue`."""
+    text = to_json(value)
+    if len(text) > context.max_value_storage_bytes:
+        raise InvalidValue(
+            f"the value takes {len(text)} bytes as JSON, more than max_value_storage_bytes ({context.max_value_storage_bytes}); "
+            f"store a reference to where it is"
+        )
+    return text
+
+
 @dataclass(frozen=True, kw_only=True)
 class EntryWrite:
-    """A change of an asset's entries, inside its transaction. `asset` is a row of `store.listings.assets`."""
+    """A change of an asset's entries, inside its transaction. `asset` has at least id, name, uri and active."""
 
     session: AsyncSession
     asset: RowMapping
     writer: Writer
+    is_watermark: bool | None = None
+    """Whether the key is a watermark's; None: not looked up yet."""
 
     @property
     def scope(self) -> AssetScope:
-        return AssetScope(asset_id=self.asset["id"])
+        return asset_scope(self.asset)
+
+    async def clear(self, context: ApiContext) -> None:
+        """Remove all entries but the watermarks of configured watchers."""
+        watermarks = await self.watermarks()
+        await abilities.clear_asset(
+            context.backend, self.scope, writer=self.writer, protected=watermarks, session=self.session
+        )
+        for key in watermarks:
+            context.on_watermark(self.asset["id"], key)
 
     def refuse_inactive(self) -> None:
         """Raise `Conflict` for an asset that is configured no more."""
@@ -48,7 +72,8 @@ class EntryWrite:
 
     async def refuse_watermark(self, key: str) -> None:
         """Raise `WatermarkProtected` for the entry that a configured watcher writes."""
-        if key in await self.watermarks():
+        known = self.is_watermark
+        if key in await self.watermarks() if known is None else known:
             name = key.removesuffix(WATERMARK_SUFFIX)
             raise WatermarkProtected(
                 f"{key!r} is written by its watcher only; use POST /api/v2/watchers/{name}/rewind to move it"

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli import administration, assets, checking, daemon, moving, postgres, runs, store, watchers
+from watcher.cli import (
+    administration,
+    assets,
+    checking,
+    daemon,
+    moving,
+    postgres,
+    runs,
+    state_store,
+    store,
+    watchers,
+)
 from watcher.cli.failures import EXIT_CODES, Commands
 from watcher.versions import program_version
 
@@ -39,4 +50,5 @@ watchers.register(app)
 moving.register(app)
 for part in (watchers.watchers, assets.assets, runs.runs, store.store, administration.db, administration.token):
     app.add_typer(part)
+app.add_typer(state_store.state_store)
 app.add_typer(postgres.pg)

@@ -11,9 +11,10 @@ import anyio
 import typer
 
 from config.errors import ConfigurationInvalid
+from store.errors import BackendUnusable
 from watcher.cli.commands import Columns, JsonOption, Show, table
 from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption, load_configuration
-from watcher.cli.failures import Exit
+from watcher.cli.failures import Exit, Failure
 
 if TYPE_CHECKING:
     from config.errors import Problem
@@ -36,11 +37,24 @@ def check(
             raise
         typer.echo(json.dumps([_problem(problem, "error") for problem in error.problems]))
         raise typer.Exit(Exit.USAGE) from None
+    _check_store(configuration, as_json=as_json)
     if connect:
         _check_sources(configuration, show)
         return
     warnings = [_problem(problem, "warning") for problem in configuration.warnings]
     show(warnings, lambda: "\n".join([*map(str, configuration.warnings), _summary(configuration)]))
+
+
+def _check_store(configuration: Configuration, *, as_json: bool) -> None:
+    from watcher.app import check_store  # noqa: PLC0415  see watcher.cli
+
+    try:
+        check_store(configuration.settings)
+    except BackendUnusable as error:
+        if not as_json:
+            raise Failure(str(error), Exit.USAGE) from None
+        typer.echo(json.dumps([{"level": "error", "path": "settings.store.backend", "message": str(error)}]))
+        raise typer.Exit(Exit.USAGE) from None
 
 
 def schema() -> None:

@@ -18,11 +18,10 @@ from config.settings import Settings
 from store import assets, migrations
 from store.database import Database
 from store.locks import is_held
-from store.metastore import MetastoreStoreBackend
 from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
-from watcher.app import control, database_url, logs_directory
+from watcher.app import control, database_url, logs_directory, open_backend
 from watcher.cli.api import Api, Target
 from watcher.cli.configuring import load_configuration
 from watcher.cli.failures import Failure
@@ -66,12 +65,11 @@ async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
     settings = configuration.settings
     directory = logs_directory(settings)
     async with opened_database(settings) as database, open_clients(configuration.connections) as clients:
-        backend = MetastoreStoreBackend(database)
         async with database.reading() as session:
             asset_ids = await assets.ids_by_name(session)
         context = ApiContext(
             database=database,
-            backend=backend,
+            backend=open_backend(settings, database),
             secret=secrets.token_bytes(64),
             auth="none",
             base_url=settings.api.base_url,
@@ -82,7 +80,7 @@ async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
             wake=lambda: None,  # nobody sleeps
             configuration_hash=configuration.hash,
             anonymous=account(),
-            control=control(configuration, defaultdict(int, asset_ids), database, backend, clients, lambda: None),
+            control=control(configuration, defaultdict(int, asset_ids), database, clients),
         )
         transport = httpx.ASGITransport(create_app(context), raise_app_exceptions=False)
         with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):

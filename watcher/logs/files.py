@@ -49,6 +49,9 @@ class LogFiles:
 
     def _handle(self, path: Path) -> int:
         handle = self._handles.get(path)
+        if handle is not None and not os.fstat(handle).st_nlink:  # a clean-up removed it
+            os.close(self._handles.pop(path))
+            handle = None
         if handle is None:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)

@@ -27,6 +27,7 @@ Errors, each with one sentence for people:
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import logging
 import os
@@ -36,7 +37,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
@@ -243,41 +245,98 @@ class InletEvents:
         return PastEvents(self._client, "asset-events/by-asset", named)
 
 
-class AssetStore:
-    """The entries of one asset, which live on after the run. Values are any JSON but null."""
+class _Store:
+    """What both stores do: calls, and references where a worker-side backend keeps the values elsewhere."""
 
-    def __init__(self, client: _Client, by: str, asset: str) -> None:
-        self._client, self._path, self._query = client, f"store/asset/by-{by}", {by: asset}
+    def __init__(self, client: _Client, worker: _Worker, scope: Mapping[str, Any]) -> None:
+        self._client, self._worker, self.scope = client, worker, scope
 
     def get(self, key: str, default: Any = None) -> Any:
-        return _value_or(default, lambda: self._client.call("GET", f"{self._path}/value", query=self._at(key)))
-
-    def set(self, key: str, value: Any) -> None:
-        self._client.call("PUT", f"{self._path}/value", query=self._at(key), body={"value": _storable(key, value)})
+        try:
+            found = self._entry("GET", key)
+        except NotFound:
+            return default
+        return self._worker.value(self.scope, key, found["value"]) if found.get("is_ref") else found["value"]
 
     def delete(self, key: str) -> None:
-        self._client.call("DELETE", f"{self._path}/value", query=self._at(key))
+        references = self._references_at(key)
+        self._entry("DELETE", key)
+        self._worker.purge(self.scope, references)
 
     def clear(self) -> None:
-        self._client.call("DELETE", f"{self._path}/clear", query=self._query)
+        references = self.references()
+        self._all("DELETE")
+        self._worker.purge(self.scope, references.values())
+
+    def references(self) -> Mapping[str, Any]:
+        """Keys whose values a worker-side backend keeps, and where; nothing without one."""
+        if not self._worker.configured:
+            return {}
+        found: Mapping[str, Any] = self._all("GET")["references"]
+        return found
+
+    def _put(self, key: str, value: Any, **more: Any) -> None:
+        """The value goes first and its reference after it; what the new one leaves without an owner is removed."""
+        value = _storable(key, value)
+        before = self._references_at(key)
+        stored, is_ref = self._worker.stored(self.scope, key, value)
+        marked = {"is_ref": True} if is_ref else {}
+        try:
+            self._entry("PUT", key, {"value": stored, **marked, **more})
+        except Refused:
+            self._worker.purge(self.scope, [stored] if is_ref and stored not in before else [])
+            raise
+        self._worker.purge(self.scope, [reference for reference in before if not is_ref or reference != stored])
+
+    def _references_at(self, key: str) -> list[Any]:
+        if not self._worker.configured:
+            return []
+        try:
+            found = self._entry("GET", key)
+        except NotFound:
+            return []
+        return [found["value"]] if found.get("is_ref") else []
+
+    def _entry(self, method: str, key: str, body: Any = None) -> Any:
+        raise NotImplementedError
+
+    def _all(self, method: str) -> Any:
+        raise NotImplementedError
+
+
+class AssetStore(_Store):
+    """The entries of one asset, which live on after the run. Values are any JSON but null."""
+
+    def __init__(self, client: _Client, worker: _Worker, by: str, asset: str, scope: Mapping[str, Any]) -> None:
+        super().__init__(client, worker, scope)
+        self._path, self._query = f"store/asset/by-{by}", {by: asset}
+
+    def set(self, key: str, value: Any) -> None:
+        self._put(key, value)
 
     def keys(self) -> list[str]:
         found: list[str] = self._client.call("GET", f"{self._path}/keys", query=self._query)["keys"]
         return found
 
-    def _at(self, key: str) -> dict[str, str]:
-        return {**self._query, "key": key}
+    def _entry(self, method: str, key: str, body: Any = None) -> Any:
+        return self._client.call(method, f"{self._path}/value", query={**self._query, "key": key}, body=body)
+
+    def _all(self, method: str) -> Any:
+        what = "references" if method == "GET" else "clear"
+        return self._client.call(method, f"{self._path}/{what}", query=self._query)
 
 
 class AssetStores:
     """`asset_store[asset]` by name or uri; with exactly one inlet or outlet its methods work here as well."""
 
-    def __init__(self, client: _Client, known: Mapping[str, str]) -> None:
-        self._client, self._known = client, known
+    def __init__(self, client: _Client, worker: _Worker, known: Mapping[str, str]) -> None:
+        self._client, self._worker, self._known = client, worker, known
 
     def __getitem__(self, asset: str) -> AssetStore:
         is_uri = asset not in self._known and ("://" in asset or asset in self._known.values())
-        return AssetStore(self._client, "uri" if is_uri else "name", asset)
+        by = "uri" if is_uri else "name"
+        both = [{"name": name, "uri": uri} for name, uri in self._known.items() if asset == (uri if is_uri else name)]
+        return AssetStore(self._client, self._worker, by, asset, both[0] if both else {by: asset})
 
     def get(self, key: str, default: Any = None) -> Any:
         return self._only.get(key, default)
@@ -302,30 +361,81 @@ class AssetStores:
         return self[next(iter(self._known))]
 
 
-class TaskStore:
+class TaskStore(_Store):
     """The entries of this task instance; a retry finds what earlier tries left. Values are any JSON but null."""
 
-    def __init__(self, client: _Client, task_instance_id: str) -> None:
-        self._client, self._path = client, f"store/ti/{task_instance_id}"
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return _value_or(default, lambda: self._client.call("GET", self._at(key)))
+    def __init__(self, client: _Client, worker: _Worker, claim: Mapping[str, Any]) -> None:
+        super().__init__(client, worker, {name: claim[name] for name in ("dag_id", "run_id", "task_id", "map_index")})
+        self._path = f"store/ti/{claim['task_instance_id']}"
+        self._default = timedelta(days=claim["default_retention_days"]) or NEVER_EXPIRE
 
     def set(self, key: str, value: Any, *, retention: timedelta | NeverExpire | None = None) -> None:
         """Kept for `retention` from now; None = the configured default."""
-        body = {"value": _storable(key, value)}
-        if retention is not None:
-            body["expires_at"] = None if retention is NEVER_EXPIRE else (_now() + retention).isoformat()
-        self._client.call("PUT", self._at(key), body=body)
+        kept = self._default if retention is None else retention
+        until = None if isinstance(kept, NeverExpire) else (_now() + kept).isoformat()
+        self._put(key, value, expires_at=until)
 
-    def delete(self, key: str) -> None:
-        self._client.call("DELETE", self._at(key))
+    def _entry(self, method: str, key: str, body: Any = None) -> Any:
+        return self._client.call(method, f"{self._path}/{urllib.parse.quote(key, safe='')}", body=body)
 
-    def clear(self) -> None:
-        self._client.call("DELETE", self._path)
+    def _all(self, method: str) -> Any:
+        return self._client.call(method, self._path)
 
-    def _at(self, key: str) -> str:
-        return f"{self._path}/{urllib.parse.quote(key, safe='')}"
+
+class _Worker:
+    """The worker-side backend, if there is one; its module is looked for only then. Raises `AssetJobError`."""
+
+    def __init__(self, spec: Mapping[str, Any] | None) -> None:
+        self.configured = spec is not None
+        self._spec = spec
+        self._warned = False
+
+    def stored(self, scope: Mapping[str, Any], key: str, value: Any) -> tuple[Any, bool]:
+        """What travels for a value, and whether that is a reference."""
+        if not self.configured:
+            return value, False
+        with self._told():
+            stored, is_ref = self._backend.stored(self._scope(scope), key, value)
+        return (_storable(key, stored), True) if is_ref else (value, False)
+
+    def value(self, scope: Mapping[str, Any], key: str, stored: Any) -> Any:
+        """What a reference leads to; itself, with one warning, where there is no backend."""
+        missing = self._backend.missing() if self.configured else "settings.workers names no backend"
+        if not missing:
+            with self._told():
+                return self._backend.value(self._scope(scope), key, stored)
+        if not self._warned:
+            self._warned = True
+            log.warning("the value of %r is kept elsewhere, and its reference is given instead: %s", key, missing)
+        return stored
+
+    def purge(self, scope: Mapping[str, Any], references: Iterable[Any]) -> None:
+        """Remove what references lead to. What cannot be removed is in the log."""
+        if self.configured:
+            self._backend.purge(self._scope(scope), references)
+
+    @property
+    def left(self) -> list[Any]:
+        """References whose values could not be removed."""
+        return self._backend.left if self.configured else []
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except self._module.BackendFailed as error:
+            raise AssetJobError(str(error)) from error
+
+    def _scope(self, names: Mapping[str, Any]) -> Any:
+        return self._module.TaskScope(**names) if "run_id" in names else self._module.AssetScope(**names)
+
+    @cached_property
+    def _backend(self) -> Any:
+        return self._module.WorkerBackend(self._spec)
+
+    @cached_property
+    def _module(self) -> Any:
+        return importlib.import_module(f"{__package__}.asset_job_backends" if __package__ else "asset_job_backends")
 
 
 @dataclass(kw_only=True)
@@ -405,8 +515,10 @@ class Run:
         self.map_index, self.try_number = claim["map_index"], claim["try_number"]
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
         self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
-        self.asset_store = AssetStores(self._client, known)
-        self.task_store = TaskStore(self._client, claim["task_instance_id"])
+        self._worker = _Worker(claim.get("worker_backend"))
+        self._clear_on_success = claim["clear_on_success"]
+        self.asset_store = AssetStores(self._client, self._worker, known)
+        self.task_store = TaskStore(self._client, self._worker, claim)
         self.inlet_events = InletEvents(self._client, claim["inlets"], known)
         self.outlet_events = OutletEvents(claim["outlets"], known)
         for thread in self._threads:
@@ -419,7 +531,7 @@ class Run:
         for thread in self._threads:
             thread.stop()
         if error is None or (isinstance(error, SystemExit) and not error.code):
-            self._finish("success", "", self.outlet_events.to_send())
+            self._succeed()
             return False
         if isinstance(error, AssetJobSkip):
             self._finish("skipped", str(error), [])
@@ -455,6 +567,14 @@ class Run:
             log.error("this try is not ours to run: %s", error)  # noqa: TRY400 - a trace would tell nothing more
             raise SystemExit(CLAIMED_BY_ANOTHER) from None
         return claim
+
+    def _succeed(self) -> None:
+        """With `clear_on_success` the daemon forgets the references, so what they lead to is removed then."""
+        references = self.task_store.references() if self._clear_on_success else {}
+        left = ", ".join(map(str, self._worker.left))
+        message = f"values that could not be removed: {left}"[:_LONGEST_MESSAGE] if left else ""
+        self._finish("success", message, self.outlet_events.to_send())
+        self._worker.purge(self.task_store.scope, references.values())
 
     def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]]) -> None:
         body = {"state": state, "outlet_events": _storable("outlet_events", outlet_events), "message": message}
@@ -677,13 +797,6 @@ def _event(found: Mapping[str, Any]) -> AssetEvent:
 
 def _age(event: AssetEvent) -> tuple[datetime, int]:
     return event.timestamp, event.id
-
-
-def _value_or(default: Any, ask: Callable[[], Any]) -> Any:
-    try:
-        return ask()["value"]
-    except NotFound:
-        return default
 
 
 def _storable(key: str, value: Any) -> Any:

@@ -13,7 +13,10 @@ from watcher.submit.folder import TryFolder
 from watcher.submit.java import class_archive, java_home
 from watcher.submit.shimmed import Command, ShimSubmitter
 
-ASSET_JOB = Path(__file__).parents[1] / "sdk" / "asset_job.py"
+SDK = tuple(
+    Path(__file__).parents[1] / "sdk" / name
+    for name in ("asset_job.py", "asset_job_backends.py", "asset_job_storage.py")
+)
 _LOCATE = "import importlib.util as u; s = u.find_spec('pyspark'); print(s.origin if s and s.origin else '')"
 
 
@@ -36,7 +39,7 @@ class SparkSubmit(ShimSubmitter):
         paths = Paths(
             spark_home=spark_home,
             python=python,
-            asset_job=ASSET_JOB,
+            sdk=SDK,
             context=folder.context,
             properties=folder.path / "spark.properties",
             log4j2=folder.path / "log4j2.properties",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -25,12 +26,22 @@ log = structlog.get_logger()
 
 
 class Committer:
-    """Commits batches: the position first (the fence), then everything it makes true."""
+    """Commits batches: the position first (the fence), then everything it makes true.
 
-    def __init__(self, database: Database, backend: MetastoreStoreBackend, metrics: Metrics) -> None:
+    `backend` is the metadata database's own, whatever is configured; `on_watermark` is told what was written there.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        backend: MetastoreStoreBackend,
+        metrics: Metrics,
+        on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None,
+    ) -> None:
         self._database = database
         self._backend = backend
         self._metrics = metrics
+        self._on_watermark = on_watermark
 
     async def commit(self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
         """Returns the position as it is now held.
@@ -47,6 +58,7 @@ class Committer:
             moved = await detection.commit(session, found, self._backend, self._database.dialect)
             log.info("store.writing", events=len(batch.events), position_version=moved.version, **entry)
         log.info("store.written", **entry)
+        self._on_watermark(hosted.asset_id, entry["key"])
         self._count(hosted, batch)
         return moved
 

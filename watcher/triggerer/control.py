@@ -53,7 +53,7 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """Acts on the configured watchers. `wake` makes the triggerers look at once."""
+    """Acts on the configured watchers. `wake` makes the triggerers look at once, `on_watermark` is told what was written."""
 
     database: Database
     backend: MetastoreStoreBackend
@@ -61,6 +61,7 @@ class Control:
     clients: Clients
     poll_timeout: timedelta
     wake: Callable[[], None] = field(default=lambda: None)
+    on_watermark: Callable[[int, str], None] = field(default=lambda _asset_id, _key: None)
 
     async def dry_run(self, name: str) -> Preview:
         """What the next poll would emit; commits nothing. Raises `NotFound`, `InvalidValue`, or what the source raises."""
@@ -94,6 +95,7 @@ class Control:
         async with self.database.transaction() as session:
             version = await rewinding.rewind(session, wanted, self.database.dialect)
             await self._record(session, name, actor, write_id, wanted.watermark, "watcher.rewind", {"to": to})
+        self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind", watcher=name, to=to, actor=actor, position_version=version, write_id=write_id)
         self.wake()
         return Moved(version=version, watermark=position.watermark)
@@ -105,6 +107,7 @@ class Control:
         async with self.database.transaction() as session:
             version, watermark = await rewinding.undo(session, name)
             await self._record(session, name, actor, write_id, watermark, "watcher.rewind_undo", {})
+        self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind_undo", watcher=name, actor=actor, position_version=version, write_id=write_id)
         self.wake()
         return Moved(version=version, watermark=None if watermark is None else json.loads(watermark))

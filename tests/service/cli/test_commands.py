@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typer.testing import CliRunner, Result
 
 from config.loader import load
 from store import assets, audit, runs, tokens, tries
+from store.base import TaskScope
 from store.locks import exclusive
 from store.metastore import MetastoreStoreBackend
 from watcher import app as daemon
@@ -370,3 +372,57 @@ def test_the_program_itself(configuration: Path) -> None:
 
 def test_the_roles_are_those_of_the_daemon() -> None:
     assert set(daemon_commands.ROLES) == daemon.ROLES
+
+
+def edit(configuration: Path, settings: str) -> None:
+    configuration.write_text(configuration.read_text().replace("settings: {", f"settings: {{{settings}, "))
+
+
+BROKEN_BACKENDS = {
+    "no_such_module.Backend": "cannot be imported",
+    "store.memory.Nothing": "cannot be imported",
+    "store.base.BaseStoreBackend": "lacks",
+    "pathlib.Path": "is no store backend",
+}
+
+
+@pytest.mark.parametrize("path", BROKEN_BACKENDS)
+def test_a_broken_store_backend_is_told_at_start_and_by_check(path: str, watcher: Watcher, configuration: Path) -> None:
+    edit(configuration, f"store: {{backend: {path}}}")
+
+    assert BROKEN_BACKENDS[path] in watcher("run", exits=1).stderr.splitlines()[-1]
+    assert BROKEN_BACKENDS[path] in watcher("check", exits=2).stderr
+    [problem] = answer(watcher("check", "--json", exits=2))
+    assert (problem["path"], path in problem["message"]) == ("settings.store.backend", True)
+
+
+def test_references_need_a_backend_that_marks_them(watcher: Watcher, configuration: Path) -> None:
+    edit(configuration, "store: {backend: store.memory.MemoryStoreBackend}, workers: {state_store_backend: a.B}")
+
+    assert "cannot mark the references" in watcher("run", exits=1).stderr
+
+
+async def _expire(path: Path, count: int) -> None:
+    settings = load(path, vocabulary(), {}).settings
+    async with reaching.opened_database(settings) as database:
+        store = MetastoreStoreBackend(database)
+        scope = TaskScope(dag_id="load_orders", run_id="r", task_id="load")
+        for number in range(count):
+            await store.aset(scope, str(number), "1", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
+
+
+def test_the_clean_up_counts_removes_and_says_so(watcher: Watcher, configuration: Path) -> None:
+    anyio.run(_expire, configuration, 3)
+    command = ("state-store", "cleanup-task-states")
+    dry = answer(watcher(*command, "--dry-run", "--json"))
+    assert (dry["dry_run"], dry["counts"]["expired task entries"]) == (True, 3)
+    done = watcher(*command, "--batch-size", "2")
+    assert "cleanup.progress" in done.stderr
+    assert "expired task entries" in done.stdout
+    assert not any(answer(watcher(*command, "--json"))["counts"].values())
+    watcher(*command, "--batch-size", "0", exits=2)
+
+
+def test_a_backend_of_its_own_is_skipped_and_told_so(watcher: Watcher, configuration: Path) -> None:
+    edit(configuration, "store: {backend: store.memory.MemoryStoreBackend}")
+    assert "skipped" in watcher("state-store", "cleanup-task-states").stderr

@@ -150,12 +150,16 @@ class ExecutionServer:
     def _asset(self, request: Request, what: str, name: str) -> Answer:
         if what == "keys":
             return 200, {"keys": [key for asset, key in self.entries if asset == name]}
+        if what == "references":
+            return _references({key: entry for (asset, key), entry in self.entries.items() if asset == name})
         if what == "clear":
             self.entries = {key: value for key, value in self.entries.items() if key[0] != name}
             return NO_CONTENT
         return _on_entry(request, self.entries, (name, request.query["key"]))
 
     def _task(self, request: Request, key: str | None = None) -> Answer:
+        if key is None and request.method == "GET":
+            return _references(self.task_entries)
         if key is None:
             self.task_entries.clear()
             return NO_CONTENT
@@ -171,7 +175,12 @@ def _on_entry(request: Request, entries: dict[Any, Any], key: Any) -> Answer:
         return NO_CONTENT
     if key not in entries:
         return refused(404, "not_found", f"{key} is not there")
-    return 200, {"value": entries[key]["value"]}
+    mark = {"is_ref": True} if entries[key].get("is_ref") else {}
+    return 200, {"value": entries[key]["value"], **mark}
+
+
+def _references(entries: dict[str, Any]) -> Answer:
+    return 200, {"references": {key: entry["value"] for key, entry in entries.items() if entry.get("is_ref")}}
 
 
 def _handler(state: ExecutionServer) -> type[BaseHTTPRequestHandler]:

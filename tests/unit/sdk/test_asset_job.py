@@ -375,5 +375,5 @@ def test_a_job_runs_with_the_sdk_alone(daemon: ExecutionServer, tmp_path: Path) 
         env={},
         check=True,
     )
-    assert daemon.task_entries == {"a": {"value": 2}}
+    assert daemon.task_entries["a"]["value"] == 2
     assert finished_as(daemon) == ["success"]

@@ -12,7 +12,7 @@ from watcher.submit.command import Paths, arguments, configuration, environment,
 PATHS = Paths(
     spark_home=Path("/spark"),
     python="/usr/bin/python3.12",
-    asset_job=Path("/sdk/asset_job.py"),
+    sdk=(Path("/sdk/asset_job.py"), Path("/sdk/asset_job_backends.py")),
     context=Path("/run/context.json"),
     properties=Path("/run/spark.properties"),
     log4j2=Path("/run/log4j2.properties"),
@@ -31,14 +31,21 @@ def test_the_arguments_name_what_to_run_and_nothing_private() -> None:
     assert arguments(task_try, PATHS) == [
         *("/spark/bin/spark-submit", "--master", "local[1]", "--deploy-mode", "client", "--name", "load_orders"),
         *("--driver-memory", "512m", "--properties-file", "/run/spark.properties", "--load-spark-defaults"),
-        *("--jars", "/a.jar,/b.jar", "--packages", "g:a:1", "--py-files", "/sdk/asset_job.py,/own.py"),
+        *(
+            "--jars",
+            "/a.jar,/b.jar",
+            "--packages",
+            "g:a:1",
+            "--py-files",
+            "/sdk/asset_job.py,/sdk/asset_job_backends.py,/own.py",
+        ),
         *("/jobs/load.py", "--fast", "x y"),
     ]
 
 
 def test_the_sdk_travels_with_a_job_that_has_no_files_of_its_own() -> None:
     found = arguments(a_try(), PATHS)
-    assert found[found.index("--py-files") + 1] == "/sdk/asset_job.py"
+    assert found[found.index("--py-files") + 1] == "/sdk/asset_job.py,/sdk/asset_job_backends.py"
     assert not {"--jars", "--packages"} & set(found)
 
 

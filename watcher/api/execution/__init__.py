@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from watcher.api.execution import assets, store, task_store, tries
 
 router = APIRouter(prefix="/execution")
-for part in (tries, store, task_store, assets):
+for part in (store, task_store, tries, assets):  # what jobs call most often is looked at first
     router.include_router(part.router)
 
 __all__ = ["router"]

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from config.uris import normalise
-from store import aliases, events, listings, run_listings, tries
+from store import abilities, aliases, events, listings, run_listings, tries
 from store.aliases import NamedAsset, Resolved
 from store.events import NewEvent
 from store.tries import FencedTry
@@ -60,7 +60,7 @@ async def finish(
         if state == "success":
             told, created = await _tell(session, held, outlet_events, context.database.dialect)
         if state == "success" and context.clear_on_success:
-            await context.backend.aclear(task_scope(held), session=session)
+            await abilities.clear_task(context.backend, task_scope(held), session=session)
     names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
     identity_of_try = {name: getattr(held, name) for name in names}
     for uri, asset_id in created.items():

@@ -78,10 +78,15 @@ async def reachable(session: AsyncSession, dag_id: str, wanted: AssetName, roles
         return asset
     through = await aliases.of_job(session, dag_id, roles)
     if asset["id"] not in await aliases.assets_of(session, through.values()):
-        raise forbidden(
-            f"the job {dag_id} declares the asset {asset['name']!r} neither as inlet nor as outlet; add it to one of them"
-        )
+        raise undeclared(dag_id, asset["name"])
     return asset
+
+
+def undeclared(dag_id: str, name: str) -> HTTPException:
+    """The job does not declare the asset."""
+    return forbidden(
+        f"the job {dag_id} declares the asset {name!r} neither as inlet nor as outlet; add it to one of them"
+    )
 
 
 def forbidden(message: str) -> HTTPException:

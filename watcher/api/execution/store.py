@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Any
 
 import structlog
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import listings
+from store import abilities, listings
 from store.base import AssetStoreWriterKind, Writer
+from store.reach import reach
 from store.tries import FencedTry
 from store.values import to_json
+from watcher.api import entries
 from watcher.api.context import ApiContext, Context
-from watcher.api.execution.identity import STORE, AssetName, Identity, fenced, reachable, reading
+from watcher.api.execution.identity import STORE, AssetName, Identity, reachable, reading, undeclared
 from watcher.api.parameters import Body, QueryKey
 from watcher.api.writes import EntryWrite, announced, new_write_id
 from watcher.try_tokens import TryIdentity
@@ -32,73 +34,71 @@ class PutValue(Body):
     is_ref: bool = False
 
 
-def _by_name(name: str) -> AssetName:
-    return AssetName(name=name)
-
-
-def _by_uri(uri: str) -> AssetName:
-    return AssetName(uri=uri)
-
-
-ByName = Annotated[AssetName, Depends(_by_name)]
-ByUri = Annotated[AssetName, Depends(_by_uri)]
-
-
-@router.get("/by-name/value")
-async def get_by_name(context: Context, identity: Identity, asset: ByName, key: QueryKey) -> dict[str, Any]:
-    return await _get(context, identity, asset, key)
-
-
-@router.get("/by-uri/value")
-async def get_by_uri(context: Context, identity: Identity, asset: ByUri, key: QueryKey) -> dict[str, Any]:
-    return await _get(context, identity, asset, key)
-
-
 @router.put("/by-name/value", status_code=204)
-async def set_by_name(context: Context, identity: Identity, asset: ByName, key: QueryKey, body: PutValue) -> None:
-    await _set(context, identity, asset, key, body)
+async def set_by_name(context: Context, identity: Identity, name: str, key: QueryKey, body: PutValue) -> None:
+    await _set(context, identity, AssetName(name=name), key, body)
 
 
 @router.put("/by-uri/value", status_code=204)
-async def set_by_uri(context: Context, identity: Identity, asset: ByUri, key: QueryKey, body: PutValue) -> None:
-    await _set(context, identity, asset, key, body)
+async def set_by_uri(context: Context, identity: Identity, uri: str, key: QueryKey, body: PutValue) -> None:
+    await _set(context, identity, AssetName(uri=uri), key, body)
+
+
+@router.get("/by-name/value")
+async def get_by_name(context: Context, identity: Identity, name: str, key: QueryKey) -> dict[str, Any]:
+    return await _get(context, identity, AssetName(name=name), key)
+
+
+@router.get("/by-uri/value")
+async def get_by_uri(context: Context, identity: Identity, uri: str, key: QueryKey) -> dict[str, Any]:
+    return await _get(context, identity, AssetName(uri=uri), key)
 
 
 @router.delete("/by-name/value", status_code=204)
-async def delete_by_name(context: Context, identity: Identity, asset: ByName, key: QueryKey) -> None:
-    await _delete(context, identity, asset, key)
+async def delete_by_name(context: Context, identity: Identity, name: str, key: QueryKey) -> None:
+    await _delete(context, identity, AssetName(name=name), key)
 
 
 @router.delete("/by-uri/value", status_code=204)
-async def delete_by_uri(context: Context, identity: Identity, asset: ByUri, key: QueryKey) -> None:
-    await _delete(context, identity, asset, key)
+async def delete_by_uri(context: Context, identity: Identity, uri: str, key: QueryKey) -> None:
+    await _delete(context, identity, AssetName(uri=uri), key)
 
 
 @router.delete("/by-name/clear", status_code=204)
-async def clear_by_name(context: Context, identity: Identity, asset: ByName) -> None:
-    await _clear(context, identity, asset)
+async def clear_by_name(context: Context, identity: Identity, name: str) -> None:
+    await _clear(context, identity, AssetName(name=name))
 
 
 @router.delete("/by-uri/clear", status_code=204)
-async def clear_by_uri(context: Context, identity: Identity, asset: ByUri) -> None:
-    await _clear(context, identity, asset)
+async def clear_by_uri(context: Context, identity: Identity, uri: str) -> None:
+    await _clear(context, identity, AssetName(uri=uri))
 
 
 @router.get("/by-name/keys")
-async def keys_by_name(context: Context, identity: Identity, asset: ByName) -> dict[str, Sequence[str]]:
-    return await _keys(context, identity, asset)
+async def keys_by_name(context: Context, identity: Identity, name: str) -> dict[str, Sequence[str]]:
+    return await _keys(context, identity, AssetName(name=name))
 
 
 @router.get("/by-uri/keys")
-async def keys_by_uri(context: Context, identity: Identity, asset: ByUri) -> dict[str, Sequence[str]]:
-    return await _keys(context, identity, asset)
+async def keys_by_uri(context: Context, identity: Identity, uri: str) -> dict[str, Sequence[str]]:
+    return await _keys(context, identity, AssetName(uri=uri))
+
+
+@router.get("/by-name/references")
+async def references_by_name(context: Context, identity: Identity, name: str) -> dict[str, Mapping[str, Any]]:
+    return await _references(context, identity, AssetName(name=name))
+
+
+@router.get("/by-uri/references")
+async def references_by_uri(context: Context, identity: Identity, uri: str) -> dict[str, Mapping[str, Any]]:
+    return await _references(context, identity, AssetName(uri=uri))
 
 
 async def _get(context: ApiContext, identity: TryIdentity, wanted: AssetName, key: str) -> dict[str, Any]:
     """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
     async with reading(context, identity) as (session, task):
         asset = await reachable(session, task["dag_id"], wanted, STORE)
-        entry = await listings.entry(session, asset["id"], key)
+        entry = await entries.asset_entry(context, session, asset, key)
     value = {"value": json.loads(entry["value"])}
     return {**value, "is_ref": True} if entry["is_ref"] else value
 
@@ -106,7 +106,15 @@ async def _get(context: ApiContext, identity: TryIdentity, wanted: AssetName, ke
 async def _keys(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> dict[str, Sequence[str]]:
     async with reading(context, identity) as (session, task):
         asset = await reachable(session, task["dag_id"], wanted, STORE)
-        return {"keys": await listings.keys(session, asset["id"])}
+        return {"keys": await entries.asset_keys(context, session, asset)}
+
+
+async def _references(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> dict[str, Mapping[str, Any]]:
+    """What a worker-side backend has to remove when the store is cleared."""
+    async with reading(context, identity) as (session, task):
+        asset = await reachable(session, task["dag_id"], wanted, STORE)
+        found = await listings.references(session, asset["id"])
+    return {"references": {key: json.loads(stored) for key, stored in found.items()}}
 
 
 async def _set(context: ApiContext, identity: TryIdentity, asset: AssetName, key: str, body: PutValue) -> None:
@@ -116,22 +124,26 @@ async def _set(context: ApiContext, identity: TryIdentity, asset: AssetName, key
         await write.refuse_watermark(key)
         if len(text) > context.max_value_storage_bytes:
             log.warning("store.large_value", key=key, bytes=len(text), limit=context.max_value_storage_bytes)
-        await context.backend.aset_asset_store(
-            write.scope, key, text, writer=write.writer, is_ref=body.is_ref, session=write.session
+        await abilities.set_asset(
+            context.backend,
+            write.scope,
+            key,
+            text,
+            writer=write.writer,
+            is_ref=body.is_ref,
+            session=write.session,
         )
 
 
 async def _delete(context: ApiContext, identity: TryIdentity, asset: AssetName, key: str) -> None:
     async with _task_write(context, identity, asset, action="delete", key=key) as write:
         await write.refuse_watermark(key)
-        await context.backend.adelete(write.scope, key, writer=write.writer, session=write.session)
+        await abilities.delete_asset(context.backend, write.scope, key, writer=write.writer, session=write.session)
 
 
 async def _clear(context: ApiContext, identity: TryIdentity, asset: AssetName) -> None:
     async with _task_write(context, identity, asset, action="clear", key=None) as write:
-        await context.backend.aclear(
-            write.scope, writer=write.writer, protected=await write.watermarks(), session=write.session
-        )
+        await write.clear(context)
 
 
 @asynccontextmanager
@@ -141,9 +153,13 @@ async def _task_write(
     """The try is fenced and the asset's reach is checked inside the transaction that writes."""
 
     async def begin(session: AsyncSession) -> EntryWrite:
-        held = await fenced(session, identity)
-        asset = await reachable(session, held.dag_id, wanted, STORE)
-        return EntryWrite(session=session, asset=asset, writer=_writer(held))
+        found = await reach(
+            session, identity.task_instance_id, identity.try_number, name=wanted.name, uri=wanted.uri, key=key
+        )
+        if not found.declared:
+            raise undeclared(found.held.dag_id, found.asset["name"])
+        writer = _writer(found.held)
+        return EntryWrite(session=session, asset=found.asset, writer=writer, is_watermark=found.is_watermark)
 
     async with announced(context, begin, action=action, key=key) as write:
         yield write

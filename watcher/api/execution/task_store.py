@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Path
 from sqlalchemy import RowMapping
 
-from store.base import NEVER_EXPIRE, NeverExpire, TaskScope
-from store.errors import NotFound
+from store import abilities, task_listings
+from store.base import TaskScope
 from store.values import to_json
+from watcher.api import entries
 from watcher.api.context import Context
 from watcher.api.execution.identity import Identity, fenced, reading, task_scope
-from watcher.api.parameters import Body, Key, Moment
+from watcher.api.parameters import Body, Key
+from watcher.api.retention import ExpiresAt, expiry
 from watcher.try_tokens import TryIdentity
 
 router = APIRouter(prefix="/store/ti/{task_instance_id}", tags=["Execution: task store"])
 
 
-def _own(task_instance_id: Annotated[str, Path()], identity: Identity) -> TryIdentity:
+async def _own(task_instance_id: Annotated[str, Path()], identity: Identity) -> TryIdentity:
     if task_instance_id != identity.task_instance_id:
         raise HTTPException(403, "Token subject does not match task instance ID")
     return identity
@@ -30,52 +32,53 @@ Own = Annotated[TryIdentity, Depends(_own)]
 
 
 class PutTaskValue(Body):
-    """`expires_at`: a time; null is never; left out, or `default`, means the configured retention."""
+    """`is_ref`: the value is a reference that a worker-side backend made."""
 
     value: Any
-    expires_at: Moment | Literal["default"] | None = "default"
+    expires_at: ExpiresAt = "default"
+    is_ref: bool = False
 
-    @property
-    def expiry(self) -> datetime | NeverExpire | None:
-        """As `BaseStoreBackend.set` takes it."""
-        match self.expires_at:
-            case "default":
-                return None
-            case None:
-                return NEVER_EXPIRE
-            case datetime() as moment:
-                return moment
+
+@router.get("")
+async def get_references(context: Context, own: Own) -> dict[str, Mapping[str, Any]]:
+    """What a worker-side backend has to remove when the store is cleared."""
+    async with reading(context, own) as (session, task):
+        found = await task_listings.references(session, _scope(task))
+    return {"references": {key: json.loads(stored) for key, stored in found.items()}}
 
 
 @router.get("/{key:path}")
 async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
+    """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
     async with reading(context, own) as (session, task):
-        text = await context.backend.aget(_scope(task), key, session=session)
-    if text is None:
-        raise NotFound(f"the task store has no key {key!r}")
-    return {"value": json.loads(text)}
+        entry = await entries.task_entry(context, session, _scope(task), key)
+    value = {"value": json.loads(entry["value"])}
+    return {**value, "is_ref": True} if entry["is_ref"] else value
 
 
 @router.put("/{key:path}", status_code=204)
 async def set_value(context: Context, own: Own, key: Key, body: PutTaskValue) -> None:
     text = to_json(body.value)
+    until = expiry(body.expires_at, context.default_retention_days)
     async with context.database.transaction() as session:
         held = await fenced(session, own)
-        await context.backend.aset(task_scope(held), key, text, expires_at=body.expiry, session=session)
+        await abilities.set_task(
+            context.backend, task_scope(held), key, text, expires_at=until, is_ref=body.is_ref, session=session
+        )
 
 
 @router.delete("/{key:path}", status_code=204)
 async def delete_value(context: Context, own: Own, key: Key) -> None:
     async with context.database.transaction() as session:
         held = await fenced(session, own)
-        await context.backend.adelete(task_scope(held), key, session=session)
+        await abilities.delete_task(context.backend, task_scope(held), key, session=session)
 
 
 @router.delete("", status_code=204)
 async def clear_values(context: Context, own: Own) -> None:
     async with context.database.transaction() as session:
         held = await fenced(session, own)
-        await context.backend.aclear(task_scope(held), session=session)
+        await abilities.clear_task(context.backend, task_scope(held), session=session)
 
 
 def _scope(task: RowMapping) -> TaskScope:

@@ -42,7 +42,8 @@ class TryContext(Shape):
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
     options: Mapping[str, Any]
-    worker_backend: None = None
+    worker_backend: Mapping[str, Any] | None
+    """`{path, options}` of what keeps values where the job runs."""
     default_retention_days: int
     clear_on_success: bool
 
@@ -95,6 +96,7 @@ async def _try_context(context: ApiContext, held: tries.FencedTry) -> TryContext
         inlets=roles["inlet"],
         outlets=roles["outlet"],
         options=json.loads(job["definition"])["options"],
+        worker_backend=context.worker_backend,
         default_retention_days=context.default_retention_days,
         clear_on_success=context.clear_on_success,
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from store import listings
-from watcher.api import asset_store
+from watcher.api import asset_store, entries
 from watcher.api.auth import Admin, Viewer
 from watcher.api.context import Context
 from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version
@@ -37,8 +37,8 @@ class AssetStateStoreBody(Body):
 @router.get("/store")
 async def list_entries(context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow) -> EntryCollection:
     async with context.database.reading() as session:
-        await listings.asset_by(session, asset_id=asset_id)
-        found = await listings.entries(session, asset_id, window)
+        asset = await listings.asset_by(session, asset_id=asset_id)
+        found = await entries.asset_entries(context, session, asset, window)
     shown = [entry(row, context.base_url) for row in found.rows]
     return EntryCollection(asset_store=shown, total_entries=found.total)
 
@@ -46,8 +46,8 @@ async def list_entries(context: Context, _: Viewer, asset_id: AssetId, window: U
 @router.get("/store/{key:path}")
 async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> Entry:
     async with context.database.reading() as session:
-        await listings.asset_by(session, asset_id=asset_id)
-        return entry(await listings.entry(session, asset_id, key), context.base_url)
+        asset = await listings.asset_by(session, asset_id=asset_id)
+        return entry(await entries.asset_entry(context, session, asset, key), context.base_url)
 
 
 @router.put("/store/{key:path}", status_code=204)
@@ -87,8 +87,8 @@ async def list_asset_state_store(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow
 ) -> AssetStateStoreCollectionResponse:
     async with context.database.reading() as session:
-        await listings.asset_by(session, asset_id=asset_id)
-        found = await listings.entries(session, asset_id, window)
+        asset = await listings.asset_by(session, asset_id=asset_id)
+        found = await entries.asset_entries(context, session, asset, window)
     shown = [airflow_entry(row) for row in found.rows]
     return AssetStateStoreCollectionResponse(asset_state_store=shown, total_entries=found.total)
 
@@ -96,8 +96,8 @@ async def list_asset_state_store(
 @router.get("/state-store/{key:path}")
 async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> AssetStateStoreResponse:
     async with context.database.reading() as session:
-        await listings.asset_by(session, asset_id=asset_id)
-        return airflow_entry(await listings.entry(session, asset_id, key))
+        asset = await listings.asset_by(session, asset_id=asset_id)
+        return airflow_entry(await entries.asset_entry(context, session, asset, key))
 
 
 @router.put("/state-store/{key:path}", status_code=204)

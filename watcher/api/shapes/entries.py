@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import RowMapping
 
 from store.statements import WRITER_FIELDS
+from watcher.api.entries import Row
 from watcher.api.links import log_url
 from watcher.api.shapes.base import Shape
 
@@ -30,9 +31,11 @@ class LastUpdatedBy(AssetStateStoreLastUpdatedBy):
 
 
 class AssetStateStoreResponse(Shape):
+    """`updated_at` is null only where the configured store backend keeps no times."""
+
     key: str
     value: Any
-    updated_at: datetime
+    updated_at: datetime | None
     last_updated_by: AssetStateStoreLastUpdatedBy | None
 
 
@@ -42,11 +45,13 @@ class AssetStateStoreCollectionResponse(Shape):
 
 
 class Entry(Shape):
+    """`is_ref`: the value is a reference to where a job has stored it. Other backends keep no times and no versions."""
+
     key: str
     value: Any
     is_ref: bool
-    updated_at: datetime
-    version: int
+    updated_at: datetime | None
+    version: int | None
     last_updated_by: LastUpdatedBy | None
 
 
@@ -70,7 +75,7 @@ class History(Shape):
     total_entries: int
 
 
-def entry(row: RowMapping, base_url: str | None) -> Entry:
+def entry(row: Row, base_url: str | None) -> Entry:
     """An entry with the link to the log lines of its last write."""
     writer = {name: row[f"last_updated_by_{name}"] for name in (*WRITER_FIELDS, "try_number")}
     return Entry(
@@ -80,7 +85,7 @@ def entry(row: RowMapping, base_url: str | None) -> Entry:
     )
 
 
-def airflow_entry(row: RowMapping) -> AssetStateStoreResponse:
+def airflow_entry(row: Row) -> AssetStateStoreResponse:
     """An entry as Airflow 3.3 shows it."""
     kind = row["last_updated_by_kind"]
     writer = {name: row[f"last_updated_by_{name}"] for name in AssetStateStoreLastUpdatedBy.model_fields}

@@ -1,0 +1,64 @@
+"""Entries as they are read, from whichever backend keeps them.
+
+The metastore shows all there is to an entry. Of another backend only values are known, one key at a time; watermark
+entries are always the metadata database's, because there they are the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from sqlalchemy import RowMapping
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from store import abilities, assets, listings, task_listings
+from store.base import AssetScope, TaskScope
+from store.errors import Conflict, NotFound
+from store.filters import Page, Window
+from store.statements import WRITER_FIELDS
+from watcher.api.context import ApiContext
+
+Row: TypeAlias = RowMapping | Mapping[str, Any]
+
+
+def asset_scope(asset: RowMapping) -> AssetScope:
+    """The asset under all its names."""
+    return AssetScope(asset_id=asset["id"], name=asset["name"], uri=asset["uri"])
+
+
+async def asset_entry(context: ApiContext, session: AsyncSession, asset: RowMapping, key: str) -> Row:
+    """One entry, like `store.listings.entry`. Raises `NotFound`."""
+    if abilities.knows_writers(context.backend) or key in await assets.watermark_keys(session, asset["id"]):
+        return await listings.entry(session, asset["id"], key)
+    value = await abilities.get(context.backend, asset_scope(asset), key, session=session)
+    if value is None:
+        raise NotFound(f"the asset's store has no key {key!r}")
+    unknown = (f"last_updated_by_{name}" for name in (*WRITER_FIELDS, "try_number"))
+    plain = {"key": key, "value": value, "is_ref": False, "updated_at": None, "version": None}
+    return plain | dict.fromkeys(unknown)
+
+
+async def asset_entries(context: ApiContext, session: AsyncSession, asset: RowMapping, window: Window) -> Page:
+    """Entries by key; of a backend that cannot be listed only the watermarks."""
+    if abilities.knows_writers(context.backend):
+        return await listings.entries(session, asset["id"], window)
+    known = await assets.watermark_keys(session, asset["id"])
+    return await listings.entries(session, asset["id"], window, only=known)
+
+
+async def asset_keys(context: ApiContext, session: AsyncSession, asset: RowMapping) -> Sequence[str]:
+    """The keys of all entries. Raises `Conflict` when the backend cannot tell."""
+    if not abilities.knows_writers(context.backend):
+        raise Conflict("the configured store backend cannot list its keys; ask for the keys you know")
+    return await listings.keys(session, asset["id"])
+
+
+async def task_entry(context: ApiContext, session: AsyncSession, scope: TaskScope, key: str) -> Row:
+    """One entry of a task instance, like `store.task_listings.entry`. Raises `NotFound`."""
+    if abilities.knows_writers(context.backend):
+        return await task_listings.entry(session, scope, key)
+    value = await abilities.get(context.backend, scope, key, session=session)
+    if value is None:
+        raise NotFound(f"the task store has no key {key!r}")
+    return {"key": key, "value": value, "is_ref": False, "updated_at": None, "expires_at": None}

@@ -1,0 +1,156 @@
+"""The clean-up: everything past its time, in batches, on a timer in the daemon or once by the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import anyio
+import anyio.to_thread
+import structlog
+from anyio.abc import TaskStatus
+
+from config.settings import Settings
+from store import cleanup, tries
+from store.abilities import knows_writers
+from store.base import BaseStoreBackend
+from store.cleanup import Removed, Retention, Sweep
+from store.database import Database
+from watcher.logs import sweeping
+from watcher.logs.places import try_log
+from watcher.retrying import keep_going
+
+LONGEST_BATCH: Final = 0.5
+"""Seconds; after a longer one the next is half as large."""
+LOG_FILES: Final = "log files"
+
+log = structlog.get_logger()
+
+
+class Progress(Protocol):
+    """Told before the first batch of a sweep how many rows there are, and after each how many are gone."""
+
+    def __call__(self, name: str, done: int, total: int) -> None: ...
+
+
+def in_the_log(name: str, done: int, total: int) -> None:
+    """Progress as log lines."""
+    if done:
+        log.info("cleanup.progress", what=name, done=done, of=total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How long things are kept, and how much goes in one transaction (0: as suits the database)."""
+
+    retention: Retention
+    logs: timedelta
+    batch_size: int
+
+    @classmethod
+    def of(cls, settings: Settings, batch_size: int | None = None) -> Limits:
+        """As configured."""
+        store = settings.store
+        return cls(
+            retention=Retention(
+                task_days=store.default_retention_days,
+                history_days=store.history_retention_days,
+                event_days=store.event_retention_days,
+                run_days=store.run_retention_days,
+                orphan_days=store.orphan_grace_days,
+            ),
+            logs=timedelta(days=settings.logs.retention_days),
+            batch_size=store.state_cleanup_batch_size if batch_size is None else batch_size,
+        )
+
+
+class Cleaner:
+    """Removes what is past its time."""
+
+    def __init__(self, database: Database, backend: BaseStoreBackend, logs_directory: Path, limits: Limits) -> None:
+        self._database = database
+        self._backend = backend
+        self._logs_directory = logs_directory
+        self._limits = limits
+
+    async def run(self, every: timedelta, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Clean up now and then, until cancelled."""
+        task_status.started()
+        while True:
+            async with keep_going("cleanup.failed"):
+                await self.clean()
+            await anyio.sleep(every.total_seconds())
+
+    async def count(self) -> Mapping[str, int]:
+        """How much a clean-up would remove now; changes nothing."""
+        counts: dict[str, int] = {}
+        for sweep in await cleanup.sweeps(self._database, self._limits.retention):
+            counts[sweep.name] = await self._count(sweep)
+        return {**counts, LOG_FILES: len(await self._old_logs())}
+
+    async def clean(self, progress: Progress = in_the_log) -> Mapping[str, int]:
+        """Remove it; returns how much of what. What another clean-up is at, is left to it."""
+        started = time.monotonic()
+        counts: dict[str, int] = {}
+        for sweep in await cleanup.sweeps(self._database, self._limits.retention):
+            counts[sweep.name] = await self._sweep(sweep, progress)
+        counts[LOG_FILES] = await anyio.to_thread.run_sync(sweeping.remove, await self._old_logs())
+        await self._clean_backend()
+        if any(counts.values()):
+            removed = {name.replace(" ", "_"): count for name, count in counts.items() if count}
+            log.info("cleanup.done", seconds=round(time.monotonic() - started, 3), **removed)
+        return counts
+
+    async def _sweep(self, sweep: Sweep, progress: Progress) -> int:
+        total = await self._count(sweep)
+        size = cleanup.batch_size(self._limits.batch_size, self._database.dialect)
+        done = references = 0
+        removed: Removed | None = Removed(rows=0)
+        if total:
+            progress(sweep.name, 0, total)
+        while done < total and removed is not None:
+            started = time.monotonic()
+            removed = await self._batch(sweep, size, removed.after)
+            if removed is None or not removed.rows:
+                break
+            done += removed.rows
+            references += removed.references
+            if time.monotonic() - started > LONGEST_BATCH:
+                size = max(size // 2, 100)
+            progress(sweep.name, done, max(total, done))
+        if references:
+            log.warning("cleanup.references_dropped", what=sweep.name, references=references)
+        return done
+
+    async def _batch(self, sweep: Sweep, size: int, after: Any) -> Removed | None:
+        """None when another clean-up is at work."""
+        async with self._database.transaction() as session:
+            if not await cleanup.acquire(session, self._database.dialect):
+                log.info("cleanup.left_to_another", what=sweep.name)
+                return None
+            return await sweep.remove(session, size, after, self._database.dialect)
+
+    async def _count(self, sweep: Sweep) -> int:
+        async with self._database.reading() as session:
+            return await sweep.count(session)
+
+    async def _clean_backend(self) -> None:
+        """A backend of a user's own keeps its own time: of its entries we remove none."""
+        if knows_writers(self._backend):
+            return
+        log.info("cleanup.backend_left_to_itself", backend=type(self._backend).__name__)
+        async with keep_going("cleanup.backend_failed"):
+            await anyio.to_thread.run_sync(self._backend.cleanup)
+
+    async def _old_logs(self) -> list[Path]:
+        """But never one that a driver still writes to, however silent it is."""
+        async with self._database.reading() as session:
+            running = await tries.places_of_open_tries(session)
+        kept = frozenset(try_log(self._logs_directory, **place) for place in running)
+        before = datetime.now(UTC) - self._limits.logs
+        look: Callable[[], list[Path]] = lambda: sweeping.old(self._logs_directory, before.timestamp(), kept)  # noqa: E731
+        return await anyio.to_thread.run_sync(look)

@@ -1,0 +1,155 @@
+"""Worker-side backends: values that stay where the job can store them, while only references travel to the daemon.
+
+`settings.workers.state_store_backend` names a class; the job's SDK makes it, with `settings.workers.options`, when the
+first value is stored or a reference is read. A reference is known by the mark that the daemon keeps beside it, never by its looks.
+
+    from asset_job_backends import BaseStateBackend
+
+    class Vault(BaseStateBackend):
+        def serialize_task_state_store_to_ref(self, *, value, key, scope): ...
+
+This module travels to the driver beside `asset_job` and needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+log = logging.getLogger("asset_job")
+
+_PAUSES = (0.2, 1.0, 3.0)
+"""Seconds between the attempts to remove a value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskScope:
+    """The state of one task instance; an unmapped task has `map_index` -1."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetScope:
+    """The state of one asset. Both names are given for the job's inlets and outlets, whichever the job used."""
+
+    name: str | None = None
+    uri: str | None = None
+
+
+class BaseStateBackend:
+    """Stores values elsewhere. What is not overridden leaves them in the database.
+
+    Values are JSON values. `serialize_…` stores one and returns its reference, a JSON value as well and always the same
+    for a scope and key; None, or the value itself, leaves the value in the database. `purge_…` removes what a reference leads to,
+    and does nothing where nothing is. Any of them may raise: the SDK tells the job in a sentence, and repeats a purge.
+    """
+
+    def serialize_task_state_store_to_ref(self, *, value: Any, key: str, scope: TaskScope) -> Any:  # noqa: ARG002
+        """Store a task instance's value; returns its reference, or None."""
+        return None
+
+    def serialize_asset_state_store_to_ref(self, *, value: Any, key: str, scope: AssetScope) -> Any:  # noqa: ARG002
+        """Store an asset's value; returns its reference, or None."""
+        return None
+
+    def deserialize_task_state_store_from_ref(self, stored: Any) -> Any:
+        """The value that a reference leads to."""
+        return stored
+
+    def deserialize_asset_state_store_from_ref(self, stored: Any) -> Any:
+        """The value that a reference leads to."""
+        return stored
+
+    def purge_task_state_store(self, stored: Any) -> None:
+        """Remove what a reference leads to."""
+
+    def purge_asset_state_store(self, stored: Any) -> None:
+        """Remove what a reference leads to."""
+
+
+class BackendFailed(Exception):
+    """The worker-side backend cannot be made or did not do what it was asked for."""
+
+
+class WorkerBackend:
+    """The configured backend as the SDK uses it. `spec` is `{"path", "options"}`."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self._path, self._options = spec["path"], spec.get("options") or {}
+        self._made: Any = None
+        self.left: list[Any] = []
+        """References whose values could not be removed."""
+
+    def stored(self, scope: TaskScope | AssetScope, key: str, value: Any) -> tuple[Any, bool]:
+        """What travels for a value, and whether that is a reference. Raises `BackendFailed`."""
+        method = getattr(self._backend(), f"serialize_{_kind(scope)}_state_store_to_ref", None)
+        reference = self._call(f"store {key!r}", method, value=value, key=key, scope=scope)
+        return (value, False) if reference is None or reference is value else (reference, True)
+
+    def value(self, scope: TaskScope | AssetScope, key: str, stored: Any) -> Any:
+        """What a reference leads to. Raises `BackendFailed`."""
+        method = getattr(self._backend(), f"deserialize_{_kind(scope)}_state_store_from_ref", None)
+        return self._call(f"read {key!r} from {stored!r}", method, stored)
+
+    def missing(self) -> str:
+        """Why the backend cannot be made at all; '' when it can."""
+        try:
+            self._backend()
+        except BackendFailed as error:
+            return str(error)
+        return ""
+
+    def purge(self, scope: TaskScope | AssetScope, references: Iterable[Any]) -> None:
+        """Remove what references lead to; what stays behind is in the log and in `left`."""
+        for reference in references:
+            try:
+                self._purge(scope, reference)
+            except BackendFailed as error:
+                self.left.append(reference)
+                log.error("left behind: %s", error)  # noqa: TRY400 - a trace would tell nothing more
+
+    def _purge(self, scope: TaskScope | AssetScope, reference: Any) -> None:
+        method = getattr(self._backend(), f"purge_{_kind(scope)}_state_store", None)
+        for pause in _PAUSES:
+            try:
+                self._call(f"remove {reference!r}", method, reference)
+            except BackendFailed as error:
+                log.warning("%s; it is tried again", error)
+                time.sleep(pause)
+            else:
+                return
+        self._call(f"remove {reference!r}", method, reference)
+
+    def _call(self, what: str, method: Any, /, *args: Any, **words: Any) -> Any:
+        try:
+            return method(*args, **words)
+        except Exception as error:
+            raise BackendFailed(f"the worker-side backend {self._path} could not {what}: {_words(error)}") from error
+
+    def _backend(self) -> Any:
+        if self._made is None:
+            module, _, name = self._path.rpartition(".")
+            try:
+                self._made = getattr(importlib.import_module(module), name)(**self._options)
+            except Exception as error:
+                raise BackendFailed(
+                    f"the worker-side backend {self._path} cannot be made: {_words(error)}; send its module along by "
+                    "the job's spark.py_files, or correct settings.workers"
+                ) from error
+        return self._made
+
+
+def _kind(scope: TaskScope | AssetScope) -> str:
+    return "task" if isinstance(scope, TaskScope) else "asset"
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,121 @@
+"""A worker-side backend that keeps values as objects: on S3, in a folder, or wherever else fsspec reaches.
+
+    workers:
+      state_store_backend: asset_job_storage.ObjectStorageStateBackend
+      options: {url: "s3://state/asset-watcher", threshold_bytes: 10000, compression: gzip}
+
+Needs `fsspec` in the driver's Python, and `s3fs` for s3:. Credentials and endpoint are the job's own: for S3 those that
+AWS's libraries find (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, a profile, a role); they are never part of the options.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import json
+import lzma
+import re
+from collections.abc import Callable
+from dataclasses import astuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING or __package__:
+    from watcher.sdk.asset_job_backends import AssetScope, BaseStateBackend, TaskScope
+else:  # in a job the modules stand alone on the path
+    from asset_job_backends import AssetScope, BaseStateBackend, TaskScope
+
+_Codec = tuple[str, Callable[[bytes], bytes], Callable[[bytes], bytes]]
+_CODECS: dict[str | None, _Codec] = {
+    None: ("", bytes, bytes),
+    "gzip": (".gz", lambda data: gzip.compress(data, mtime=0), gzip.decompress),
+    "bz2": (".bz2", bz2.compress, bz2.decompress),
+    "xz": (".xz", lzma.compress, lzma.decompress),
+}
+_READABLE = 60
+
+
+class ObjectStorageStateBackend(BaseStateBackend):
+    """One object per scope and key below `url`; an object is there in whole or not at all.
+
+    Values whose JSON has at most `threshold_bytes` stay in the database; 0 sends all away. `compression` is None, gzip,
+    bz2 or xz; whichever it is, what another one wrote can be read. References outside of `url` are refused.
+    """
+
+    def __init__(self, *, url: str, threshold_bytes: int = 0, compression: str | None = None) -> None:
+        if compression not in _CODECS:
+            raise ValueError(f"compression {compression!r} is unknown: use gzip, bz2, xz, or leave it out")
+        self._url = url.rstrip("/")
+        self._threshold = threshold_bytes
+        self._suffix, self._compress, _ = _CODECS[compression]
+
+    def serialize_task_state_store_to_ref(self, *, value: Any, key: str, scope: TaskScope) -> str | None:
+        return self._store(("task", *map(str, astuple(scope))), key, value)
+
+    def serialize_asset_state_store_to_ref(self, *, value: Any, key: str, scope: AssetScope) -> str | None:
+        return self._store(("asset", scope.name or scope.uri or ""), key, value)
+
+    def deserialize_task_state_store_from_ref(self, stored: Any) -> Any:
+        return self._load(stored)
+
+    def deserialize_asset_state_store_from_ref(self, stored: Any) -> Any:
+        return self._load(stored)
+
+    def purge_task_state_store(self, stored: Any) -> None:
+        self._remove(stored)
+
+    def purge_asset_state_store(self, stored: Any) -> None:
+        self._remove(stored)
+
+    def _store(self, scope: tuple[str, ...], key: str, value: Any) -> str | None:
+        data = json.dumps(value).encode()
+        if 0 < len(data) <= self._threshold:
+            return None
+        reference = "/".join((self._url, *map(_part, scope), f"{_part(key)}.json{self._suffix}"))
+        path = self._path(reference)
+        if self._is_local:
+            self._storage.makedirs(path.rpartition("/")[0], exist_ok=True)
+        with self._storage.transaction, self._storage.open(path, "wb") as file:  # seen only when it is complete
+            file.write(self._compress(data))
+        return reference
+
+    def _load(self, stored: Any) -> Any:
+        path = self._path(stored)
+        data: bytes = self._storage.cat_file(path)
+        for suffix, _, decompress in _CODECS.values():
+            if suffix and path.endswith(suffix):
+                data = decompress(data)
+        return json.loads(data)
+
+    def _remove(self, stored: Any) -> None:
+        try:
+            self._storage.rm_file(self._path(stored))
+        except FileNotFoundError:
+            return
+
+    def _path(self, reference: Any) -> str:
+        """As the storage names it. Nobody reaches anything else by a reference that was made up."""
+        inside = isinstance(reference, str) and reference.startswith(f"{self._url}/")
+        if not inside or ".." in reference[len(self._url) :].split("/"):
+            raise ValueError(f"the reference does not lie in {self._url}: correct settings.workers.options.url")
+        path: str = self._storage._strip_protocol(reference)  # noqa: SLF001 - fsspec documents it for implementations
+        return path
+
+    @property
+    def _is_local(self) -> bool:
+        return "file" in self._storage.protocol
+
+    @cached_property
+    def _storage(self) -> Any:
+        try:
+            from fsspec.core import url_to_fs  # noqa: PLC0415 - only who uses this needs fsspec
+        except ImportError:
+            raise RuntimeError("there is no fsspec: install it into the Python of the job's driver") from None
+        return url_to_fs(self._url)[0]
+
+
+def _part(name: str) -> str:
+    """A part of a path: readable as far as that is safe, and unique."""
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:_READABLE]
+    return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
