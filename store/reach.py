@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from store import tries
 from store.errors import NotFound
 from store.schema import asset, job_inlet, job_outlet, task_try, watcher
+from store.statements import Statements, arun
 from store.tries import FencedTry
 from store.values import WATERMARK_SUFFIX
 
@@ -36,21 +37,27 @@ async def reach(
     session: AsyncSession, task_instance_id: str, try_number: int, *, name: str | None, uri: str | None, key: str | None
 ) -> Reach:
     """Lock the try's task instance and look at one asset. Raises `TryFenced`, `NotFound`."""
-    row = await tries.lock_task_instance(session, task_instance_id)
+    return await arun(session, _reach(task_instance_id, try_number, name, uri, key))
+
+
+def _reach(
+    task_instance_id: str, try_number: int, name: str | None, uri: str | None, key: str | None
+) -> Statements[Reach]:
+    row = tries.found((yield tries.locked(task_instance_id)))
     given = {"name": name, "uri": uri, "key": key or "", "dag_id": row["dag_id"]}
     of_try = {"task_instance_id": task_instance_id, "try_number": try_number}
     column = "name" if uri is None else "uri"
-    found = (await session.execute(_look(column), {**given, **of_try})).mappings().one_or_none()
-    if found is None:
-        held = await tries.fence(session, task_instance_id, try_number)  # a fenced try learns of nothing else
+    said = (yield _look(column), {**given, **of_try}).mappings().one_or_none()
+    known = tries.Known() if said is None else tries.Known(**{field: said[field] for field in tries.SAID})
+    held = tries.unfinished(row, known, try_number)  # a fenced try learns of nothing else
+    if said is None:
         shown = name if uri is None else uri
-        raise NotFound(f"no asset {shown!r} for {held.dag_id}; `watcher assets list` shows the ones there are")
-    known = tries.Known(nonce=found["nonce"], finish_state=found["finish_state"], ended_at=found["ended_at"])
+        raise NotFound(f"no asset {shown!r}; `watcher assets list` shows the ones there are")
     return Reach(
-        held=tries.unfinished(row, known, try_number),
-        asset=found,
-        declared=bool(found["declared"]) and bool(found["active"]),
-        is_watermark=bool(found["is_watermark"]),
+        held=held,
+        asset=said,
+        declared=bool(said["declared"]) and bool(said["active"]),
+        is_watermark=bool(said["is_watermark"]),
     )
 
 
@@ -65,6 +72,6 @@ def _look(column: str) -> Select[Any]:
         watcher.c.name.concat(WATERMARK_SUFFIX) == bindparam("key"),
     )
     this = and_(t.task_instance_id == bindparam("task_instance_id"), t.try_number == bindparam("try_number"))
-    said = (t.nonce, t.finish_state, t.ended_at)
+    said = (t[field] for field in tries.SAID)
     looked = select(a.id, a.name, a.uri, a.active, or_(*edges).label("declared"), own.label("is_watermark"), *said)
     return looked.select_from(asset.outerjoin(task_try, this)).where(a[column] == bindparam(column))
