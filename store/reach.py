@@ -7,9 +7,9 @@ try is as fresh as the lock.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import RowMapping, Select, and_, bindparam, exists, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -17,11 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from store import aliases, tries
 from store.errors import NotFound
 from store.schema import asset, job_inlet, job_outlet, task_try, watcher
+from store.statements import Statements, arun
 from store.tries import FencedTry
 from store.values import WATERMARK_SUFFIX
-
-
-_SAID: Final = (task_try.c.nonce, task_try.c.finish_state, task_try.c.cancelled_at, task_try.c.ended_at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,23 +38,30 @@ async def reach(
     session: AsyncSession, task_instance_id: str, try_number: int, *, name: str | None, uri: str | None, key: str | None
 ) -> Reach:
     """Lock the try's task instance and look at one asset. Raises `TryFenced`, `NotFound`."""
-    row = await tries.lock_task_instance(session, task_instance_id)
+    found = await arun(session, _reach(task_instance_id, try_number, name, uri, key))
+    if found.declared or not found.asset["active"]:
+        return found
+    return replace(found, declared=found.asset["id"] in await _through_aliases(session, found.held.dag_id))
+
+
+def _reach(
+    task_instance_id: str, try_number: int, name: str | None, uri: str | None, key: str | None
+) -> Statements[Reach]:
+    row = tries.found((yield tries.locked(task_instance_id)))
     given = {"name": name, "uri": uri, "key": key or "", "dag_id": row["dag_id"]}
     of_try = {"task_instance_id": task_instance_id, "try_number": try_number}
     column = "name" if uri is None else "uri"
-    found = (await session.execute(_look(column), {**given, **of_try})).mappings().one_or_none()
-    if found is None:
-        held = await tries.fence(session, task_instance_id, try_number)  # a fenced try learns of nothing else
+    said = (yield _look(column), {**given, **of_try}).mappings().one_or_none()
+    known = tries.Known() if said is None else tries.Known(**{field: said[field] for field in tries.SAID})
+    held = tries.unfinished(row, known, try_number)  # a fenced try learns of nothing else
+    if said is None:
         shown = name if uri is None else uri
-        raise NotFound(f"no asset {shown!r} for {held.dag_id}; `watcher assets list` shows the ones there are")
-    known = tries.Known(**{column.name: found[column.name] for column in _SAID})
-    held = tries.unfinished(row, known, try_number)
-    declared = bool(found["declared"]) or found["id"] in await _through_aliases(session, held.dag_id)
+        raise NotFound(f"no asset {shown!r}; `watcher assets list` shows the ones there are")
     return Reach(
         held=held,
-        asset=found,
-        declared=declared and bool(found["active"]),
-        is_watermark=bool(found["is_watermark"]),
+        asset=said,
+        declared=bool(said["declared"]) and bool(said["active"]),
+        is_watermark=bool(said["is_watermark"]),
     )
 
 
@@ -77,5 +82,6 @@ def _look(column: str) -> Select[Any]:
         watcher.c.name.concat(WATERMARK_SUFFIX) == bindparam("key"),
     )
     this = and_(t.task_instance_id == bindparam("task_instance_id"), t.try_number == bindparam("try_number"))
-    looked = select(a.id, a.name, a.uri, a.active, or_(*edges).label("declared"), own.label("is_watermark"), *_SAID)
+    said = (t[field] for field in tries.SAID)
+    looked = select(a.id, a.name, a.uri, a.active, or_(*edges).label("declared"), own.label("is_watermark"), *said)
     return looked.select_from(asset.outerjoin(task_try, this)).where(a[column] == bindparam(column))

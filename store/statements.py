@@ -41,7 +41,8 @@ from store.errors import NotFound, VersionConflict
 from store.schema import asset, asset_store, asset_store_history, database_now, task_store
 
 T = TypeVar("T")
-Step: TypeAlias = Executable | tuple[Executable, Mapping[str, Any]]
+PreparedStep: TypeAlias = tuple[Executable, Mapping[str, Any]]
+Step: TypeAlias = Executable | PreparedStep
 """A statement, or one that was made beforehand and the values of its parameters."""
 Statements: TypeAlias = Generator[Step, Result[Any], T]
 
@@ -63,7 +64,7 @@ async def arun(session: AsyncSession, operation: Statements[T]) -> T:
     return await session.run_sync(run, operation)  # one switch to SQLAlchemy's side for all of it
 
 
-def _executed(step: Step) -> tuple[Executable, Mapping[str, Any]]:
+def _executed(step: Step) -> PreparedStep:
     return step if isinstance(step, tuple) else (step, {})
 
 

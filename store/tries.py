@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, RowMapping, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Result, RowMapping, and_, bindparam, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.errors import NotFound, TryFenced
 from store.runs import Startable, may_start, move_run
 from store.schema import database_now, dispatcher, job, run, task_instance, task_try
+from store.statements import PreparedStep
 
 UNFINISHED: Final = ("queued", "running")
+SAID: Final = ("nonce", "finish_state", "cancelled_at", "ended_at")
+"""The columns of a try that tell whether it may still change something, as `Known` keeps them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +94,7 @@ async def replace_token(session: AsyncSession, task_instance_id: str, try_number
 
 async def store_handle(session: AsyncSession, task_instance_id: str, try_number: int, handle: str) -> None:
     """Keep what leads back to the started try; its task instance runs from now on, unless it waits for the next one."""
-    await lock_task_instance(session, task_instance_id)
+    await _lock(session, task_instance_id)
     if not (await _known(session, task_instance_id, try_number)).is_decided:
         await _set_running(session, task_instance_id, try_number)
     started = update(task_try).where(_this(task_instance_id, try_number))
@@ -130,7 +133,7 @@ async def open_try(
 ) -> OpenTry | None:
     """One open try as it stands now, its task instance locked first if asked; None when it has ended."""
     if lock:
-        await lock_task_instance(session, task_instance_id)
+        await _lock(session, task_instance_id)
     found = await _open(session, _this(task_instance_id, try_number))
     return found[0] if found else None
 
@@ -185,14 +188,14 @@ async def counted_tries(session: AsyncSession, task_instance_id: str) -> int:
 
 async def fence(session: AsyncSession, task_instance_id: str, try_number: int) -> FencedTry:
     """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`."""
-    row = await lock_task_instance(session, task_instance_id)
+    row = await _lock(session, task_instance_id)
     known = await _known(session, task_instance_id, try_number)
     return unfinished(row, known, try_number)
 
 
 async def claim(session: AsyncSession, task_instance_id: str, try_number: int, nonce: str) -> FencedTry:
     """Give the try to the one process that asks first; asking again with the same nonce is the same claim."""
-    row = await lock_task_instance(session, task_instance_id)
+    row = await _lock(session, task_instance_id)
     known = await _known(session, task_instance_id, try_number)
     held = unfinished(row, known, try_number)
     if known.nonce not in {None, nonce}:
@@ -218,7 +221,7 @@ async def finish(
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
     run at once.
     """
-    row = await lock_task_instance(session, task_instance_id)
+    row = await _lock(session, task_instance_id)
     known = await _known(session, task_instance_id, try_number)
     if known.finish_state == finish_state:
         return None
@@ -249,7 +252,7 @@ async def end(
     An accepted success or skip is final, and so is what people decided of a run: then only the end and the warning are
     written. `retry_in` is in seconds; a try that is not `counted` does not use up a retry.
     """
-    row = await lock_task_instance(session, ended.task_instance_id)
+    row = await _lock(session, ended.task_instance_id)
     a = task_try.c
     over = update(task_try).where(_this(ended.task_instance_id, ended.try_number), a.ended_at.is_(None))
     said = {"exit_code": exit_code, "message": func.coalesce(a.message, reason), "counted": counted}
@@ -290,18 +293,26 @@ _LOCKED: Final = (
 )
 
 
-async def lock_task_instance(session: AsyncSession, task_instance_id: str) -> RowMapping:
-    """The task instance, locked. What is said of its try is read after it: a join would show it as it was before the wait."""
-    result = await session.execute(_LOCKED, {"task_instance_id": task_instance_id})
+def locked(task_instance_id: str) -> PreparedStep:
+    """The statement that locks a task instance. What is said of its try is read after it: a join would show it as it was before the wait."""
+    return _LOCKED, {"task_instance_id": task_instance_id}
+
+
+def found(result: Result[Any]) -> RowMapping:
+    """What `locked` gave. Raises `NotFound`."""
     row = result.mappings().one_or_none()
     if row is None:
         raise NotFound("this task instance does not exist any more; end this process")
     return row
 
 
+async def _lock(session: AsyncSession, task_instance_id: str) -> RowMapping:
+    return found(await session.execute(*locked(task_instance_id)))
+
+
 async def _known(session: AsyncSession, task_instance_id: str, try_number: int) -> Known:
     a = task_try.c
-    wanted = select(a.nonce, a.finish_state, a.cancelled_at, a.ended_at).where(_this(task_instance_id, try_number))
+    wanted = select(*(a[field] for field in SAID)).where(_this(task_instance_id, try_number))
     row = (await session.execute(wanted)).mappings().one_or_none()
     return Known() if row is None else Known(**row)
 
@@ -322,7 +333,7 @@ class Known:
 
 
 def unfinished(row: RowMapping, known: Known, try_number: int) -> FencedTry:
-    """What `lock_task_instance` gave, if the try may still change something. Raises `TryFenced`."""
+    """What `locked` gave, if the try may still change something. Raises `TryFenced`."""
     if row["try_number"] != try_number:
         raise TryFenced(
             f"try {try_number} is superseded by try {row['try_number']} and may change nothing; end this process"

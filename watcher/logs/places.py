@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ def watcher_log(directory: Path, watcher: str, owner: str) -> Path:
     return directory / "watchers" / _checked(_NAME, watcher) / f"{_checked(_OWNER, owner)}.log"
 
 
+@lru_cache(maxsize=256)
 def try_log(directory: Path, dag_id: str, run_id: str, task_id: str, map_index: int, try_number: int) -> Path:
     """The file that holds one try's driver output and the daemon's records about it. Raises `NotAPlace`."""
     parts = (_checked(_NAME, dag_id), _checked(_RUN_ID, run_id), _checked(_NAME, task_id), str(int(map_index)))
