@@ -54,7 +54,7 @@ def main() -> None:
         endpoint = f"http://127.0.0.1:{port}"
         print(f"an idle poll, {objects} objects")
         for mode in ("window", "strict"):
-            for match in ("**/*.json", f"{PREFIX.removeprefix('orders/')}000100*.json"):
+            for match in ("**/*.json", f"{PREFIX.removeprefix('orders/')}{objects // 1000 - 1:06}*.json"):
                 anyio.run(idle_poll, endpoint, mode, match)
     print(f"from PUT to event, {FILES} files")
     with other_process(serve_moto) as endpoint:

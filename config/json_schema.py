@@ -7,11 +7,13 @@ It depends on the vocabulary: a watcher's keys follow from its `trigger`, a conn
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
+from config.durations import format_duration
 from config.models import INGEST, AliasConfig, AssetConfig, IngestOptions, JobConfig, SparkConfig
 from config.names import NAME_PATTERN
 from config.settings import Settings
@@ -111,12 +113,21 @@ def _complete_jobs(definitions: _Definitions) -> None:
     spark |= _when("application", INGEST, {"properties": {"options": definitions.reference(IngestOptions)}})
 
 
+class _WithOurDurations(GenerateJsonSchema):
+    def encode_default(self, dft: Any) -> Any:
+        """As the YAML has it; pydantic would write PT10S."""
+        return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
+
+
 class _Definitions:
     """The models' own schemas, with `${…}` allowed wherever a value is not just any text."""
 
     def __init__(self, *models: type[BaseModel]) -> None:
         modes = [(model, "validation") for model in dict.fromkeys(models)]
-        self._references, generated = models_json_schema(modes)  # type: ignore[arg-type]  # a literal, widened by the list
+        self._references, generated = models_json_schema(
+            modes,  # type: ignore[arg-type]  # a literal, widened by the list
+            schema_generator=_WithOurDurations,
+        )
         self.all: dict[str, Schema] = {name: _with_outside(schema) for name, schema in generated["$defs"].items()}
 
     def reference(self, model: type[BaseModel]) -> Schema:

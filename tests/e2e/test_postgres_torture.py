@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 LONG = os.environ.get("WATCHER_TEST_LONG") == "1"
-ROWS, KILLS = (100_000, 40) if LONG else (5_000, 8)
+ROWS, KILLS = (100_000, 40) if LONG else (5_000, 6)
 LONGEST_PAUSE = 0.1 if LONG else 0.8
 """Of a writer between two transactions, in seconds: two cores are for the daemon too."""
 WRITTEN = "SELECT (SELECT count(*) FROM plain) + (SELECT count(*) FROM parted)"
