@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watcher.submit.base import SubmitError, TaskTry
-from watcher.submit.spark_submit import ASSET_JOB, SparkSubmit
+from watcher.submit.spark_submit import SDK, SparkSubmit
 
 NewTry = Callable[..., TaskTry]
 
@@ -19,7 +19,8 @@ def submitter(tmp_path: Path) -> SparkSubmit:
 
 
 def test_the_sdk_is_where_it_is_looked_for() -> None:
-    assert ASSET_JOB.is_file()
+    assert SDK
+    assert all(module.is_file() for module in SDK)
 
 
 async def test_a_missing_application_is_told_with_the_setting_to_correct(

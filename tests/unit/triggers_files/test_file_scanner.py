@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -325,3 +326,11 @@ def test_a_baseline_of_old_versions_looks_at_none_of_them() -> None:
     watcher = Watcher()
     old = Unlooked(key="old", number=0, modified=T - 2 * HOUR, visible=T - 2 * HOUR)
     assert watcher.look(page(old, version("new", T))) == ["new"]
+
+
+def test_a_baseline_older_than_the_horizon_to_come_emits_what_lies_between() -> None:
+    watcher = Watcher(Window(HOUR))
+    state = ScanState(baseline=T - 3 * HOUR, began=T, next_horizon=T - HOUR, cursor="a")
+    watcher.host.state = json.dumps(state.to_json())
+    watcher.restart(Window(HOUR))
+    assert watcher.look(page(version("b", T - 4 * HOUR), version("c", T - 2 * HOUR))) == ["c"]
