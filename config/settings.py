@@ -107,7 +107,7 @@ class StoreSettings(Section):
     clear_on_success: bool = False
     """Task store only: wipe a task instance's keys when it succeeds."""
     state_cleanup_batch_size: Annotated[int, Field(ge=0)] = 0
-    """Rows deleted in one transaction; 0 takes 10,000. SQLite always takes 1,000."""
+    """Rows deleted in one transaction; 0 takes 5,000. SQLite always takes 1,000."""
     max_value_storage_bytes: Annotated[int, Field(ge=1)] = 65535
     """Longest value, as JSON; the API refuses more, a task's is logged."""
     history_retention_days: Days = 90

@@ -55,10 +55,10 @@ from store.statements import arun, clear_asset_values
 from store.values import WATERMARK_SUFFIX
 
 SQLITE_BATCH: Final = 1_000
-POSTGRESQL_BATCH: Final = 10_000
+POSTGRESQL_BATCH: Final = 5_000
 _LOCK: Final = 7_305_811_464_228_961_111  # any number nobody else takes
-_RUNS_IN_A_BATCH: Final = 100
-"""One for so many rows: a run takes its tries and the events it consumed along, often a thousand of them."""
+_ROWS_OF_A_RUN: Final = 100
+"""A run counts for so many: it takes its tries and the events it consumed along."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +261,7 @@ class _OldRuns(Sweep):
         return (await session.execute(select(func.count()).select_from(run).where(self._condition))).scalar_one()
 
     async def remove(self, session: AsyncSession, limit: int, after: Any, dialect: str) -> Removed:
-        some = select(run.c.id).where(self._condition).order_by(run.c.id).limit(max(limit // _RUNS_IN_A_BATCH, 1))
+        some = select(run.c.id).where(self._condition).order_by(run.c.id).limit(max(limit // _ROWS_OF_A_RUN, 1))
         ids = (await session.execute(some.with_for_update(skip_locked=True))).scalars().all()
         runs = select(run.c.dag_id, run.c.run_id).where(run.c.id.in_(ids))
 

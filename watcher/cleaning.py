@@ -24,8 +24,8 @@ from watcher.logs import sweeping
 from watcher.logs.places import try_log
 from watcher.retrying import keep_going
 
-LONGEST_BATCH: Final = 0.5
-"""Seconds; after a longer one the next is half as large."""
+LONG_BATCH: Final = 0.4
+"""Seconds; after a longer one the next is half as large, after a much shorter one twice."""
 LOG_FILES: Final = "log files"
 
 log = structlog.get_logger()
@@ -107,7 +107,7 @@ class Cleaner:
 
     async def _sweep(self, sweep: Sweep, progress: Progress) -> int:
         total = await self._count(sweep)
-        size = cleanup.batch_size(self._limits.batch_size, self._database.dialect)
+        size = most = cleanup.batch_size(self._limits.batch_size, self._database.dialect)
         done = references = 0
         removed: Removed | None = Removed(rows=0)
         if total:
@@ -119,8 +119,7 @@ class Cleaner:
                 break
             done += removed.rows
             references += removed.references
-            if time.monotonic() - started > LONGEST_BATCH:
-                size = max(size // 2, 100)
+            size = _next_size(size, most, time.monotonic() - started)
             progress(sweep.name, done, max(total, done))
         if references:
             log.warning("cleanup.references_dropped", what=sweep.name, references=references)
@@ -154,3 +153,9 @@ class Cleaner:
         before = datetime.now(UTC) - self._limits.logs
         look: Callable[[], list[Path]] = lambda: sweeping.old(self._logs_directory, before.timestamp(), kept)  # noqa: E731
         return await anyio.to_thread.run_sync(look)
+
+
+def _next_size(size: int, most: int, seconds: float) -> int:
+    if seconds > LONG_BATCH:
+        return max(size // 2, 1)
+    return min(size * 2, most) if seconds < LONG_BATCH / 4 else size
