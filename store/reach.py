@@ -6,17 +6,25 @@ try is as fresh as the lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from sqlalchemy import RowMapping, Select, and_, bindparam, exists, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import aliases, tries
+from store import tries
 from store.errors import NotFound
-from store.schema import asset, job_inlet, job_outlet, task_try, watcher
+from store.schema import (
+    asset,
+    asset_alias_asset,
+    job_inlet,
+    job_inlet_alias,
+    job_outlet,
+    job_outlet_alias,
+    task_try,
+    watcher,
+)
 from store.statements import Statements, arun
 from store.tries import FencedTry
 from store.values import WATERMARK_SUFFIX
@@ -38,10 +46,7 @@ async def reach(
     session: AsyncSession, task_instance_id: str, try_number: int, *, name: str | None, uri: str | None, key: str | None
 ) -> Reach:
     """Lock the try's task instance and look at one asset. Raises `TryFenced`, `NotFound`."""
-    found = await arun(session, _reach(task_instance_id, try_number, name, uri, key))
-    if found.declared or not found.asset["active"]:
-        return found
-    return replace(found, declared=found.asset["id"] in await _through_aliases(session, found.held.dag_id))
+    return await arun(session, _reach(task_instance_id, try_number, name, uri, key))
 
 
 def _reach(
@@ -65,17 +70,16 @@ def _reach(
     )
 
 
-async def _through_aliases(session: AsyncSession, dag_id: str) -> Sequence[int]:
-    """Asked only for an asset that the job does not name itself."""
-    named = await aliases.of_job(session, dag_id, ("inlet", "outlet"))
-    return await aliases.assets_of(session, named.values())
-
-
 @cache
 def _look(column: str) -> Select[Any]:
     """By the asset's name, or by its uri."""
     a, t = asset.c, task_try.c
+    r = asset_alias_asset.c
     edges = [exists().where(e.c.dag_id == bindparam("dag_id"), e.c.asset_id == a.id) for e in (job_inlet, job_outlet)]
+    edges += [
+        exists().where(e.c.dag_id == bindparam("dag_id"), e.c.alias_id == r.alias_id, r.asset_id == a.id)
+        for e in (job_inlet_alias, job_outlet_alias)
+    ]
     own = exists().where(
         watcher.c.active,
         watcher.c.asset_id == a.id,

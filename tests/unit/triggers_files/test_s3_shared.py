@@ -40,11 +40,18 @@ async def whole(listing: SharedListing, *, first: bool = False) -> Sequence[str]
         return [page.key(page.rows[0]) async for page, _ in pages]
 
 
+async def a_few_steps() -> None:
+    """Nobody is there at once."""
+    for _ in range(5):
+        await anyio.lowlevel.checkpoint()
+
+
 async def resting_then_whole(listing: SharedListing, resting: anyio.Event, read: list[Sequence[str]]) -> None:
     woken = anyio.Event()
     with listing.resting(woken.set, at_least=0):
         resting.set()
         await woken.wait()
+    await a_few_steps()
     read.append(await whole(listing))
 
 
@@ -58,6 +65,7 @@ async def test_members_that_come_together_share_their_first_scan() -> None:
     async with anyio.create_task_group() as tasks:
         for _ in range(20):
             tasks.start_soon(member)
+            await a_few_steps()
     assert read == [source.keys] * 20
     assert len(source.fetched) == 5
 
