@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 import structlog
 
@@ -12,6 +13,8 @@ from tests.service.s3.conftest import Front, Put, error, new_files, page
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.files.moments import SECOND, parse_moment
 from triggers.s3.listing import S3Client
+from triggers.s3.objects import Selection
+from triggers.s3.pages import Row
 
 pytestmark = pytest.mark.service
 
@@ -207,3 +210,27 @@ async def test_a_long_scan_says_how_far_it_is(
         await DictHost().run(new_files(client, bucket))
     told = [(line["count"], line["key"]) for line in logs if line["event"] == "watcher.scanning"]
     assert told == [(2, "b"), (4, "d")]
+
+
+async def test_a_strict_poll_computes_fingerprints_of_what_changed_only(
+    client: S3Client, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = []
+    compute = Selection.fingerprint
+
+    def counting(selection: Selection, row: Row, *, url_encoded: bool) -> int:
+        computed.append(row[0])
+        return compute(selection, row, url_encoded=url_encoded)
+
+    monkeypatch.setattr(Selection, "fingerprint", counting)
+    put("a", "b", "c.txt")
+    host = DictHost()
+    trigger = new_files(client, bucket, mode="strict", match="?", interval="1h")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.run_for_ever, trigger)
+        await host.until(lambda: host.polls == 1)
+        put("d")
+        trigger.wake()
+        await host.until(lambda: host.polls == 2)
+        tasks.cancel_scope.cancel()
+    assert computed == [b"a", b"b", b"c.txt", b"d"]

@@ -17,7 +17,9 @@ from tests.servers import S3Server
 from tests.service.s3.conftest import Front, Put, new_files, page
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.s3.connection import S3Connection
+from triggers.s3.failures import Refused
 from triggers.s3.listing import S3Client
+from triggers.s3.lookups import look_up
 
 pytestmark = pytest.mark.service
 
@@ -261,9 +263,22 @@ async def test_a_message_older_than_the_last_scan_costs_no_look_up(
     assert [request.query["prefix"] for request in front.requests] == [""]
 
 
+async def test_only_the_named_object_is_looked_at(client: S3Client, bucket: str, put: Put) -> None:
+    put("ab", "b")
+    pages = await look_up(client, bucket, ["a", "b", "c"])
+    assert [page.key(row) for page, _ in pages for row in page.rows] == ["b"]
+
+
+async def test_a_failing_look_up_fails_the_watcher(client: S3Client) -> None:
+    with pytest.raises(Refused, match="NoSuchBucket"):
+        await look_up(client, "nowhere", ["a", "b"])
+
+
 async def test_a_dry_run_takes_nothing(client: S3Client, bucket: str, queue: TestQueue) -> None:
     queue.name("a")
-    await DictHost().run(new_files(client, bucket, dry_run=True, notifications=queue.url), polls=3)
+    trigger = new_files(client, bucket, dry_run=True, notifications=queue.url)
+    await DictHost().run(trigger, polls=3)
+    assert trigger._queue is None
     assert queue.count("") == 1
 
 
