@@ -23,7 +23,7 @@ settings:
   api: {auth: none, port: PORT}
   store: {clear_on_success: true}
   workers:
-    state_store_backend: asset_job_storage.ObjectStorageStateBackend
+    state_store_backend: asset_job.storage.ObjectStorageStateBackend
     options: {url: "URL", threshold_bytes: 20, compression: gzip}
 assets: {orders: {}}
 jobs:

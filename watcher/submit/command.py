@@ -6,7 +6,7 @@ Spark's configuration travels in a 0600 file, not in the argument vector, which 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,8 +48,8 @@ class Paths:
 
     spark_home: Path
     python: str
-    sdk: Sequence[Path]
-    """The modules that travel with every job."""
+    sdk: Path
+    """The archive that travels with every job."""
     context: Path
     properties: Path
     log4j2: Path
@@ -63,7 +63,7 @@ def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
     lists = {
         "--jars": application.jars,
         "--packages": application.packages,
-        "--py-files": (*map(str, paths.sdk), *application.py_files),
+        "--py-files": (str(paths.sdk), *application.py_files),
     }
     return [
         str(paths.spark_home / "bin" / "spark-submit"),

@@ -11,12 +11,9 @@ from watcher.submit.base import SparkApplication, SubmitError, TaskTry
 from watcher.submit.command import LOG4J2, Paths, arguments, configuration, environment, properties
 from watcher.submit.folder import TryFolder
 from watcher.submit.java import class_archive, java_home
+from watcher.submit.sdk_archive import sdk_archive
 from watcher.submit.shimmed import Command, ShimSubmitter
 
-SDK = tuple(
-    Path(__file__).parents[1] / "sdk" / name
-    for name in ("asset_job.py", "asset_job_backends.py", "asset_job_storage.py")
-)
 _LOCATE = "import importlib.util as u; s = u.find_spec('pyspark'); print(s.origin if s and s.origin else '')"
 
 
@@ -39,7 +36,7 @@ class SparkSubmit(ShimSubmitter):
         paths = Paths(
             spark_home=spark_home,
             python=python,
-            sdk=SDK,
+            sdk=sdk_archive(self.home),
             context=folder.context,
             properties=folder.path / "spark.properties",
             log4j2=folder.path / "log4j2.properties",

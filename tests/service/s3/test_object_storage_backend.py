@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.servers import S3Server
-from watcher.sdk.asset_job_backends import AssetScope, TaskScope
-from watcher.sdk.asset_job_storage import ObjectStorageStateBackend
+from watcher.sdk.asset_job.backends import AssetScope, TaskScope
+from watcher.sdk.asset_job.storage import ObjectStorageStateBackend
 
 pytestmark = pytest.mark.service
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, ExecutionServer, event, refused, token
-from watcher.sdk import asset_job
 from watcher.sdk.asset_job import (
     Alias,
     Asset,
@@ -22,7 +20,12 @@ from watcher.sdk.asset_job import (
     NoContext,
     Run,
     Unreachable,
+    run,
 )
+from watcher.sdk.asset_job.background import token_life
+from watcher.sdk.asset_job.client import Client
+from watcher.sdk.asset_job.context import context_path
+from watcher.submit.sdk_archive import sdk_archive
 
 
 def finished_as(daemon: ExecutionServer) -> list[str]:
@@ -289,7 +292,7 @@ def test_what_the_daemon_refuses_is_not_repeated(daemon: ExecutionServer) -> Non
 
 
 def test_patience_ends_with_the_reason(daemon: ExecutionServer) -> None:
-    client = asset_job._Client(daemon.url, token("first"))
+    client = Client(daemon.url, token("first"))
     daemon.faults = [503]
     with pytest.raises(Unreachable, match=rf"did not answer at {daemon.url}/execution: HTTP 503"):
         client.call("POST", "tries/token", body={}, patience=0)
@@ -331,7 +334,7 @@ def test_a_token_is_renewed_while_the_job_computes(daemon: ExecutionServer) -> N
     ("text", "life"), [(token("a", 3600), 3600), ("opaque", 900), ("a.b.c", 900), ("a.bnVsbA.c", 900)]
 )
 def test_the_life_of_a_token_is_read_from_it(text: str, life: float) -> None:
-    assert asset_job.token_life(text) == life
+    assert token_life(text) == life
 
 
 # The context
@@ -339,32 +342,23 @@ def test_the_life_of_a_token_is_read_from_it(text: str, life: float) -> None:
 
 def test_the_context_is_found_by_argument_before_environment() -> None:
     environ = {"ASSET_JOB_CONTEXT": "/env"}
-    assert asset_job.context_path(["job.py", "--run-context", "/arg"], environ) == Path("/arg")
-    assert asset_job.context_path(["job.py", "--run-context=/arg"], environ) == Path("/arg")
-    assert asset_job.context_path(["job.py", "x"], environ) == Path("/env")
-    assert asset_job.context_path(["job.py", "--run-context"], {}) is None
+    assert context_path(["job.py", "--run-context", "/arg"], environ) == Path("/arg")
+    assert context_path(["job.py", "--run-context=/arg"], environ) == Path("/arg")
+    assert context_path(["job.py", "x"], environ) == Path("/env")
+    assert context_path(["job.py", "--run-context"], {}) is None
 
 
 def test_a_program_that_was_started_by_hand_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ASSET_JOB_CONTEXT", raising=False)
     with pytest.raises(NoContext, match=r"there is no run context: start the job through Asset Watcher"):
-        asset_job.run()
+        run()
 
 
-# The module itself
-
-
-def test_the_sdk_needs_nothing_but_the_standard_library() -> None:
-    tree = ast.parse(Path(asset_job.__file__).read_text())
-    at_import = {node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))}
-    names = {alias.name for node in at_import if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module or "" for node in at_import if isinstance(node, ast.ImportFrom)}
-    assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
+# The package itself
 
 
 def test_a_job_runs_with_the_sdk_alone(daemon: ExecutionServer, tmp_path: Path) -> None:
-    """As spark-submit does it: the one file on the path, nothing of ours, nothing installed."""
-    (tmp_path / "asset_job.py").write_text(Path(asset_job.__file__).read_text())
+    """As spark-submit does it: the archive on the path, nothing of ours, nothing installed."""
     (tmp_path / "job.py").write_text(
         "from asset_job import run\nwith run() as r:\n    r.task_store.set('a', r.try_number)\n"
     )
@@ -372,8 +366,22 @@ def test_a_job_runs_with_the_sdk_alone(daemon: ExecutionServer, tmp_path: Path) 
     subprocess.run(
         [sys.executable, "-S", "-W", "error", "job.py", "--run-context", "context.json"],
         cwd=tmp_path,
-        env={},
+        env={"PYTHONPATH": str(sdk_archive(tmp_path))},
         check=True,
     )
     assert daemon.task_entries["a"]["value"] == 2
     assert finished_as(daemon) == ["success"]
+
+
+def test_importing_the_sdk_imports_the_standard_library_only(tmp_path: Path) -> None:
+    look = (
+        "import sys; before = {*sys.modules}; import asset_job, asset_job.backends; print(*({*sys.modules} - before))"
+    )
+    seen = subprocess.run(
+        [sys.executable, "-c", look],
+        env={"PYTHONPATH": str(sdk_archive(tmp_path))},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert {name.partition(".")[0] for name in seen.stdout.split()} - sys.stdlib_module_names == {"asset_job"}

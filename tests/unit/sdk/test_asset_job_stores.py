@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, TASK_INSTANCE, ExecutionServer, refused
-from watcher.sdk import asset_job
 from watcher.sdk.asset_job import (
     NEVER_EXPIRE,
     AssetJobError,
@@ -14,6 +13,7 @@ from watcher.sdk.asset_job import (
     Forbidden,
     InvalidValue,
     NotFound,
+    Refused,
     Run,
     StoreConflict,
 )
@@ -120,7 +120,7 @@ def test_what_is_not_json_is_refused_at_once(daemon: ExecutionServer, value: Any
         ((403, {"detail": "orders is no outlet"}), Forbidden, "orders is no outlet"),
         (refused(404, "not_found", "No such asset."), NotFound, "No such asset."),
         ((422, {"detail": [{"loc": ["key"], "msg": "too long"}]}), InvalidValue, "too long"),
-        ((418, "teapot"), asset_job.Refused, "HTTP 418"),
+        ((418, "teapot"), Refused, "HTTP 418"),
     ],
 )
 def test_a_refusal_is_an_error_of_its_kind_with_the_daemons_sentence(

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from tests.unit.sdk.execution_server import LANDING, ORDERS, ExecutionServer, refused
-from watcher.sdk import asset_job_backends
-from watcher.sdk.asset_job import AssetJobError, Fenced, Run
-from watcher.sdk.asset_job_backends import BaseStateBackend
-from watcher.sdk.asset_job_storage import ObjectStorageStateBackend
+from watcher.sdk.asset_job import AssetJobError, Fenced, Run, worker
+from watcher.sdk.asset_job.backends import AssetScope, BaseStateBackend
+from watcher.sdk.asset_job.storage import ObjectStorageStateBackend
 
 
 class Vault(BaseStateBackend):
@@ -58,7 +57,7 @@ class Vault(BaseStateBackend):
 def vault(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     monkeypatch.setattr(Vault, "values", {})
     monkeypatch.setattr(Vault, "broken", 0)
-    monkeypatch.setattr(asset_job_backends, "_PAUSES", (0, 0))
+    monkeypatch.setattr(worker, "_PAUSES", (0, 0))
     monkeypatch.setitem(sys.modules, "my_vault", sys.modules[__name__])
     return Vault.values
 
@@ -184,8 +183,8 @@ def test_a_reader_without_the_backend_gets_the_reference_and_one_warning(
     [
         ("no_such_module.Vault", {}, "No module named 'no_such_module'; send its module along"),
         ("json.Vault", {}, "has no attribute 'Vault'"),
-        ("watcher.sdk.asset_job_storage.ObjectStorageStateBackend", {}, "'url'"),
-        ("watcher.sdk.asset_job_storage.ObjectStorageStateBackend", {"url": "x", "compression": "rar"}, "use gzip"),
+        ("watcher.sdk.asset_job.storage.ObjectStorageStateBackend", {}, "'url'"),
+        ("watcher.sdk.asset_job.storage.ObjectStorageStateBackend", {"url": "x", "compression": "rar"}, "use gzip"),
     ],
 )
 def test_a_writer_without_the_backend_is_told_and_nothing_is_written(
@@ -214,7 +213,7 @@ def test_a_folder_keeps_any_key_inside_itself(
 ) -> None:
     options = {"url": f"{tmp_path.as_uri()}/state", "compression": compression}
     value = {"text": "ü" * 100, "n": [1, 2.5, None]}
-    with run(daemon, "watcher.sdk.asset_job_storage.ObjectStorageStateBackend", options=options) as r:
+    with run(daemon, "watcher.sdk.asset_job.storage.ObjectStorageStateBackend", options=options) as r:
         for store in (r.task_store, r.asset_store["orders"]):
             store.set(key, "before")
             store.set(key, value)
@@ -232,7 +231,7 @@ def files(folder: Path) -> list[Path]:
 
 def test_small_values_stay_in_the_database(tmp_path: Path) -> None:
     backend = ObjectStorageStateBackend(url=tmp_path.as_uri(), threshold_bytes=10)
-    scope = asset_job_backends.AssetScope(name="orders")
+    scope = AssetScope(name="orders")
     assert backend.serialize_asset_state_store_to_ref(value="x" * 8, key="k", scope=scope) is None
     reference = backend.serialize_asset_state_store_to_ref(value="x" * 9, key="k", scope=scope)
     assert backend.deserialize_asset_state_store_from_ref(reference) == "x" * 9

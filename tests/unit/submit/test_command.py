@@ -12,7 +12,7 @@ from watcher.submit.command import Paths, arguments, configuration, environment,
 PATHS = Paths(
     spark_home=Path("/spark"),
     python="/usr/bin/python3.12",
-    sdk=(Path("/sdk/asset_job.py"), Path("/sdk/asset_job_backends.py")),
+    sdk=Path("/sdk/asset_job.zip"),
     context=Path("/run/context.json"),
     properties=Path("/run/spark.properties"),
     log4j2=Path("/run/log4j2.properties"),
@@ -37,7 +37,7 @@ def test_the_arguments_name_what_to_run_and_nothing_private() -> None:
             "--packages",
             "g:a:1",
             "--py-files",
-            "/sdk/asset_job.py,/sdk/asset_job_backends.py,/own.py",
+            "/sdk/asset_job.zip,/own.py",
         ),
         *("/jobs/load.py", "--fast", "x y"),
     ]
@@ -45,7 +45,7 @@ def test_the_arguments_name_what_to_run_and_nothing_private() -> None:
 
 def test_the_sdk_travels_with_a_job_that_has_no_files_of_its_own() -> None:
     found = arguments(a_try(), PATHS)
-    assert found[found.index("--py-files") + 1] == "/sdk/asset_job.py,/sdk/asset_job_backends.py"
+    assert found[found.index("--py-files") + 1] == "/sdk/asset_job.zip"
     assert not {"--jars", "--packages"} & set(found)
 
 

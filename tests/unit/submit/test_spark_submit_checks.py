@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watcher.submit.base import SubmitError, TaskTry
-from watcher.submit.spark_submit import SDK, SparkSubmit
+from watcher.submit.spark_submit import SparkSubmit
 
 NewTry = Callable[..., TaskTry]
 
@@ -16,10 +16,6 @@ NewTry = Callable[..., TaskTry]
 @pytest.fixture
 def submitter(tmp_path: Path) -> SparkSubmit:
     return SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
-
-
-def test_the_sdk_is_where_it_is_looked_for() -> None:
-    assert all(module.is_file() for module in SDK)
 
 
 async def test_a_missing_application_is_told_with_the_setting_to_correct(

@@ -1,7 +1,7 @@
 """A worker-side backend that keeps values as objects: on S3, in a folder, or wherever else fsspec reaches.
 
     workers:
-      state_store_backend: asset_job_storage.ObjectStorageStateBackend
+      state_store_backend: asset_job.storage.ObjectStorageStateBackend
       options: {url: "s3://state/asset-watcher", threshold_bytes: 10000, compression: gzip}
 
 Needs `fsspec` in the driver's Python, and `s3fs` for s3:. Credentials and endpoint are the job's own: for S3 those that
@@ -19,12 +19,9 @@ import re
 from collections.abc import Callable
 from dataclasses import astuple
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from watcher.sdk.asset_job_backends import AssetScope, BaseStateBackend, TaskScope
-else:  # in a job the modules stand alone on the path
-    from asset_job_backends import AssetScope, BaseStateBackend, TaskScope
+from .backends import AssetScope, BaseStateBackend, TaskScope
 
 _Codec = tuple[str, Callable[[bytes], bytes], Callable[[bytes], bytes]]
 _CODECS: dict[str | None, _Codec] = {

@@ -1,0 +1,111 @@
+"""What runs beside the job: the token is renewed, progress is reported."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from .client import Client
+
+if TYPE_CHECKING:
+    from pyspark import StatusTracker
+
+log = logging.getLogger("asset_job")
+
+_PROGRESS_EVERY = 2.0
+_RENEW_EVERY = 300.0
+
+
+class Background(threading.Thread):
+    """Does something now and then beside the job; what goes wrong there is no concern of the job's."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        super().__init__(name=f"asset-job-{name}", daemon=True)
+        self._client, self._ending = client, threading.Event()
+
+    def run(self) -> None:
+        while not self._ending.wait(self.pause()):
+            self._safely()
+
+    def stop(self) -> None:
+        self._ending.set()
+        self.join(timeout=_PROGRESS_EVERY)  # it may hang in a call of its own; the job goes on
+
+    def pause(self) -> float:
+        raise NotImplementedError
+
+    def act(self) -> None:
+        raise NotImplementedError
+
+    def _safely(self) -> None:
+        try:
+            self.act()
+        except Exception:  # Spark may be starting, stopping or gone: the job itself will notice
+            log.debug("%s failed", self.name, exc_info=True)
+
+
+class Renewal(Background):
+    """Renews the token after a third of its life: by its own length, so that the clocks' difference does not matter."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, "renewal")
+
+    def pause(self) -> float:
+        return token_life(self._client.token) / 3
+
+    def act(self) -> None:
+        self._client.token = self._client.call("POST", "tries/token", body={})["token"]
+
+
+class Progress(Background):
+    """Reports what Spark's StatusTracker counts, once there is a Spark session."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, "progress")
+        self._stages: dict[int, tuple[int, int]] = {}
+        self._settled: set[int] = set()
+        self._reported: dict[str, int] = {}
+
+    def pause(self) -> float:
+        return _PROGRESS_EVERY
+
+    def act(self) -> None:
+        if "pyspark.sql" in sys.modules:
+            self.look(sys.modules["pyspark.sql"].SparkSession.active().sparkContext.statusTracker())
+        if self._stages and (counts := self.counts()) != self._reported:
+            self._client.call("POST", "tries/progress", body=counts, patience=0)
+            self._reported = counts
+
+    def run(self) -> None:
+        super().run()
+        self._safely()  # the last counts, so that a bar ends where the job ended
+
+    def look(self, tracker: StatusTracker) -> None:
+        """Of a job that ended, what was not done never will be: skipped stages count as nothing."""
+        for job in {*tracker.getJobIdsForGroup(None), *tracker.getActiveJobsIds()} - self._settled:
+            info = tracker.getJobInfo(job)
+            ended = info is not None and info.status != "RUNNING"
+            for stage in info.stageIds if info else ():
+                if found := tracker.getStageInfo(stage):
+                    done = found.numCompletedTasks
+                    self._stages[stage] = (done if ended else found.numTasks, done)
+            if ended:
+                self._settled.add(job)
+
+    def counts(self) -> dict[str, int]:
+        tasks, done = (sum(column) for column in zip(*self._stages.values(), strict=True))
+        return {"stages": len(self._stages), "tasks": tasks, "tasks_done": done}
+
+
+def token_life(token: str) -> float:
+    """Seconds between `iat` and `exp` of a JWT; a guess for a token that does not say."""
+    try:
+        payload = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return max(float(claims["exp"]) - float(claims["iat"]), 0.5)
+    except (IndexError, ValueError, KeyError, TypeError):
+        return 3 * _RENEW_EVERY

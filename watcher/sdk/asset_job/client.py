@@ -1,0 +1,98 @@
+"""The Execution API over HTTP."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPException, HTTPResponse
+from typing import Any
+from uuid import uuid4
+
+from .errors import AssetJobError, Fenced, Forbidden, InvalidValue, NotFound, Refused, StoreConflict, Unreachable
+
+_PATIENCE = 600.0
+_REQUEST_TIMEOUT = 30.0
+
+
+class _Passing(Exception):
+    """What a repetition may cure."""
+
+
+class Client:
+    """Speaks the Execution API; used by several threads."""
+
+    def __init__(self, api: str, token: str) -> None:
+        self._base = f"{api.rstrip('/')}/execution"
+        # The daemon is reached directly: a proxy of the environment would see the token.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self.token = token
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        patience: float = _PATIENCE,
+    ) -> Any:
+        """The decoded answer, None when it is empty; repeated for `patience` seconds while the daemon is away."""
+        headers = {"Accept": "application/json"} if method == "GET" else {"Idempotency-Key": uuid4().hex}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        url = f"{self._base}/{path}{'?' + urllib.parse.urlencode(query) if query else ''}"
+        data = None if body is None else json.dumps(body).encode()
+        give_up, pause = time.monotonic() + patience, 0.1
+        while True:
+            try:
+                return self._once(urllib.request.Request(url, data, headers, method=method))  # noqa: S310 - our daemon
+            except _Passing as error:
+                if time.monotonic() + pause > give_up:
+                    raise Unreachable(f"Asset Watcher did not answer at {self._base}: {error}") from error
+            time.sleep(pause)
+            pause = min(2 * pause, 10.0)
+
+    def _once(self, request: urllib.request.Request) -> Any:
+        request.add_header("Authorization", f"Bearer {self.token}")
+        try:
+            with self._opener.open(request, timeout=_REQUEST_TIMEOUT) as answer:
+                content = self._read(answer)
+            return json.loads(content) if content else None
+        except urllib.error.HTTPError as error:
+            with error:
+                content = self._read(error)
+            if error.code >= 500 or error.code == 429:  # noqa: PLR2004
+                raise _Passing(f"HTTP {error.code}") from error
+            raise _refusal(error.code, content) from error
+        except (OSError, HTTPException, ValueError) as error:
+            raise _Passing(str(error) or type(error).__name__) from error
+
+    def _read(self, answer: HTTPResponse | urllib.error.HTTPError) -> bytes:
+        self.token = answer.headers.get("Refreshed-API-Token") or self.token
+        return answer.read()
+
+
+_BY_REASON = {
+    "fenced": Fenced,
+    "conflict": StoreConflict,
+    "forbidden": Forbidden,
+    "not_found": NotFound,
+    "invalid": InvalidValue,
+}
+_BY_STATUS = {401: Fenced, 403: Forbidden, 404: NotFound, 409: Fenced, 422: InvalidValue}
+
+
+def _refusal(status: int, content: bytes) -> AssetJobError:
+    """The typed error of an answer `{"detail": sentence | {"reason", "message"} | [validation error]}`."""
+    try:
+        detail = json.loads(content)["detail"]
+    except (ValueError, KeyError, TypeError):
+        detail = f"HTTP {status}"
+    reason = detail.get("reason") if isinstance(detail, dict) else None
+    message = detail.get("message", reason) if isinstance(detail, dict) else detail
+    kind: type[AssetJobError] = _BY_REASON.get(str(reason)) or _BY_STATUS.get(status, Refused)
+    return kind(message if isinstance(message, str) else json.dumps(message))

@@ -1,0 +1,137 @@
+"""Asset events: those that this run consumes, and those of the past."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, overload
+
+from .assets import Alias
+from .client import Client
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetEvent:
+    """One update of an asset; of a watcher's event `extra` holds the files or the id ranges."""
+
+    id: int
+    asset: str
+    uri: str
+    timestamp: datetime
+    extra: Mapping[str, Any]
+    source_watcher: str | None = None
+    source_dag_id: str | None = None
+    source_run_id: str | None = None
+    source_task_id: str | None = None
+    source_map_index: int | None = None
+    source_dag_run: Mapping[str, Any] | None = None
+    """Of a job's event: `dag_id`, `run_id`, `data_interval_start`, `data_interval_end` of the run that made it."""
+    source_task_instance: Mapping[str, Any] | None = None
+    """Likewise: `dag_id`, `run_id`, `task_id`, `map_index`."""
+
+
+class TriggeringAssetEvents(Mapping[str, list[AssetEvent]]):
+    """The events this run consumes: asset name -> its events, oldest first."""
+
+    def __init__(self, events: Mapping[str, list[dict[str, Any]]]) -> None:
+        self._events = {asset: sorted(map(asset_event, found), key=_age) for asset, found in events.items()}
+
+    def __getitem__(self, asset: str) -> list[AssetEvent]:
+        return self._events[asset]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._events)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def files(self, asset: str | None = None) -> list[dict[str, Any]]:
+        """Of all events, or of one asset's, oldest event first; so too the other two."""
+        return self._collect("files", asset)
+
+    def ranges(self, asset: str | None = None) -> list[tuple[int, int]]:
+        """Ranges of ids, both ends inclusive, that hold exactly the new rows."""
+        return [(first, last) for first, last in self._collect("ranges", asset)]
+
+    def rows(self, asset: str | None = None) -> list[dict[str, Any]]:
+        """The new rows themselves; only of watchers with `columns`."""
+        return self._collect("rows", asset)
+
+    def _collect(self, what: str, asset: str | None) -> list[Any]:
+        lists = self._events.values() if asset is None else [self._events.get(asset, [])]
+        events = sorted((event for events in lists for event in events), key=_age)
+        return [item for event in events for item in event.extra.get(what, ())]
+
+
+class PastEvents(Sequence[AssetEvent]):
+    """All events so far of an asset, or of those that came through an alias, oldest first; asked for when looked at.
+
+    `[-1]` and other places from either end fetch no more than they need.
+    """
+
+    def __init__(self, client: Client, path: str, query: Mapping[str, str]) -> None:
+        self._client, self._path, self._query = client, path, query
+
+    @overload
+    def __getitem__(self, place: int) -> AssetEvent: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[AssetEvent]: ...
+
+    def __getitem__(self, place: int | slice) -> AssetEvent | Sequence[AssetEvent]:
+        if isinstance(place, slice):
+            return self._all[place]
+        count = place + 1 if place >= 0 else -place
+        found = self._fetch(ascending=place >= 0, limit=count)
+        if len(found) < count:
+            raise IndexError(f"there are only {len(found)} events")
+        return found[-1]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[AssetEvent]:
+        return iter(self._all)
+
+    @cached_property
+    def _all(self) -> list[AssetEvent]:
+        return self._fetch()
+
+    def _fetch(self, *, ascending: bool = True, limit: int | None = None) -> list[AssetEvent]:
+        query = {**self._query, "ascending": json.dumps(ascending), **({} if limit is None else {"limit": str(limit)})}
+        return [asset_event(found) for found in self._client.call("GET", self._path, query=query)["asset_events"]]
+
+
+class InletEvents:
+    """`inlet_events[asset]` by name or uri, `inlet_events[Alias(name=…)]`: their past events."""
+
+    def __init__(self, client: Client, inlets: list[dict[str, str]], known: Mapping[str, str]) -> None:
+        self._client, self._known = client, known
+        self._aliases = {inlet["alias"] for inlet in inlets if "alias" in inlet}
+
+    def __getitem__(self, asset: str | Alias) -> PastEvents:
+        """A bare string that is no inlet's or outlet's name is an alias of the inlets, or else a uri."""
+        if isinstance(asset, Alias) or (asset not in self._known and asset in self._aliases):
+            name = asset.name if isinstance(asset, Alias) else asset
+            return PastEvents(self._client, "asset-events/by-asset-alias", {"name": name})
+        named = {"name": asset, "uri": ""} if asset in self._known else {"name": "", "uri": asset}
+        return PastEvents(self._client, "asset-events/by-asset", named)
+
+
+def asset_event(found: Mapping[str, Any]) -> AssetEvent:
+    source = {name: found.get(name) for name in AssetEvent.__dataclass_fields__ if name.startswith("source_")}
+    return AssetEvent(
+        id=found["id"],
+        asset=found["asset"]["name"],
+        uri=found["asset"]["uri"],
+        timestamp=datetime.fromisoformat(found["timestamp"]),
+        extra=found.get("extra") or {},
+        **source,
+    )
+
+
+def _age(event: AssetEvent) -> tuple[datetime, int]:
+    return event.timestamp, event.id

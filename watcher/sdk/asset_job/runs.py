@@ -1,0 +1,134 @@
+"""One try of a job, from its claim to its end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+from uuid import uuid4
+
+from .background import Progress, Renewal
+from .client import Client
+from .context import context_path
+from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext
+from .events import InletEvents, TriggeringAssetEvents
+from .outlets import OutletEvents
+from .stores import AssetStores, TaskStore
+from .values import now, storable
+from .worker import Worker
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from types import TracebackType
+
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("asset_job")
+
+CLAIMED_BY_ANOTHER = 75
+_LONGEST_MESSAGE = 2000
+
+
+class Run:
+    """One try of this job, claimed while the `with` block runs."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    try_number: int
+    triggering_asset_events: TriggeringAssetEvents
+    asset_store: AssetStores
+    task_store: TaskStore
+    inlet_events: InletEvents
+    outlet_events: OutletEvents
+    connections: Mapping[str, Mapping[str, Any]]
+    """The connections that `spark.connections` names, with their credentials: not for printing."""
+
+    def __init__(self, context: Mapping[str, Any]) -> None:
+        self.connections = context.get("connections", {})
+        self._client = Client(context["api"], context["token"])
+        self._threads = [Renewal(self._client), Progress(self._client)]
+
+    def __enter__(self) -> Self:
+        claim = self._claim()
+        self.dag_id, self.run_id, self.task_id = claim["dag_id"], claim["run_id"], claim["task_id"]
+        self.map_index, self.try_number = claim["map_index"], claim["try_number"]
+        known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
+        self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
+        self._worker = Worker(claim.get("worker_backend"))
+        self._clear_on_success = claim["clear_on_success"]
+        self.asset_store = AssetStores(self._client, self._worker, known)
+        self.task_store = TaskStore(self._client, self._worker, claim)
+        self.inlet_events = InletEvents(self._client, claim["inlets"], known)
+        self.outlet_events = OutletEvents(claim["outlets"], known)
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> bool:
+        for thread in self._threads:
+            thread.stop()
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            self._succeed()
+            return False
+        if isinstance(error, AssetJobSkip):
+            self._finish("skipped", str(error), [])
+            return True
+        try:
+            self._finish("failed", f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE], [])
+        except AssetJobError as unreported:
+            log.warning("the failure could not be reported: %s", unreported)  # and must not hide the job's own error
+        return False
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The job's SparkSession, made when first asked for."""
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - the module itself needs no Spark
+
+        return SparkSession.builder.getOrCreate()
+
+    @property
+    def spark_app_id(self) -> str:
+        return self.spark.sparkContext.applicationId
+
+    def now(self) -> datetime:
+        """The present moment, in UTC; stored as ISO text."""
+        return now()
+
+    def skip(self, message: str = "") -> NoReturn:
+        raise AssetJobSkip(message)
+
+    def _claim(self) -> dict[str, Any]:
+        try:
+            claim: dict[str, Any] = self._client.call("POST", "tries/claim", body={"nonce": uuid4().hex})
+        except Fenced as error:
+            log.error("this try is not ours to run: %s", error)  # noqa: TRY400 - a trace would tell nothing more
+            raise SystemExit(CLAIMED_BY_ANOTHER) from None
+        return claim
+
+    def _succeed(self) -> None:
+        """With `clear_on_success` the daemon forgets the references, so what they lead to is removed then."""
+        references = self.task_store.references() if self._clear_on_success else {}
+        left = ", ".join(map(str, self._worker.left))
+        message = f"values that could not be removed: {left}"[:_LONGEST_MESSAGE] if left else ""
+        self._finish("success", message, self.outlet_events.to_send())
+        self._worker.purge(self.task_store.scope, references.values())
+
+    def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]]) -> None:
+        body = {"state": state, "outlet_events": storable("outlet_events", outlet_events), "message": message}
+        self._client.call("POST", "tries/finish", body=body)
+
+
+def run() -> Run:
+    """The run this program was started for, to be entered by `with`. Raises `NoContext` outside of Asset Watcher."""
+    path = context_path(sys.argv, os.environ)
+    if path is None:
+        raise NoContext("there is no run context: start the job through Asset Watcher, or give --run-context FILE")
+    return Run(json.loads(path.read_bytes()))

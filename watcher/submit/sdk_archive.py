@@ -1,0 +1,56 @@
+"""The job SDK as the one file that travels with every job."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import zipfile
+from pathlib import Path
+from tempfile import mkstemp
+
+from watcher.submit.base import SubmitError
+
+SDK = Path(__file__).parents[1] / "sdk" / "asset_job"
+_MADE_AT = (1980, 1, 1, 0, 0, 0)
+
+
+def sdk_archive(home: Path) -> Path:
+    """The zip of the SDK in the home, made on first use. Raises `SubmitError`.
+
+    Its name holds a digest of its content and it never changes: a job that runs on through an upgrade of the daemon goes
+    on to import from its own.
+    """
+    content = packed(SDK)
+    path = home / "sdk" / f"asset_job-{hashlib.sha256(content).hexdigest()[:16]}.zip"
+    if not path.exists():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_whole(path, content)
+        except OSError as error:
+            raise SubmitError(f"the job SDK could not be written to {path}: {error}") from error
+    return path
+
+
+def packed(package: Path) -> bytes:
+    """The package's sources as a zip: the same bytes for the same sources, whoever packs them where and when."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        for module in sorted(package.rglob("*.py")):
+            name = module.relative_to(package.parent).as_posix()
+            archive.writestr(zipfile.ZipInfo(name, _MADE_AT), module.read_bytes())
+    return content.getvalue()
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Several jobs may start at once, each with a file of its own until it is renamed."""
+    descriptor, unfinished = mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(unfinished).rename(path)
+    except OSError:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
