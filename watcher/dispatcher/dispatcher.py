@@ -90,6 +90,11 @@ class Dispatcher:
                         await self._start_due(tasks)
                 await self.wakeup.wait(LOOK_EVERY.total_seconds())
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of this home runs."""
+        return not self._followed
+
     async def cancel_all(self) -> None:
         """Stop every driver, because the daemon itself is being stopped; they start again with it."""
         self._stopping = True
