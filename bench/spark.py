@@ -24,7 +24,7 @@ import anyio
 import httpx
 
 from watcher.demo.counting import get
-from watcher.demo.daemon import running_daemon
+from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
 from watcher.submit.archive_building import build
 from watcher.submit.base import SparkApplication, TaskTry
@@ -167,21 +167,24 @@ async def burst(folder: Path) -> None:
     configuration = folder / "watchers.yaml"
     configuration.write_text(CONFIGURATION.format(port=port, folder=folder))
     async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
-        async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
-            started = time.time()
-            for number in range(BURST):
-                (folder / "inbox" / f"{number}.csv").write_text("id\n1\n")
-                with anyio.fail_after(60):
-                    while await events(client) <= number:
-                        await anyio.sleep(0.05)
-            with anyio.fail_after(300):
-                while not (folder / "answered").exists():
-                    await anyio.sleep(0.1)
-            last = time.time() - started
-            runs = (await get(client, "/api/v2/dags/trivial/dagRuns"))["total_entries"]
-            print(
-                f"\nburst of {await events(client)} events: {runs} start(s), first action {last:.1f} s after the first event"
-            )
+        await make_events(daemon, folder)
+
+
+async def make_events(daemon: Daemon, folder: Path) -> None:
+    started = time.time()
+    async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
+        for number in range(BURST):
+            (folder / "inbox" / f"{number}.csv").write_text("id\n1\n")
+            with anyio.fail_after(60):
+                while await events(client) <= number:
+                    await anyio.sleep(0.05)
+        with anyio.fail_after(300):
+            while not (folder / "answered").exists():
+                await anyio.sleep(0.1)
+        last = time.time() - started
+        runs = (await get(client, "/api/v2/dags/trivial/dagRuns"))["total_entries"]
+        seen = await events(client)
+    print(f"\nburst of {seen} events: {runs} start(s), first action {last:.1f} s after the first event")
 
 
 async def events(client: httpx.AsyncClient) -> int:
