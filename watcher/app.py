@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from sqlalchemy import URL, make_url
 
 from config.models import Configuration
-from config.settings import Settings
+from config.settings import SchedulerSettings, Settings
 from store import assets, migrations
 from store.abilities import knows_writers
 from store.backends import check_backend, load_backend
@@ -31,11 +31,12 @@ from store.errors import BackendUnusable
 from store.locks import exclusive
 from store.metastore import MetastoreStoreBackend
 from store.triggerers import Process
-from watcher import logs, try_tokens
+from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.cleaning import Cleaner, Limits
 from watcher.declaring import declared, jobs_to_start
+from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import Preparation
 from watcher.errors import StartRefused
@@ -277,7 +278,7 @@ class Daemon:
             preparation,
             self._leadership,
             replace(self._process, id=self._home.id),
-            parallelism=self._settings.scheduler.parallelism,
+            limits=_limits(self._settings.scheduler),
             lease=self._settings.triggerer.lease,
             on_end=self._wake_all,
         )
@@ -323,6 +324,15 @@ class Daemon:
                 "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
             )
         return self._home.secret()
+
+
+def _limits(settings: SchedulerSettings) -> admission.Limits:
+    share = machine.memory_mb() * 60 // 100
+    return admission.Limits(
+        parallelism=settings.parallelism,
+        memory_mb=settings.memory_mb or share,
+        driver_memory_mb=settings.driver_memory_mb,
+    )
 
 
 def _worker_backend(settings: Settings) -> Mapping[str, Any] | None:
