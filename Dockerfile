@@ -32,6 +32,7 @@ RUN apt-get update \
  && install --directory --owner=watcher --mode=0700 /var/lib/watcher \
  && install --directory /etc/watcher
 COPY --from=build /opt/watcher /opt/watcher
+RUN /opt/watcher/bin/python -m watcher.submit.archive_building
 ENV PATH=/opt/watcher/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

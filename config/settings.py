@@ -155,9 +155,9 @@ class SchedulerSettings(Section):
     parallelism: Annotated[int, Field(ge=1)] = 4
     """Most Spark applications at a time."""
     driver_memory_mb: Annotated[int, Field(ge=1)] = 550
-    """Memory reckoned for each of them, in MB."""
+    """Memory reckoned for each of them, in MB; by how much a job's `driver_memory` exceeds 512m comes on top."""
     memory_mb: Annotated[int, Field(ge=1)] | None = None
-    """Memory for all of them, in MB; null is 60 % of the machine's."""
+    """Memory for all of them, in MB; null is 60 % of the machine's, or of the container's limit."""
     cancel_jobs: bool = False
     """Stop the Spark applications together with the daemon, as `watcher run --cancel-jobs`; they start again with it."""
 

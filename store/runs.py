@@ -237,6 +237,22 @@ async def startable(session: AsyncSession) -> Sequence[Startable]:
     return [Startable(**row) for row in (await session.execute(wanted)).mappings()]
 
 
+async def next_retry_in(session: AsyncSession) -> timedelta | None:
+    """How long until the next retry that is not due yet; None when there is none."""
+    t = task_instance.c
+    later = and_(t.state == "up_for_retry", t.not_before > database_now())
+    due, now = (await session.execute(select(func.min(t.not_before), database_now()).where(later))).one()
+    return None if due is None else max(due - now, timedelta(0))
+
+
+async def say_why_waiting(session: AsyncSession, task_instance_ids: Sequence[str], reason: str) -> None:
+    """Show people why queued task instances have not started; the start takes it away again."""
+    t = task_instance.c
+    for some in chunks(task_instance_ids):
+        waiting = update(task_instance).where(t.id.in_(some), t.state == "queued", may_start())
+        await session.execute(waiting.values(detail=reason))
+
+
 def may_start() -> ColumnElement[bool]:
     """Of a task instance: it is queued or its retry is due, and nothing of its current try is alive."""
     t, a = task_instance.c, task_try.c

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from sqlalchemy import URL, make_url
 
 from config.models import Configuration
-from config.settings import Settings
+from config.settings import SchedulerSettings, Settings
 from store import assets, migrations
 from store.abilities import knows_writers
 from store.backends import check_backend, load_backend
@@ -31,11 +31,12 @@ from store.errors import BackendUnusable
 from store.locks import exclusive
 from store.metastore import MetastoreStoreBackend
 from store.triggerers import Process
-from watcher import logs, try_tokens
+from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.cleaning import Cleaner, Limits
 from watcher.declaring import declared, jobs_to_start
+from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import Preparation
 from watcher.errors import StartRefused
@@ -44,6 +45,7 @@ from watcher.leading import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.serving import listen, serve
+from watcher.submit.archiving import ArchiveMaker
 from watcher.submit.spark_submit import SparkSubmit
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.clients import Clients
@@ -169,6 +171,7 @@ class Daemon:
             on_taken=self._wake_all,
         )
         self._scheduler = Scheduler(database, self._leadership, on_runs=self._wake_workers)
+        self._submitter = SparkSubmit(home=home.folder, python=sys.executable, environment=os.environ)
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
         self._metrics = Metrics()
@@ -206,6 +209,7 @@ class Daemon:
             await workers.start(self._scheduler.run)
             await workers.start(self._cleaner().run, self._settings.store.cleanup_interval)
             await workers.start(self._dispatcher.run)
+            workers.start_soon(self._archive_maker().run)
         if "triggerer" in self._options.roles:
             self._triggerer = self._make_triggerer(clients)
             await workers.start(self._triggerer.run)
@@ -229,6 +233,10 @@ class Daemon:
     def _cleaner(self) -> Cleaner:
         limits = Limits.of(self._settings)
         return Cleaner(self._database, self._backend, logs_directory(self._settings), limits)
+
+    def _archive_maker(self) -> ArchiveMaker:
+        applications = [job.application for job in jobs_to_start(self._configuration).values()]
+        return ArchiveMaker(self._submitter, applications, lambda: self._dispatcher.idle)
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
@@ -266,11 +274,11 @@ class Daemon:
         )
         return Dispatcher(
             self._database,
-            SparkSubmit(home=self._home.folder, python=sys.executable, environment=os.environ),
+            self._submitter,
             preparation,
             self._leadership,
             replace(self._process, id=self._home.id),
-            parallelism=self._settings.scheduler.parallelism,
+            limits=_limits(self._settings.scheduler),
             lease=self._settings.triggerer.lease,
             on_end=self._wake_all,
         )
@@ -316,6 +324,15 @@ class Daemon:
                 "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
             )
         return self._home.secret()
+
+
+def _limits(settings: SchedulerSettings) -> admission.Limits:
+    share = machine.memory_mb() * 60 // 100
+    return admission.Limits(
+        parallelism=settings.parallelism,
+        memory_mb=settings.memory_mb or share,
+        driver_memory_mb=settings.driver_memory_mb,
+    )
 
 
 def _worker_backend(settings: Settings) -> Mapping[str, Any] | None:

@@ -25,6 +25,7 @@ from store.runs import Startable
 from store.tokens import digest
 from store.tries import OpenTry
 from store.triggerers import Process
+from watcher.dispatcher.admission import Admission, Limits, admit
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.preparing import Preparation
 from watcher.leading import Leadership
@@ -35,6 +36,7 @@ from watcher.wakeups import Wakeup
 LOOK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
 CANCEL_GRACE: Final = 10.0
+_BEHIND: Final = "waits for its turn behind older runs"
 LOST: Final = "the job was lost: its process is gone without a word"
 
 Transaction: TypeAlias = AbstractAsyncContextManager[AsyncSession]
@@ -53,7 +55,7 @@ class Dispatcher:
         leadership: Leadership,
         process: Process,
         *,
-        parallelism: int,
+        limits: Limits,
         lease: timedelta,
         on_end: Callable[[], None],
     ) -> None:
@@ -62,11 +64,13 @@ class Dispatcher:
         self._preparation = preparation
         self._leadership = leadership
         self._process = process
-        self._parallelism = parallelism
+        self._limits = limits
         self._lease = lease
         self._on_end = on_end
         self._followed: dict[str, Handle | None] = {}
+        self._need_mb: dict[str, int] = {}
         self._told_to_stop: set[str] = set()
+        self._told_to_wait: dict[str, str] = {}
         self._silent_since: dict[str, float] = {}
         self._stopping = False
         self.wakeup = Wakeup()
@@ -88,7 +92,20 @@ class Dispatcher:
                     async with keep_going("dispatcher.failed"):
                         await self._bury_orphans()
                         await self._start_due(tasks)
-                await self.wakeup.wait(LOOK_EVERY.total_seconds())
+                await self.wakeup.wait((await self._next_look()).total_seconds())
+
+    async def _next_look(self) -> timedelta:
+        """When the next retry is due, and at the latest after a while: not every change is told to this process."""
+        async with keep_going("dispatcher.failed"):
+            async with self._database.reading() as session:
+                due = await runs.next_retry_in(session)
+            return LOOK_EVERY if due is None else min(due, LOOK_EVERY)
+        return LOOK_EVERY
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of this home runs."""
+        return not self._followed
 
     async def cancel_all(self) -> None:
         """Stop every driver, because the daemon itself is being stopped; they start again with it."""
@@ -148,16 +165,43 @@ class Dispatcher:
         async with self._database.reading() as session:
             waiting = await runs.startable(session)
             running = await runs.running_runs(session)
+        waits: dict[str, str] = {}
+        full = False
         for task in waiting:
-            if len(self._followed) >= self._parallelism or self._stopping:
+            if self._stopping:
                 return
             allowed = json.loads(task.definition)["max_active_runs"]
             if task.run_state == "queued" and running.get(task.dag_id, 0) >= allowed:
-                continue
-            if (intended := await self._intend(task)) is not None:
+                waits[task.task_instance_id] = f"waits for another run of its job: max_active_runs is {allowed}"
+            elif full or not (admission := self._admission(task)).may_start:
+                waits[task.task_instance_id] = _BEHIND if full else admission.sentence
+                full = True
+            elif (intended := await self._intend(task)) is not None:
                 if task.run_state == "queued":
                     running[task.dag_id] = running.get(task.dag_id, 0) + 1
                 self._follow(tasks, *intended)
+        await self._say_why(waits)
+
+    def _admission(self, task: Startable) -> Admission:
+        need_mb = self._limits.need_mb(self._preparation.driver_memory(task.dag_id))
+        admission = admit(need_mb, self._need_mb.values(), self._limits)
+        if admission.sentence and admission.sentence != self._told_to_wait.get(task.task_instance_id):
+            tell = log.warning if admission.may_start else log.info
+            name = "run.too_large" if admission.may_start else "run.waiting"
+            tell(name, dag_id=task.dag_id, run_id=task.run_id, reason=admission.sentence)
+        return admission
+
+    async def _say_why(self, waits: dict[str, str]) -> None:
+        """Once for each change."""
+        news: dict[str, list[str]] = {}
+        for task_instance_id, reason in waits.items():
+            if self._told_to_wait.get(task_instance_id) != reason:
+                news.setdefault(reason, []).append(task_instance_id)
+        if news:
+            async with self._leadership.transaction() as session:
+                for reason, task_instance_ids in news.items():
+                    await runs.say_why_waiting(session, task_instance_ids, reason)
+        self._told_to_wait = waits
 
     async def _intend(self, task: Startable) -> tuple[OpenTry, str] | None:
         number = task.try_number + 1
@@ -175,6 +219,7 @@ class Dispatcher:
 
     def _follow(self, tasks: TaskGroup, open_try: OpenTry, token: str | None) -> None:
         self._followed[open_try.tag] = None
+        self._need_mb[open_try.tag] = self._limits.need_mb(self._preparation.driver_memory(open_try.dag_id))
         tasks.start_soon(self._to_its_end, open_try, token)
 
     # --- following one try
@@ -188,7 +233,7 @@ class Dispatcher:
                     token = None
                     await anyio.sleep(LOOK_EVERY.total_seconds())
             finally:
-                del self._followed[open_try.tag]
+                del self._followed[open_try.tag], self._need_mb[open_try.tag]
                 self._told_to_stop.discard(open_try.tag)
         self._on_end()
 

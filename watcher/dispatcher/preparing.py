@@ -41,6 +41,11 @@ class Preparation:
         context = {"api": self.api_url, "token": token, **identity, "connections": job.connections}
         return self._task_try(open_try, job.application, context)
 
+    def driver_memory(self, dag_id: str) -> str:
+        """The heap of a job's driver; the usual one of a job that is configured no more."""
+        job = self.jobs.get(dag_id)
+        return SparkApplication.driver_memory if job is None else job.application.driver_memory
+
     def describe(self, open_try: OpenTry) -> TaskTry:
         """The try as far as finding it again needs."""
         return self._task_try(open_try, SparkApplication(application="", conf={}, env={}), {})

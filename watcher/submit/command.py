@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watcher.submit.base import SparkApplication, TaskTry
+from watcher.submit.class_archive import ClassArchive
 from watcher.submit.processes import TAG_VARIABLE
 
 PASSED_ON = frozenset(
@@ -24,7 +25,11 @@ PASSED_ON = frozenset(
 """The only variables (and LC_*) a job gets from the daemon's environment, which holds secrets: what else a job needs
 belongs into `spark.env` or `spark.connections`."""
 
-_SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+CLASS_PATH = "spark.driver.extraClassPath"
+SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+"""An archive that does not fit, say in a heap of more than 32 GB, is no news to the job's author."""
 
 LOG4J2 = """\
 rootLogger.level = warn
@@ -48,14 +53,14 @@ class Paths:
 
     spark_home: Path
     python: str
-    sdk: Path
-    """The archive that travels with every job."""
+    sdk: Path | None
+    """The archive that travels with every job; None for a program of our own."""
     context: Path
     properties: Path
     log4j2: Path
     scratch: Path
-    class_archive: Path | None
-    """The AppCDS archive for this JVM and class path, when there is one."""
+    class_archive: ClassArchive | None
+    """Of this JVM and class path, when there is one."""
 
 
 def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
@@ -63,7 +68,7 @@ def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
     lists = {
         "--jars": application.jars,
         "--packages": application.packages,
-        "--py-files": (str(paths.sdk), *application.py_files),
+        "--py-files": (*(() if paths.sdk is None else (str(paths.sdk),)), *application.py_files),
     }
     return [
         str(paths.spark_home / "bin" / "spark-submit"),
@@ -84,7 +89,7 @@ def configuration(task_try: TaskTry, paths: Paths) -> dict[str, str]:
     application = task_try.application
     return {
         **application.conf,
-        "spark.driver.extraJavaOptions": _java_options(application, paths),
+        **_java(application, paths),
         "spark.local.dir": str(paths.scratch),
         "spark.ui.port": "0",
         "spark.asset_job.context": str(paths.context),
@@ -99,7 +104,7 @@ def environment(task_try: TaskTry, paths: Paths, daemon: Mapping[str, str]) -> d
         **{name: value for name, value in daemon.items() if name in PASSED_ON or name.startswith("LC_")},
         "TMPDIR": str(paths.scratch),
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if application.master.startswith("local") else {}),
-        **({"SPARK_LAUNCHER_OPTS": " ".join(_SMALL)} if application.profile == "small" else {}),
+        **({"SPARK_LAUNCHER_OPTS": " ".join(SMALL)} if application.profile == "small" else {}),
         **application.env,
         "SPARK_HOME": str(paths.spark_home),
         "PYSPARK_PYTHON": paths.python,
@@ -114,15 +119,18 @@ def properties(configuration: Mapping[str, str]) -> str:
     return "".join(f"{_escape_key(key)}={_escape(value)}\n" for key, value in configuration.items())
 
 
-def _java_options(application: SparkApplication, paths: Paths) -> str:
-    """The job's own come last: of an option given twice the JVM takes the second."""
+def _java(application: SparkApplication, paths: Paths) -> dict[str, str]:
+    """The job's own options come last: of an option given twice the JVM takes the second."""
     ours = [f"-Dlog4j2.configurationFile={paths.log4j2}", f"-Djava.io.tmpdir={paths.scratch}"]
+    found = {}
     if application.profile == "small":
-        ours += _SMALL
-        if paths.class_archive is not None:
-            ours += [f"-XX:SharedArchiveFile={paths.class_archive}", "-Xshare:auto"]
-    own = application.conf.get("spark.driver.extraJavaOptions", "")
-    return " ".join([*map(_quote_option, ours), own]).strip()
+        ours += SMALL
+        # A class path of the job's own has to come first, and then no archive fits.
+        if paths.class_archive is not None and CLASS_PATH not in application.conf:
+            ours += [f"-XX:SharedArchiveFile={paths.class_archive.file}", "-Xshare:auto", *_QUIETLY]
+            found[CLASS_PATH] = paths.class_archive.class_path
+    own = application.conf.get(JAVA_OPTIONS, "")
+    return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **found}
 
 
 def _marks(application: SparkApplication, tag: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from collections.abc import Mapping
@@ -36,11 +35,3 @@ def java_version(folder: Path) -> int | None:
         return None
     found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release, re.MULTILINE)
     return int(found[1]) if found else None
-
-
-def class_archive(home: Path, java: Path, spark_home: Path) -> Path:
-    """Where the AppCDS archive of this JVM and this Spark belongs; keyed so that an update of either makes it stale."""
-    jars = sorted(jar.name for jar in (spark_home / "jars").glob("*.jar"))
-    release = (java / "release").read_bytes() if (java / "release").exists() else b""
-    key = hashlib.sha256(b"\0".join([str(java).encode(), release, str(spark_home).encode(), *map(str.encode, jars)]))
-    return home / "cds" / f"{key.hexdigest()[:16]}.jsa"

@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 from sqlalchemy import select, update
+from structlog.testing import capture_logs
 
 from store import assets, decisions, runs, tries, triggerers
 from store.assets import Declared, DeclaredJob
@@ -18,6 +19,7 @@ from store.errors import TryFenced
 from store.schema import leader, run, task_instance, task_try
 from store.triggerers import Process
 from tests.unit.submit.plain import PlainPython
+from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import JobToStart, Preparation
 from watcher.leading import Leadership
@@ -39,10 +41,10 @@ class Jobs:
         self.programs: dict[str, JobToStart] = {}
         self.declared: list[DeclaredJob] = []
 
-    def add(self, dag_id: str, program: str, **definition):
+    def add(self, dag_id: str, program: str, driver_memory: str = "512m", **definition):
         path = self.folder / f"{dag_id}.py"
         path.write_text(COUNTED.format(marks=str(self.marks)) + program)
-        application = SparkApplication(application=str(path), conf={}, env={})
+        application = SparkApplication(application=str(path), driver_memory=driver_memory, conf={}, env={})
         self.programs[dag_id] = JobToStart(application=application, connections={})
         known = {"max_active_runs": 1, "retries": 0, "retry_delay": 0, "timeout": None, **definition}
         nothing = frozenset()
@@ -72,7 +74,7 @@ def leading(database, owner=HOME, lease=LEASE):
     return Leadership(database, owner, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
 
 
-def make(database, jobs, *, parallelism=4, submitter=None, home=HOME, leadership=None, lease=LEASE):
+def make(database, jobs, *, parallelism=4, memory_mb=10_000, submitter=None, home=HOME, leadership=None, lease=LEASE):
     preparation = Preparation(
         jobs=jobs.programs,
         runs_folder=jobs.folder / "runs",
@@ -86,7 +88,7 @@ def make(database, jobs, *, parallelism=4, submitter=None, home=HOME, leadership
         preparation,
         leadership or leading(database, home),
         Process(id=home, host="here", pid=1),
-        parallelism=parallelism,
+        limits=Limits(parallelism=parallelism, memory_mb=memory_mb, driver_memory_mb=550),
         lease=lease,
         on_end=lambda: None,
     )
@@ -162,6 +164,69 @@ async def test_max_active_runs_and_parallelism_bound_what_runs(database, jobs):
                 await anyio.sleep(0.05)
     assert most <= 3
     assert jobs.started == 5
+
+
+async def details(database):
+    found = await rows(
+        database, select(task_instance.c.detail).join(run, run.c.run_id == task_instance.c.run_id).order_by(run.c.id)
+    )
+    return [detail for (detail,) in found]
+
+
+async def test_what_does_not_fit_into_memory_keeps_its_place_and_says_why(database, jobs, tmp_path):
+    pids = tmp_path / "pids"
+    jobs.add("slow", SLEEPER.format(pids=str(pids)))
+    jobs.add("large", "", driver_memory="1g")
+    jobs.add("usual", "")
+    await queue(database, jobs, "slow", "large", "slow", "usual")
+    async with dispatching(database, jobs, memory_mb=1200) as dispatcher:
+        await until_started(pids)
+        with anyio.fail_after(30):
+            while None in (said := (await details(database))[1:]):
+                await anyio.sleep(0.05)
+        assert said == [
+            (
+                "waits for memory: it is reckoned with 1062 MB, and what runs leaves less of the 1200 MB "
+                "of settings.scheduler.memory_mb"
+            ),
+            "waits for another run of its job: max_active_runs is 1",
+            "waits for its turn behind older runs",
+        ]
+        assert await states(database) == ["running", "queued", "queued", "queued"]
+        for number in (0, 2):
+            await settle(database, "failed", f"manual__{number}")
+        dispatcher.wakeup.set()
+        with anyio.fail_after(30):
+            while (await states(database))[1::2] != ["success", "success"]:
+                await anyio.sleep(0.05)
+    assert (await details(database))[1::2] == [None, None]
+
+
+async def test_a_job_larger_than_the_memory_runs_alone_with_a_warning(database, jobs):
+    jobs.add("usual", "import time; time.sleep(0.5)")
+    jobs.add("huge", "", driver_memory="100g")
+    await queue(database, jobs, "usual", "huge")
+    together = []
+    with capture_logs() as logs:
+        async with dispatching(database, jobs):
+            with anyio.fail_after(30):
+                while (now := await states(database)) != ["success", "success"]:
+                    together.append(now.count("running"))
+                    await anyio.sleep(0.02)
+    assert max(together) == 1
+    (warning,) = [entry for entry in logs if entry["event"] == "run.too_large"]
+    assert warning["log_level"] == "warning"
+    assert "102438 MB, more than the 10000 MB of settings.scheduler.memory_mb: it runs alone" in warning["reason"]
+
+
+async def test_a_retry_is_started_when_it_is_due_not_at_the_next_look(database, jobs, monkeypatch):
+    monkeypatch.setattr("watcher.dispatcher.dispatcher.LOOK_EVERY", timedelta(hours=1))
+    jobs.add("bad", "raise SystemExit(1)", retries=2, retry_delay=0.2)
+    await queue(database, jobs, "bad")
+    async with dispatching(database, jobs) as dispatcher:
+        dispatcher._on_end = dispatcher.wakeup.set
+        await until_states(database, "failed")
+    assert jobs.started == 3
 
 
 async def test_a_job_past_its_timeout_is_stopped_and_says_so(database, jobs):

@@ -13,6 +13,7 @@ from store.schema import run, task_try
 from store.triggerers import Process
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import PlainPython
+from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import JobToStart, Preparation
 from watcher.leading import Leadership
@@ -67,7 +68,7 @@ async def live(database, folder):
         preparation,
         leadership,
         Process(id=HOME, host="here", pid=1),
-        parallelism=1,
+        limits=Limits(parallelism=1, memory_mb=10_000, driver_memory_mb=550),
         lease=LEASE,
         on_end=lambda: None,
     )

@@ -12,6 +12,7 @@ import anyio
 from store.database import Database
 from store.triggerers import Process
 from tests.unit.submit.plain import PlainPython
+from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import JobToStart, Preparation
 from watcher.leading import Leadership
@@ -41,7 +42,7 @@ async def main(url: str, folder: Path, home: str) -> None:
             preparation,
             leadership,
             Process(id=home, host="here", pid=os.getpid()),
-            parallelism=3,
+            limits=Limits(parallelism=3, memory_mb=10_000, driver_memory_mb=550),
             lease=LEASE,
             on_end=lambda: wake(),  # noqa: PLW0108  likewise
         )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 
 from tests.unit.submit.plain import make_try
 from watcher.submit.base import TaskTry
-from watcher.submit.command import Paths, arguments, configuration, environment, properties
+from watcher.submit.class_archive import ClassArchive
+from watcher.submit.command import CLASS_PATH, JAVA_OPTIONS, Paths, arguments, configuration, environment, properties
 
 PATHS = Paths(
     spark_home=Path("/spark"),
@@ -19,7 +21,6 @@ PATHS = Paths(
     scratch=Path("/run/scratch"),
     class_archive=None,
 )
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def a_try(*args: str, **more: Any) -> TaskTry:
@@ -58,24 +59,30 @@ def test_a_job_cannot_take_over_what_a_try_must_have() -> None:
     assert found["spark.sql.shuffle.partitions"] == "2"
 
 
+ARCHIVE = ClassArchive(file=Path("/home/cds/1.jsa"), class_path="/spark/jars/a.jar:/spark/jars/b.jar")
+TUNED = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ARCHIVED = " -XX:SharedArchiveFile=/home/cds/1.jsa -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
 @pytest.mark.parametrize(
     ("profile", "archive", "tuned"),
-    [
-        ("small", None, " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
-        (
-            "small",
-            "/home/cds/1.jsa",
-            " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile=/home/cds/1.jsa -Xshare:auto",
-        ),
-        ("large", "/home/cds/1.jsa", ""),
-    ],
+    [("small", None, TUNED), ("small", ARCHIVE, TUNED + ARCHIVED), ("large", ARCHIVE, "")],
 )
-def test_only_the_small_profile_tunes_the_jvm(profile: str, archive: str | None, tuned: str) -> None:
-    paths = Paths(**{**vars(PATHS), "class_archive": Path(archive) if archive else None})
-    found = configuration(a_try(profile=profile), paths)[JAVA_OPTIONS]
-    assert found == f"-Dlog4j2.configurationFile=/run/log4j2.properties -Djava.io.tmpdir=/run/scratch{tuned}"
+def test_only_the_small_profile_tunes_the_jvm(profile: str, archive: ClassArchive | None, tuned: str) -> None:
+    paths = replace(PATHS, class_archive=archive)
+    found = configuration(a_try(profile=profile), paths)
+    assert (
+        found[JAVA_OPTIONS] == f"-Dlog4j2.configurationFile=/run/log4j2.properties -Djava.io.tmpdir=/run/scratch{tuned}"
+    )
+    assert found.get(CLASS_PATH) == (ARCHIVE.class_path if ARCHIVED in tuned else None)
     launcher = environment(a_try(profile=profile), paths, {}).get("SPARK_LAUNCHER_OPTS")
     assert launcher == ("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if profile == "small" else None)
+
+
+def test_a_class_path_of_the_jobs_own_stays_first_and_no_archive_fits() -> None:
+    found = configuration(a_try(conf={CLASS_PATH: "/my.jar"}), replace(PATHS, class_archive=ARCHIVE))
+    assert found[CLASS_PATH] == "/my.jar"
+    assert "SharedArchiveFile" not in found[JAVA_OPTIONS]
 
 
 def test_the_jobs_own_java_options_come_last() -> None:
@@ -84,7 +91,7 @@ def test_the_jobs_own_java_options_come_last() -> None:
 
 
 def test_paths_with_blanks_are_quoted_for_the_launcher() -> None:
-    paths = Paths(**{**vars(PATHS), "scratch": Path('/my "runs"/1')})
+    paths = replace(PATHS, scratch=Path('/my "runs"/1'))
     assert '"-Djava.io.tmpdir=/my \\"runs\\"/1"' in configuration(a_try(), paths)[JAVA_OPTIONS]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from watcher.submit.base import SubmitError
-from watcher.submit.java import class_archive, java_home, java_version
+from watcher.submit.java import java_home, java_version
 
 
 def installation(folder: Path, version: str | None) -> Path:
@@ -48,15 +48,3 @@ def test_an_old_java_is_told_with_the_remedy(tmp_path: Path) -> None:
     folder = installation(tmp_path / "jdk", "11.0.2")
     with pytest.raises(SubmitError, match=r"is Java 11: install Java 17 or newer"):
         java_home({"JAVA_HOME": str(folder)})
-
-
-def test_an_update_of_java_or_spark_asks_for_another_class_archive(tmp_path: Path) -> None:
-    java, spark = installation(tmp_path / "jdk", "17.0.1"), tmp_path / "spark"
-    (spark / "jars").mkdir(parents=True)
-    first = class_archive(tmp_path, java, spark)
-    assert class_archive(tmp_path, java, spark) == first
-    (java / "release").write_text('JAVA_VERSION="17.0.2"\n')
-    second = class_archive(tmp_path, java, spark)
-    (spark / "jars" / "spark-core.jar").touch()
-    assert len({first, second, class_archive(tmp_path, java, spark)}) == 3
-    assert first.parent == tmp_path / "cds"

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from watcher.machine import memory_mb
+
+GB = 1024**3
+
+
+def machine(root: Path, groups: str, limits: dict[str, str]) -> Path:
+    files = {"proc/meminfo": f"MemFree: 1 kB\nMemTotal:       {8 * GB // 1024} kB\n", "proc/self/cgroup": groups}
+    for name, content in (files | {f"sys/fs/cgroup/{name}": content for name, content in limits.items()}).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "gigabytes"),
+    [
+        ("", {}, 8),
+        ("0::/\n", {"memory.max": "max\n"}, 8),
+        ("0::/\n", {"memory.max": f"{2 * GB}\n"}, 2),
+        ("0::/a/b\n", {"a/b/memory.max": "max\n", "a/memory.max": f"{3 * GB}\n"}, 3),
+        ("0::/a/b\n", {"a/b/memory.max": f"{4 * GB}\n", "a/memory.max": f"{5 * GB}\n"}, 4),
+        ("4:memory:/docker/1\n0::/\n", {"memory/memory.limit_in_bytes": f"{2 * GB}\n"}, 2),
+        ("4:cpu,memory:/a\n", {"memory/a/memory.limit_in_bytes": "9223372036854771712\n"}, 8),
+        ("4:cpu:/a\n", {"memory/a/memory.limit_in_bytes": f"{GB}\n"}, 8),
+    ],
+)
+def test_a_containers_limit_counts_when_it_is_lower(tmp_path, groups, limits, gigabytes):
+    assert memory_mb(machine(tmp_path, groups, limits)) == gigabytes * 1024
+
+
+def test_this_machine_has_some_memory():
+    assert memory_mb() > 256
