@@ -79,9 +79,10 @@ async def measure(url: str, folder: Path, seconds: float) -> None:
             if name == "postgresql":  # an embedded database belongs to the daemon alone
                 for clients in CLIENTS:
                     await report(f"{name}, backend", write, clients, seconds, daemon.process.pid, postmaster)
-        async with api_writes(port, tries) as put:
-            for clients in CLIENTS:
-                await report(f"{name}, API", put, clients, seconds, daemon.process.pid, postmaster)
+        for what, keyed in (("API", False), ("API, keyed", True)):
+            async with api_writes(port, tries, keyed=keyed) as put:
+                for clients in CLIENTS:
+                    await report(f"{name}, {what}", put, clients, seconds, daemon.process.pid, postmaster)
     if name != "postgresql":
         async with Database.open(url) as database:
             backend = MetastoreStoreBackend(database)
@@ -90,7 +91,8 @@ async def measure(url: str, folder: Path, seconds: float) -> None:
 
 
 @asynccontextmanager
-async def api_writes(port: int, tries: list[Mapping[str, str]]) -> AsyncIterator[Write]:
+async def api_writes(port: int, tries: list[Mapping[str, str]], *, keyed: bool) -> AsyncIterator[Write]:
+    """`keyed`: with an Idempotency-Key each, as the SDK sends them."""
     address = f"http://127.0.0.1:{port}/execution/store/asset/by-name/value"
     lifetime = timedelta(hours=1)
     headers = [
@@ -101,7 +103,8 @@ async def api_writes(port: int, tries: list[Mapping[str, str]]) -> AsyncIterator
 
         async def put(client: int, number: int) -> None:
             query = {"name": "orders", "key": f"api {client}"}
-            async with session.put(address, params=query, headers=headers[client], json={"value": number}) as answer:
+            sent = {**headers[client], "Idempotency-Key": uuid.uuid4().hex} if keyed else headers[client]
+            async with session.put(address, params=query, headers=sent, json={"value": number}) as answer:
                 assert answer.status == 204, await answer.text()
 
         yield put
@@ -153,7 +156,7 @@ async def report(what: str, write: Write, clients: int, seconds: float, daemon: 
     each = {part: (used[part] - before[part]) * 1000 / len(times) for part in used}
     times.sort()
     print(
-        f"{what:<20} {clients:>2} clients {len(times) / spent:7.0f}/s"
+        f"{what:<24} {clients:>2} clients {len(times) / spent:7.0f}/s"
         f"   median {times[len(times) // 2] * 1000:5.1f} ms, 99 % {times[len(times) * 99 // 100] * 1000:5.1f} ms"
         f"   CPU ms each: {', '.join(f'{part} {value:.2f}' for part, value in each.items())}",
         flush=True,

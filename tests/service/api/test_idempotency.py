@@ -13,6 +13,7 @@ from sqlalchemy import select, update
 
 from store import schema, tries
 from store.database import Database
+from tests.databases import statements_of
 from tests.service.api.application import Api, Try, claimed, superseded
 from watcher.api import create_app
 
@@ -170,6 +171,18 @@ async def test_without_a_key_nothing_is_kept(api: Api) -> None:
 
     assert (await everything(api.database))["execution_answer"] == []
     assert (await api.get(api.store("orders", "k")))["version"] == 2
+
+
+async def test_a_write_costs_two_statements_with_a_key_or_without(api: Api) -> None:
+    """The fence with all it asks and keeps, and the entry with its history; SQLite needs one for each of these."""
+    one = await claimed(api)
+    costs = []
+    for call in (one.put("orders", "k", 1), keyed(one, "k", "PUT", "store/asset/by-name/value", BY_NAME, {"value": 2})):
+        with statements_of(api.database) as sent:
+            assert (await call).status_code == 204
+        costs.append(len(sent))
+
+    assert costs == ([2, 2] if api.database.dialect == "postgresql" else [3, 4])
 
 
 @pytest.mark.parametrize(("key", "status"), [("", 422), ("x" * 256, 422), ("x" * 255, 204), ('"8e03978e-40d5"', 204)])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -23,6 +21,7 @@ from store.metastore import MetastoreStoreBackend
 from store.positions import HeldPosition
 from store.reach import reach
 from store.transactions import Transaction
+from tests.databases import statements_of
 from tests.service.store.words import append, apply, beat, declared, event
 
 
@@ -130,23 +129,6 @@ async def _consume(session: AsyncSession) -> None:
     assert queue is not None
     taken = [queued.event_id for queued in queue.events]
     await runs.create_triggered_run(session, queue, "r2", taken, completed_by=taken[0], trace_id="t")
-
-
-@contextmanager
-def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
-    """What the block sends to the database, with its parameters, without BEGIN."""
-    sent: list[tuple[str, Any]] = []
-
-    def remember(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if not statement.startswith("BEGIN"):
-            sent.append((statement, parameters[0] if isinstance(parameters, list) else parameters))
-
-    engine = database._writer.sync_engine
-    sqlalchemy_event.listen(engine, "before_cursor_execute", remember)
-    try:
-        yield sent
-    finally:
-        sqlalchemy_event.remove(engine, "before_cursor_execute", remember)
 
 
 async def explained(database: Database, statement: str, parameters: Any) -> str:
