@@ -65,7 +65,7 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
             warning = None if ending.exit_code == 0 else f"the job finished as {state} and then {_exit(ending)}"
             return Outcome(state=state, run_state="success", reason=ending.message, warning=warning)
         case "failed" if not ending.stopped and not ending.home_gone:
-            return _again_or_failed(ending.message or ending.reason or "the job said that it failed", retries)
+            return _again_or_failed(_fuller(ending) or "the job said that it failed", retries)
     if ending.stopped or ending.home_gone:
         return _again_for_free(_HOME_GONE if ending.home_gone else _STOPPED)
     if ending.exit_code == 0 and not ending.claimed:
@@ -79,6 +79,12 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
             "the job exited with 0 but never finished; let `with run()` end, or call finish", retries
         )
     return _again_or_failed(ending.reason or f"the job {_exit(ending)}", retries)
+
+
+def _fuller(ending: Ending) -> str:
+    """The job's own word, unless the submitter found the same with the line where it happened."""
+    message = (ending.message or "").partition("\n")[0]
+    return ending.reason if message in ending.reason else ending.message or ""
 
 
 def _again_for_free(reason: str) -> Outcome:

@@ -48,6 +48,17 @@ def test_a_job_that_never_claimed_is_believed_with_a_warning():
     ("ending", "reason"),
     [
         (ended("failed", 1, message="ValueError: no column id"), "ValueError: no column id"),
+        (
+            ended("failed", 1, message="KeyError: 'x'", reason="KeyError: 'x' (a.py line 3)"),
+            "KeyError: 'x' (a.py line 3)",
+        ),
+        (ended("failed", 1, message="no rows", reason="KeyError: 'x' (a.py line 3)"), "no rows"),
+        (
+            ended("failed", 1, message="KeyError: 'x'\nand more", reason="KeyError: 'x' (a.py line 3)"),
+            "KeyError: 'x' (a.py line 3)",
+        ),
+        (ended("failed", 1, reason="KeyError: 'x' (a.py line 3)"), "KeyError: 'x' (a.py line 3)"),
+        (ended("failed", 0), "the job said that it failed"),
         (ended(None, 1, reason="the driver ran out of memory"), "the driver ran out of memory"),
         (ended(None, 7), "the job exited with 7"),
         (ended(None, None), "the job was lost: its process is gone without a word"),
