@@ -24,7 +24,7 @@ from watcher.submit.processes import TAG_VARIABLE, kill_tagged, signal_tagged
 
 CLAIMED_BY_ANOTHER = 75
 """The SDK's exit code when somebody else has claimed the try (EX_TEMPFAIL)."""
-_LOST = "the job was lost: its processes are gone without a word, killed from outside or by a restart of the machine"
+_LOST = "the job was lost: its processes are gone without a word, killed from outside"
 _START_TIMEOUT = 60.0
 _KILL_MARGIN = 5.0
 _LOOK_EVERY = 0.05
@@ -128,7 +128,7 @@ def _attach(task_try: TaskTry, handle: Handle | None) -> Handle | Attachment:
             folder.withdraw()
             return Attachment.ABSENT
         _bury(folder, task_try.tag)
-    return Attachment.LOST
+    return Attachment.RESTARTED if folder.machine_restarted() else Attachment.LOST
 
 
 def _poll(folder: TryFolder, tag: str, log: Path) -> Status:
@@ -138,7 +138,7 @@ def _poll(folder: TryFolder, tag: str, log: Path) -> Status:
         found = folder.exit()
         if found is None:
             _bury(folder, tag)
-            return Status(phase="exited", reason=_LOST)
+            return Status(phase="exited", reason=_LOST, restarted=folder.machine_restarted())
     _tidy(folder)
     return Status(phase="exited", exit_code=found.exit_code, reason=explain(found, log))
 

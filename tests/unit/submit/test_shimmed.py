@@ -81,6 +81,27 @@ async def test_a_submission_waits_for_another_one_and_leaves_its_files_alone(new
     assert not folder.context.exists()
 
 
+@pytest.mark.parametrize(
+    ("marker", "restarted"),
+    [
+        ('{"pid": 1, "boot_id": "00000000-0000-0000-0000-000000000000"}', True),
+        (f'{{"pid": 1, "boot_id": "{shim.boot_id()}"}}', False),
+        ('{"pid": 1, "bo', True),
+    ],
+)
+async def test_what_a_restart_of_the_machine_ended_is_told_apart(new_try: NewTry, marker: str, restarted: bool) -> None:
+    submitter, task_try = PlainPython(), new_try("")
+    folder = TryFolder(task_try.folder)
+    folder.make()
+    (folder.path / "started.json").write_text(marker)
+    handle = {"folder": str(task_try.folder), "log": str(task_try.log), "tag": task_try.tag}
+    status = await submitter.poll(handle)
+    assert (status.phase, status.exit_code, status.restarted) == ("exited", None, restarted)
+    lost = Attachment.RESTARTED if restarted else Attachment.LOST
+    assert await submitter.attach(task_try, handle) is lost
+    assert await submitter.attach(task_try, None) is lost
+
+
 async def test_what_has_a_handle_is_never_absent(new_try: NewTry) -> None:
     """Somebody deleted the folder of a try that was started."""
     task_try = new_try("")
