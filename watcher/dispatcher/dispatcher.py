@@ -37,6 +37,7 @@ LOOK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
 CANCEL_GRACE: Final = 10.0
 _BEHIND: Final = "waits for its turn behind older runs"
+LOST_FOR_GOOD: Final = (Attachment.LOST, Attachment.RESTARTED)
 LOST: Final = "the job was lost: its process is gone without a word"
 
 Transaction: TypeAlias = AbstractAsyncContextManager[AsyncSession]
@@ -245,8 +246,8 @@ class Dispatcher:
             except SubmitError as error:
                 await self._end(open_try, Status(phase="exited", reason=str(error)))
                 return True
-            if handle is None:
-                await self._end(open_try, Status(phase="exited", reason=LOST))
+            if isinstance(handle, Status):
+                await self._end(open_try, handle)
                 return True
             self._followed[open_try.tag] = handle
             await self._end(open_try, await self._watched(open_try, handle))
@@ -259,11 +260,11 @@ class Dispatcher:
         log.info("run.submitted", tag=open_try.tag)
         return handle
 
-    async def _found(self, open_try: OpenTry) -> Handle | None:
+    async def _found(self, open_try: OpenTry) -> Handle | Status:
         stored = None if open_try.handle is None else json.loads(open_try.handle)
         found = await self._submitter.attach(self._preparation.describe(open_try), stored)
-        if found is Attachment.LOST or (found is Attachment.ABSENT and open_try.cancelled):
-            return None
+        if found in LOST_FOR_GOOD or (found is Attachment.ABSENT and open_try.cancelled):
+            return Status(phase="exited", reason=LOST, restarted=found is Attachment.RESTARTED)
         if found is Attachment.ABSENT:
             token = self._preparation.issue_token(open_try.task_instance_id, open_try.try_number)
             async with self._database.transaction() as session:
@@ -310,6 +311,7 @@ class Dispatcher:
                 message=now.message,
                 stopped=self._stopping,
                 home_gone=open_try.home_id != self._process.id,
+                restarted=status.restarted,
             )
             used = await tries.counted_tries(session, open_try.task_instance_id)
             delay = timedelta(seconds=definition["retry_delay"])

@@ -7,6 +7,7 @@ success       ended otherwise       success, with a warning: an accepted finish 
 skipped       either                skipped (the run is a success), likewise
 not success   we stopped it         up_for_retry at once, and it uses up no retry
 not success   its home is gone      likewise, on another home
+not success   its machine restarted likewise, when the daemon is back
 failed        ended                 retry or failed
 nothing       exited with 0         retry or failed: it left without saying how it went
 nothing       … and never claimed   success, with a warning: the job does not use the SDK
@@ -21,6 +22,7 @@ from typing import Final, Literal
 
 LONGEST_DELAY: Final = timedelta(minutes=10)
 _STOPPED: Final = "stopped together with the daemon; it starts again with it"
+_RESTARTED: Final = "lost by a restart of its machine; it starts again"
 _HOME_GONE: Final = "the daemon that had started it has been gone for too long; another starts it again"
 
 
@@ -35,6 +37,16 @@ class Ending:
     message: str | None = None
     stopped: bool = False
     home_gone: bool = False
+    restarted: bool = False
+
+    @property
+    def excuse(self) -> str:
+        """What a try that did not succeed is forgiven for; '' when it is not."""
+        if self.home_gone:
+            return _HOME_GONE
+        if self.stopped:
+            return _STOPPED
+        return _RESTARTED if self.restarted else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +76,10 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
         case "success" | "skipped" as state:
             warning = None if ending.exit_code == 0 else f"the job finished as {state} and then {_exit(ending)}"
             return Outcome(state=state, run_state="success", reason=ending.message, warning=warning)
-        case "failed" if not ending.stopped and not ending.home_gone:
-            return _again_or_failed(ending.message or ending.reason or "the job said that it failed", retries)
-    if ending.stopped or ending.home_gone:
-        return _again_for_free(_HOME_GONE if ending.home_gone else _STOPPED)
+        case "failed" if not ending.excuse:
+            return _again_or_failed(_fuller(ending) or "the job said that it failed", retries)
+    if ending.excuse:
+        return _again_for_free(ending.excuse)
     if ending.exit_code == 0 and not ending.claimed:
         return Outcome(
             state="success",
@@ -79,6 +91,12 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
             "the job exited with 0 but never finished; let `with run()` end, or call finish", retries
         )
     return _again_or_failed(ending.reason or f"the job {_exit(ending)}", retries)
+
+
+def _fuller(ending: Ending) -> str:
+    """The job's own word, unless the submitter found the same with the line where it happened."""
+    message = (ending.message or "").partition("\n")[0]
+    return ending.reason if message in ending.reason else ending.message or ""
 
 
 def _again_for_free(reason: str) -> Outcome:

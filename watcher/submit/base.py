@@ -61,6 +61,8 @@ class Attachment(Enum):
     """It certainly never started: it may be submitted again as the same try."""
     LOST = "lost"
     """It started and is gone without a word; what was left of it has been killed and awaited."""
+    RESTARTED = "restarted"
+    """It is lost because its machine was restarted: nobody's fault."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,8 @@ class Status:
     exit_code: int | None = None
     reason: str = ""
     application_id: str | None = None
+    restarted: bool = False
+    """It ended without a word because its machine was restarted."""
 
 
 @dataclass(frozen=True, kw_only=True)

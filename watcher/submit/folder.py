@@ -83,6 +83,11 @@ class TryFolder:
         content = _read_json(self._marker)
         return None if content is None else int(content["pid"])
 
+    def machine_restarted(self) -> bool:
+        """Whether the machine was started again since the try was; a power cut may also have cut off the marker."""
+        content = _read_json(self._marker)
+        return self.started() and (content is None or content.get("boot_id", shim.boot_id()) != shim.boot_id())
+
     def exit(self) -> Exit | None:
         content = _read_json(self.path / "exit.json")
         return None if content is None else Exit(**content)

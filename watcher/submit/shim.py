@@ -6,7 +6,8 @@ local disk, holds everything that is known of the try:
     lock           flock held by this process and, inherited, by the job's JVM: a free lock proves that both are gone,
                    whatever became of their process ids
     command.json   {"argv"}: what to start; taken away while the lock is held = never to be started
-    started.json   made with O_EXCL before anything starts: a try starts once, whoever asks and however often
+    started.json   {"pid", "started_at", "boot_id"}, made with O_EXCL before anything starts: a try starts once, whoever
+                   asks and however often
     stop.json      {"grace"}: seconds between SIGTERM and SIGKILL; SIGTERM to this process begins the stop
     exit.json      {"exit_code", "signal", "stopped", "reason", "started_at", "ended_at"}, there in whole or not at all;
                    when it is there nothing of the try but this process is alive
@@ -79,7 +80,7 @@ def run_once(folder: Path, lock: int, write_end: int) -> None:
     listen_for_signals()  # from here on a SIGTERM is a wish to stop that must be answered with an exit file
     started_at = now()
     try:
-        write_marker(folder / "started.json", {"pid": os.getpid(), "started_at": started_at})
+        write_marker(folder / "started.json", {"pid": os.getpid(), "started_at": started_at, "boot_id": boot_id()})
     except FileExistsError:
         return
     with suppress(BrokenPipeError):  # whoever waited for us may have been killed
@@ -226,6 +227,11 @@ def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     os.fsync(descriptor)
     os.close(descriptor)
+
+
+def boot_id() -> str:
+    """Another one after each start of the machine (random(4))."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def now() -> str:

@@ -7,6 +7,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from os import SEEK_END
 from pathlib import Path
 from shutil import rmtree
 from signal import SIGTERM, Signals
@@ -17,12 +18,13 @@ from anyio.to_thread import run_sync
 
 from watcher.submit import shim
 from watcher.submit.base import Attachment, Handle, Progress, Status, SubmitError, Submitter, TaskTry
+from watcher.submit.explaining import TAIL, explain_log
 from watcher.submit.folder import Exit, TryFolder
 from watcher.submit.processes import TAG_VARIABLE, kill_tagged, signal_tagged
 
 CLAIMED_BY_ANOTHER = 75
 """The SDK's exit code when somebody else has claimed the try (EX_TEMPFAIL)."""
-_LOST = "the job was lost: its processes are gone without a word, killed from outside or by a restart of the machine"
+_LOST = "the job was lost: its processes are gone without a word, killed from outside"
 _START_TIMEOUT = 60.0
 _KILL_MARGIN = 5.0
 _LOOK_EVERY = 0.05
@@ -53,7 +55,7 @@ class ShimSubmitter(Submitter):
 
     async def poll(self, handle: Handle) -> Status:
         """`exit_code` is None when the try is lost: gone without an exit file, what was left of it killed."""
-        return await run_sync(_poll, _folder(handle), handle["tag"])
+        return await run_sync(_poll, _folder(handle), handle["tag"], Path(handle["log"]))
 
     async def cancel(self, handle: Handle, grace: float) -> None:
         folder, tag = _folder(handle), handle["tag"]
@@ -126,19 +128,19 @@ def _attach(task_try: TaskTry, handle: Handle | None) -> Handle | Attachment:
             folder.withdraw()
             return Attachment.ABSENT
         _bury(folder, task_try.tag)
-    return Attachment.LOST
+    return Attachment.RESTARTED if folder.machine_restarted() else Attachment.LOST
 
 
-def _poll(folder: TryFolder, tag: str) -> Status:
+def _poll(folder: TryFolder, tag: str, log: Path) -> Status:
     with folder.unlocked() as free:
         if not free:
             return Status(phase="running" if folder.started() else "starting")
         found = folder.exit()
         if found is None:
             _bury(folder, tag)
-            return Status(phase="exited", reason=_LOST)
+            return Status(phase="exited", reason=_LOST, restarted=folder.machine_restarted())
     _tidy(folder)
-    return Status(phase="exited", exit_code=found.exit_code, reason=explain(found))
+    return Status(phase="exited", exit_code=found.exit_code, reason=explain(found, log))
 
 
 def _ask_to_stop(folder: TryFolder, tag: str, grace: float) -> bool:
@@ -179,8 +181,8 @@ def _tidy(folder: TryFolder) -> None:
     rmtree(folder.scratch, ignore_errors=True)
 
 
-def explain(found: Exit) -> str:
-    """One sentence about how the try ended; '' for a success."""
+def explain(found: Exit, log: Path) -> str:
+    """One sentence about how the try ended, with the line of its log that says so; '' for a success."""
     if found.reason or found.exit_code == 0:
         return found.reason
     if found.stopped:
@@ -189,7 +191,44 @@ def explain(found: Exit) -> str:
         return "another process had claimed this try before"
     if found.exit_code == 128 + Signals.SIGKILL:
         return "the job was killed (SIGKILL); if nobody did that, the machine is out of memory: lower scheduler.parallelism"
-    return f"the job ended with exit code {found.exit_code}; the end of its log says why"
+    how = f"the job {_ended(found)}"
+    text, lines_before = _end_of(log)
+    finding = explain_log(text)
+    if finding is None:
+        return f"{how} and said nothing"
+    where = "; ".join(filter(None, (finding.place, f"log line {lines_before + finding.line + 1}")))
+    said = f"{how}; its last words: {finding.sentence}" if finding.guessed else finding.sentence
+    return f"{said} ({where})"
+
+
+def _ended(found: Exit) -> str:
+    if found.signal is None:
+        return f"ended with exit code {found.exit_code}"
+    return "was ended by " + next((one.name for one in Signals if one == found.signal), f"signal {found.signal}")
+
+
+def _end_of(log: Path) -> tuple[str, int]:
+    """The end of the log, from the start of a line on, and how many lines come before it."""
+    try:
+        with log.open("rb") as file:
+            skipped = max(file.seek(0, SEEK_END) - TAIL, 0)
+            file.seek(0)
+            before = _lines_in(file, skipped)
+            if before:
+                file.readline()
+                before += 1
+            return file.read(2 * TAIL).decode(errors="replace"), before
+    except FileNotFoundError:
+        return "", 0
+
+
+def _lines_in(file: BinaryIO, size: int) -> int:
+    """How many lines end in the next `size` bytes."""
+    lines = 0
+    while size > 0 and (chunk := file.read(min(size, _CHUNK))):
+        lines += chunk.count(b"\n")
+        size -= len(chunk)
+    return lines
 
 
 def _handle(task_try: TaskTry) -> Handle:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import uuid
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -309,6 +311,28 @@ async def test_stopping_with_the_jobs_uses_up_no_retry_and_they_start_again(data
     assert jobs.started == 2
     counted = [one for (one,) in await rows(database, select(task_try.c.counted).order_by(task_try.c.try_number))]
     assert counted == [False, True]
+
+
+@pytest.mark.parametrize(("restarted", "ends"), [(True, "success"), (False, "failed")])
+async def test_only_a_restart_of_the_machine_is_forgiven_to_a_lost_try(database, jobs, tmp_path, restarted, ends):
+    pids = tmp_path / "pids"
+    jobs.add("slow", SLEEPER.format(pids=str(pids)) + f" if open({str(pids)!r}).read().count('\\n') == 1 else None")
+    await queue(database, jobs, "slow")
+    async with dispatching(database, jobs):
+        await until_started(pids)
+    (marker,) = tmp_path.glob("runs/slow/*/1/started.json")
+    started = json.loads(marker.read_text())
+    os.kill(started["pid"], signal.SIGKILL)
+    for pid in alive(pids):
+        os.kill(int(pid), signal.SIGKILL)
+    if restarted:
+        marker.write_text(json.dumps(started | {"boot_id": str(uuid.uuid4())}))
+    async with dispatching(database, jobs):
+        await until_states(database, ends)
+    assert jobs.started == (2 if restarted else 1)
+    first = (await rows(database, select(task_try.c.counted, task_try.c.message).order_by(task_try.c.try_number)))[0]
+    assert first.counted == (not restarted)
+    assert ("restart of its machine" in first.message) == restarted
 
 
 async def test_another_homes_tries_are_left_alone_while_it_lives(database, jobs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -78,8 +79,11 @@ call(sys.argv[1], "main")
         handle = await submitter.submit(new_try("raise RuntimeError('on purpose')"))
         status = await ended(submitter, handle)
         assert status.exit_code == 1
-        assert status.reason == "the job ended with exit code 1; the end of its log says why"
-        assert "RuntimeError: on purpose" in await log_of(submitter, handle)
+        log = (await log_of(submitter, handle)).splitlines()
+        number = log.index("RuntimeError: on purpose") + 1
+        assert re.fullmatch(
+            rf"RuntimeError: on purpose \(application_0.py line \d+; log line {number}\)", status.reason
+        )
 
     async def test_cancelling_leaves_no_process(
         self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard

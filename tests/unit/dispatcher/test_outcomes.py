@@ -28,6 +28,10 @@ def ended(finish_state=None, exit_code=0, *, claimed=True, **more):
         (ended(None, 1, claimed=False), "failed", "failed"),
         (ended(None, None), "failed", "failed"),
         (ended(None, 143, stopped=True), "up_for_retry", "running"),
+        (ended(None, None, restarted=True), "up_for_retry", "running"),
+        (ended("failed", None, restarted=True), "up_for_retry", "running"),
+        (ended("success", None, restarted=True), "success", "success"),
+        (ended(None, None, home_gone=True), "up_for_retry", "running"),
     ],
 )
 def test_the_table_of_endings(ending, state, run_state):
@@ -48,6 +52,17 @@ def test_a_job_that_never_claimed_is_believed_with_a_warning():
     ("ending", "reason"),
     [
         (ended("failed", 1, message="ValueError: no column id"), "ValueError: no column id"),
+        (
+            ended("failed", 1, message="KeyError: 'x'", reason="KeyError: 'x' (a.py line 3)"),
+            "KeyError: 'x' (a.py line 3)",
+        ),
+        (ended("failed", 1, message="no rows", reason="KeyError: 'x' (a.py line 3)"), "no rows"),
+        (
+            ended("failed", 1, message="KeyError: 'x'\nand more", reason="KeyError: 'x' (a.py line 3)"),
+            "KeyError: 'x' (a.py line 3)",
+        ),
+        (ended("failed", 1, reason="KeyError: 'x' (a.py line 3)"), "KeyError: 'x' (a.py line 3)"),
+        (ended("failed", 0), "the job said that it failed"),
         (ended(None, 1, reason="the driver ran out of memory"), "the driver ran out of memory"),
         (ended(None, 7), "the job exited with 7"),
         (ended(None, None), "the job was lost: its process is gone without a word"),
@@ -69,12 +84,19 @@ def test_the_last_retry_ends_in_failure():
     assert (outcome.state, outcome.run_state) == ("failed", "failed")
 
 
-def test_stopping_the_daemon_uses_up_no_retry():
-    outcome = decide(ended(None, 143, stopped=True), NONE_LEFT)
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        (ended(None, 143, stopped=True), "stopped together with the daemon; it starts again with it"),
+        (ended(None, None, restarted=True), "lost by a restart of its machine; it starts again"),
+        (
+            ended(None, None, home_gone=True, restarted=True),
+            "the daemon that had started it has been gone for too long; another starts it again",
+        ),
+    ],
+)
+def test_what_no_job_can_help_uses_up_no_retry(ending, reason):
+    outcome = decide(ending, NONE_LEFT)
     assert outcome == Outcome(
-        state="up_for_retry",
-        run_state="running",
-        reason="stopped together with the daemon; it starts again with it",
-        retry_in=timedelta(0),
-        counted=False,
+        state="up_for_retry", run_state="running", reason=reason, retry_in=timedelta(0), counted=False
     )

@@ -81,6 +81,27 @@ async def test_a_submission_waits_for_another_one_and_leaves_its_files_alone(new
     assert not folder.context.exists()
 
 
+@pytest.mark.parametrize(
+    ("marker", "restarted"),
+    [
+        ('{"pid": 1, "boot_id": "00000000-0000-0000-0000-000000000000"}', True),
+        (f'{{"pid": 1, "boot_id": "{shim.boot_id()}"}}', False),
+        ('{"pid": 1, "bo', True),
+    ],
+)
+async def test_what_a_restart_of_the_machine_ended_is_told_apart(new_try: NewTry, marker: str, restarted: bool) -> None:
+    submitter, task_try = PlainPython(), new_try("")
+    folder = TryFolder(task_try.folder)
+    folder.make()
+    (folder.path / "started.json").write_text(marker)
+    handle = {"folder": str(task_try.folder), "log": str(task_try.log), "tag": task_try.tag}
+    status = await submitter.poll(handle)
+    assert (status.phase, status.exit_code, status.restarted) == ("exited", None, restarted)
+    lost = Attachment.RESTARTED if restarted else Attachment.LOST
+    assert await submitter.attach(task_try, handle) is lost
+    assert await submitter.attach(task_try, None) is lost
+
+
 async def test_what_has_a_handle_is_never_absent(new_try: NewTry) -> None:
     """Somebody deleted the folder of a try that was started."""
     task_try = new_try("")
@@ -218,17 +239,36 @@ async def kill_shim(task_try: TaskTry) -> None:
         os.close(descriptor)
 
 
+SAID = "ok\nTraceback (most recent call last):\n  File \"/jobs/load.py\", line 4\nKeyError: 'id'\n"
+
+
 @pytest.mark.parametrize(
-    ("exit_code", "stopped", "sentence"),
+    ("exit_code", "killed_by", "stopped", "log", "sentence"),
     [
-        (0, False, ""),
-        (1, False, "the job ended with exit code 1; the end of its log says why"),
-        (75, False, "another process had claimed this try before"),
-        (137, False, "the job was killed (SIGKILL); if nobody did that, the machine is out of memory"),
-        (137, True, "the job was stopped on request"),
+        (0, None, False, SAID, ""),
+        (1, None, False, SAID, "KeyError: 'id' (load.py line 4; log line 4)"),
+        (1, None, False, "x" * 70 + "\n", f"the job ended with exit code 1; its last words: {'x' * 70} (log line 1)"),
+        (3, None, False, "", "the job ended with exit code 3 and said nothing"),
+        (143, 15, False, "", "the job was ended by SIGTERM and said nothing"),
+        (168, 40, False, "", "the job was ended by signal 40 and said nothing"),
+        (75, None, False, SAID, "another process had claimed this try before"),
+        (137, 9, False, SAID, "the job was killed (SIGKILL); if nobody did that, the machine is out of memory"),
+        (137, 9, True, SAID, "the job was stopped on request"),
     ],
 )
-def test_how_a_try_ended_is_explained(exit_code: int, stopped: bool, sentence: str) -> None:
-    found = Exit(exit_code=exit_code, signal=None, stopped=stopped, reason="", started_at="", ended_at="")
-    assert explain(found).startswith(sentence)
-    assert bool(explain(found)) == bool(sentence)
+def test_how_a_try_ended_is_explained(
+    exit_code: int, killed_by: int | None, stopped: bool, log: str, sentence: str, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text(log)
+    found = Exit(exit_code=exit_code, signal=killed_by, stopped=stopped, reason="", started_at="", ended_at="")
+    assert explain(found, tmp_path / "log").startswith(sentence)
+    assert bool(explain(found, tmp_path / "log")) == bool(sentence)
+    (tmp_path / "log").unlink()
+    assert bool(explain(found, tmp_path / "log")) == bool(sentence)
+
+
+@pytest.mark.parametrize("lines_before", [0, 1, 3000, 20_000])
+def test_the_log_line_is_counted_from_the_start_of_a_long_log(lines_before: int, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("INFO of the job's own, of no interest\n" * lines_before + SAID)
+    found = Exit(exit_code=1, signal=None, stopped=False, reason="", started_at="", ended_at="")
+    assert explain(found, tmp_path / "log").endswith(f"log line {lines_before + 4})")

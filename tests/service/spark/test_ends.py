@@ -1,0 +1,46 @@
+"""The commonest ends of real Spark jobs, each told in a sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.spark.submitter_contract import ended, log_of
+from watcher.submit.base import TaskTry
+from watcher.submit.spark_submit import SparkSubmit
+
+pytestmark = pytest.mark.spark
+
+SPARK = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "spark", "sentence", "line"),
+    [
+        (
+            SPARK + "spark.range(1).selectExpr('sequence(1, 100000000) x').collect()",
+            {},
+            "the driver ran out of memory (Java heap space): raise the job's driver_memory",
+            "OutOfMemoryError",
+        ),
+        (SPARK + "spark.range(3).select('amount')", {}, "AnalysisException: [UNRESOLVED_COLUMN", "`amount`"),
+        ("def load(:", {}, "SyntaxError: ", "SyntaxError"),
+        (SPARK, {"master": "sprak://nowhere"}, "Spark knows no such master: correct the job's spark.master", "Master"),
+        (SPARK, {"driver_memory": "100m"}, "the driver's heap is too small for Spark", "System memory"),
+    ],
+)
+async def test_the_end_is_told_with_its_line(
+    new_try: Callable[..., TaskTry], tmp_path: Path, program: str, spark: dict[str, Any], sentence: str, line: str
+) -> None:
+    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+    handle = await submitter.submit(new_try(program, **spark))
+    status = await ended(submitter, handle)
+    assert status.exit_code != 0
+    assert status.reason.startswith(sentence), status.reason
+    number = int(status.reason.rpartition("log line ")[2].removesuffix(")"))
+    assert line in (await log_of(submitter, handle)).split("\n")[number - 1]

@@ -1,0 +1,172 @@
+"""What a job's log says of why it failed: pure. Log text in, a sentence with the line that it is about out.
+
+A driver's last exception is believed first; a cause that is known by its words is told with its remedy. Where Python only
+says that its JVM is gone, or there is no exception at all, the rest of the text is looked at, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+TAIL: Final = 64 * 1024
+"""How much of a log's end is enough, in bytes."""
+_LONGEST: Final = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """`line` counts from 0 in the text that was given; `place` is that in the job's own file, or ''."""
+
+    sentence: str
+    line: int
+    place: str = ""
+    guessed: bool = False
+    """Only the last line before the end: what it means is for people to judge."""
+
+
+_CAUSES: Final = (
+    (
+        r"OutOfMemoryError: (?P<what>[\w ]+)",
+        "the driver ran out of memory ({what}): raise the job's driver_memory, or bring less to the driver",
+    ),
+    (
+        r"System memory (?P<bytes>\d+) must be at least",
+        "the driver's heap is too small for Spark: raise the job's driver_memory, 512m is the usual",
+    ),
+    (
+        r"Could not reserve enough space for (?P<size>\w+) object heap|Initial heap size set to a larger value",
+        "this machine cannot give the driver its heap: lower the job's driver_memory",
+    ),
+    (
+        r"Master must either be|Could not parse Master URL",
+        "Spark knows no such master: correct the job's spark.master (local[*], spark://host:7077, yarn, k8s://https://host)",
+    ),
+    (
+        r"All masters are unresponsive",
+        "no Spark master answers at the job's spark.master: start it, or correct the address",
+    ),
+    (
+        r"either HADOOP_CONF_DIR or YARN_CONF_DIR must be set",
+        "the master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR: set it for the daemon, or in the job's spark.env",
+    ),
+    (
+        r"unresolved dependency: (?P<package>[^\s:]+): not found",
+        (
+            "the package {package} could not be fetched: correct the job's spark.packages, or give the machine a way to Maven, "
+            "or the jar itself in spark.jars"
+        ),
+    ),
+    (
+        r"Class org\.apache\.hadoop\.fs\.s3a\.S3AFileSystem not found",
+        "s3a:// addresses need Hadoop's S3 connector: add org.apache.hadoop:hadoop-aws to the job's spark.packages",
+    ),
+    (
+        r"Service '(?P<service>\w+)' failed after \d+ retries",
+        "the driver could not open a port for {service}: correct spark.driver.bindAddress or SPARK_LOCAL_IP",
+    ),
+    (r"No space left on device", "a disk is full: make room where settings.home is, and where the job writes"),
+    (
+        r"Python worker exited unexpectedly",
+        "a Python worker died in the middle of a task; if nobody killed it, it ran out of memory",
+    ),
+    (
+        r"ExecutorLostFailure \((?P<executor>executor \S+) exited[^)]*\)",
+        "Spark lost {executor} and gave up: it was killed, ran out of memory, or its machine is gone",
+    ),
+    (
+        r'Cannot run program "(?P<program>[^"]+)"',
+        "{program} does not run where the executors are: correct spark.python",
+    ),
+    (r"can't open file '(?P<file>[^']+)'", "the application {file} is not there any more"),
+)
+"""Searched in this order."""
+
+_CONSEQUENCE: Final = re.compile(
+    r"stopped SparkContext|Py4JNetworkError|Answer from Java side is empty|ConnectionRefusedError|Connection reset|calling None\.None"
+)
+"""Exceptions of a Python whose JVM has gone: the cause is told elsewhere."""
+_EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?::.*)?$")
+_JAVA: Final = re.compile(r"(?:: |Exception in thread .* |Caused by: )(?P<rest>(?:[\w$]+\.)+[\w$]+(?::.*)?)$")
+_FRAME: Final = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_NOT_THE_JOBS: Final = re.compile(r"/site-packages/|/lib/python3|\.zip/|^<")
+_NOISE: Final = re.compile(r"WARNING: |\d{4}-\d\d-\d\dT\S+ (?:WARN|INFO|DEBUG) |\{|\s")
+
+
+def explain_log(text: str) -> Finding | None:
+    """What the end of a log says; None when it says nothing."""
+    lines = [line.rstrip("\r") for line in text.split("\n")]  # as lines are counted elsewhere
+    end = _last_traceback(lines)
+    if end is None:
+        return _known(lines, 0) or _java_exception(lines) or _last_words(lines)
+    exception = _python_exception(lines, end)
+    found = _known(lines, exception.line)
+    if found is None and any(_CONSEQUENCE.search(line) for line in lines[exception.line :]):
+        found = _known(lines, 0)
+    return found or exception
+
+
+def _known(lines: Sequence[str], first: int) -> Finding | None:
+    for pattern, sentence in _CAUSES:
+        for number in range(first, len(lines)):
+            if found := re.search(pattern, lines[number]):
+                return Finding(sentence=sentence.format(**found.groupdict()), line=number)
+    return None
+
+
+def _last_traceback(lines: Sequence[str]) -> int | None:
+    """Where the last Python exception begins: its traceback, or the place of a syntax error, which has none."""
+    for number in range(len(lines) - 1, -1, -1):
+        if lines[number].startswith("Traceback (most recent call last):"):
+            return number
+        if re.match(r"(?:Syntax|Indentation|Tab)Error: ", lines[number]):
+            return next((one for one in range(number, -1, -1) if _FRAME.match(lines[one])), number)
+    return None
+
+
+def _python_exception(lines: Sequence[str], start: int) -> Finding:
+    place, number = "", start
+    for number in range(start, len(lines)):
+        if frame := _FRAME.match(lines[number]):
+            if not _NOT_THE_JOBS.search(frame["file"]):
+                place = f"{PurePosixPath(frame['file']).name} line {frame['line']}"
+        elif number > start and not lines[number].startswith(" "):
+            break
+    line, said = _said(lines, number)
+    return Finding(sentence=_cut(said), line=line, place=place)
+
+
+def _said(lines: Sequence[str], number: int) -> tuple[int, str]:
+    """The exception's short name and the first line of what it says; of Java's exceptions what these say themselves."""
+    following = lines[number + 1] if number + 1 < len(lines) else ""
+    if "Py4JJavaError" in lines[number] and (java := _JAVA.match(following)):
+        return number + 1, _short(java["rest"])
+    return number, _short(lines[number].strip()) if _EXCEPTION.match(lines[number]) else lines[number].strip()
+
+
+def _java_exception(lines: Sequence[str]) -> Finding | None:
+    for number, line in enumerate(lines):
+        if line.startswith("Exception in thread") and (found := _JAVA.match(line)):
+            return Finding(sentence=_cut(_short(found["rest"])), line=number)
+    return None
+
+
+def _last_words(lines: Sequence[str]) -> Finding | None:
+    for number in range(len(lines) - 1, -1, -1):
+        if lines[number] and not _NOISE.match(lines[number]):
+            return Finding(sentence=_cut(lines[number]), line=number, guessed=True)
+    return None
+
+
+def _short(exception: str) -> str:
+    """`java.lang.IllegalStateException: x` as `IllegalStateException: x`."""
+    name, colon, message = exception.partition(":")
+    return f"{name.rpartition('.')[2]}{colon}{message}"
+
+
+def _cut(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
