@@ -12,6 +12,7 @@ from pathlib import Path
 
 from watcher.submit.base import SparkApplication, TaskTry
 from watcher.submit.class_archive import ClassArchive
+from watcher.submit.connections import ConnectionSettings, connection_settings, redaction
 from watcher.submit.processes import TAG_VARIABLE
 
 PASSED_ON = frozenset(
@@ -25,6 +26,7 @@ PASSED_ON = frozenset(
 """The only variables (and LC_*) a job gets from the daemon's environment, which holds secrets: what else a job needs
 belongs into `spark.env` or `spark.connections`."""
 
+REDACTION = "spark.redaction.regex"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CLASS_PATH = "spark.driver.extraClassPath"
 SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -85,10 +87,12 @@ def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
 
 
 def configuration(task_try: TaskTry, paths: Paths) -> dict[str, str]:
-    """The job's own `conf`, and over it what a try must have."""
+    """The job's own `conf`, under it what its connections mean to Spark, and over it what a try must have."""
     application = task_try.application
     return {
+        **_connections(task_try).conf,
         **application.conf,
+        REDACTION: redaction(application.conf.get(REDACTION)),
         **_java(application, paths),
         "spark.local.dir": str(paths.scratch),
         "spark.ui.port": "0",
@@ -105,6 +109,7 @@ def environment(task_try: TaskTry, paths: Paths, daemon: Mapping[str, str]) -> d
         "TMPDIR": str(paths.scratch),
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if application.master.startswith("local") else {}),
         **({"SPARK_LAUNCHER_OPTS": " ".join(SMALL)} if application.profile == "small" else {}),
+        **_connections(task_try).env,
         **application.env,
         "SPARK_HOME": str(paths.spark_home),
         "PYSPARK_PYTHON": paths.python,
@@ -112,6 +117,14 @@ def environment(task_try: TaskTry, paths: Paths, daemon: Mapping[str, str]) -> d
         "ASSET_JOB_CONTEXT": str(paths.context),
         TAG_VARIABLE: task_try.tag,
     }
+
+
+def _connections(task_try: TaskTry) -> ConnectionSettings:
+    """Only for connectors that the job brings; the SDK's own readers take them from its context."""
+    application = task_try.application
+    if not application.packages and not application.jars:
+        return ConnectionSettings()
+    return connection_settings(task_try.context.get("connections", {}), local=application.master.startswith("local"))
 
 
 def properties(configuration: Mapping[str, str]) -> str:

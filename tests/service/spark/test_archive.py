@@ -1,4 +1,4 @@
-"""The class archive with a real JVM: it is made, and jobs really use it."""
+"""The class archive that the session made with a real JVM is one that jobs really use."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.service.spark.submitter_contract import ended, log_of
-from watcher.submit import archive_building
 from watcher.submit.base import TaskTry
-from watcher.submit.class_archive import archives_of
 from watcher.submit.command import JAVA_OPTIONS
 from watcher.submit.spark_submit import SparkSubmit
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 JOB = """
 from pyspark.sql import SparkSession
@@ -26,11 +23,6 @@ print(SparkSession.builder.getOrCreate().range(10).count())
 
 
 async def test_a_job_takes_its_classes_from_the_archive(new_try: Callable[..., TaskTry], tmp_path: Path) -> None:
-    program = [sys.executable, "-m", archive_building.__name__, str(archives_of(tmp_path))]
-    made = await anyio.run_process(program, check=False)
-    assert (made.returncode, made.stdout) == (0, b"")
-    assert len(list(archives_of(tmp_path).iterdir())) == 1, "something was left behind"
-
     submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
     loaded = tmp_path / "loaded.txt"
     hadoop = tmp_path / "hadoop"  # a job's own folders on the class path come after the jars

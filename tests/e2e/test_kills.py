@@ -1,0 +1,237 @@
+"""SIGKILL for the daemon and for shims, again and again: each try is started once, none is missing, no orphan writes.
+
+The daemon is the real one. In the long form `bin/spark-submit` is a stand-in that runs the job's Python at once, so that
+hundreds of tries fit into minutes; a few kills hit real Spark. WATCHER_TEST_LONG=1 kills 200 times, and WATCHER_TEST_SEED
+repeats a history, which is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import sys
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+from signal import SIGKILL
+from string import Template
+
+import anyio
+import httpx
+import pytest
+from anyio.to_thread import run_sync
+
+from tests.e2e.watching import processes_that_mention
+from watcher.demo.counting import get
+from watcher.demo.daemon import Daemon, running_daemon
+from watcher.demo.servers import free_port
+from watcher.submit.folder import TryFolder
+from watcher.submit.processes import signal_tagged
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KILLS = 200 if os.environ.get("WATCHER_TEST_LONG") == "1" else 20
+RUNS_PER_KILL = 3
+CONFIGURATION = Template("""\
+version: 1
+settings:
+  home: home
+  api: {port: $port, auth: none}
+  scheduler: {parallelism: 4}
+assets:
+  orders: {uri: "file:///data/orders"}
+jobs:
+  load:
+    outlets: [orders]
+    max_active_runs: 4
+    retries: 1000
+    retry_delay: 100ms
+    spark: {application: job.py, master: "local[1]", profile: large, env: {FOLDER: $folder, WORK: "$work", $spark_home}}
+""")
+STAND_IN = f"""\
+#!{sys.executable}
+import os, sys
+words = iter(sys.argv[1:])
+options = {{}}
+for word in words:
+    if word == "--load-spark-defaults":
+        continue
+    if not word.startswith("--"):
+        break
+    options[word] = next(words)
+modules = [path if path.endswith(".zip") else os.path.dirname(path) for path in options["--py-files"].split(",")]
+os.environ["PYTHONPATH"] = os.pathsep.join(modules)
+os.execv(os.environ["PYSPARK_PYTHON"], ["python", word, *words])
+"""
+JOB = """\
+import json, os, subprocess, sys
+from pathlib import Path
+
+folder, context = os.environ["FOLDER"], json.loads(Path(os.environ["ASSET_JOB_CONTEXT"]).read_text())
+identity = f"{context['run_id']} {context['try_number']}"
+with open(f"{folder}/starts", "a") as starts:
+    starts.write(f"{identity}\\n")
+# It leaves the shim's lock and the try's tag behind: when the shim is killed, nobody will find it.
+orphan = [sys.executable, f"{folder}/orphan.py", context["api"], context["token"], identity, f"{folder}/refused"]
+subprocess.Popen(orphan, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                 start_new_session=True)
+
+from asset_job import run
+
+with run() as r:
+    r.asset_store.set(context["run_id"], {"by": "job", "identity": identity})
+    exec(os.environ["WORK"])
+    r.asset_store.set(context["run_id"], {"by": "job", "identity": identity})
+"""
+ORPHAN = """\
+import json, sys, time, urllib.error, urllib.request
+from urllib.parse import quote
+api, token, identity, refused = sys.argv[1:]
+url = f"{api}/execution/store/asset/by-name/value?name=orders&key={quote(identity.split()[0])}"
+body = json.dumps({"value": {"by": "orphan", "identity": identity}}).encode()
+headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+deadline = time.monotonic() + 120
+while time.monotonic() < deadline:
+    time.sleep(0.05)
+    try:
+        urllib.request.urlopen(urllib.request.Request(url, body, headers, method="PUT"), timeout=10).close()
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403, 404, 409):
+            with open(refused, "a") as file:
+                file.write(f"{identity} {error.code}\\n")
+            break
+    except OSError:
+        pass  # the daemon is away
+"""
+QUICK = "import random, time; time.sleep(random.random() / 2)"
+REAL = "assert r.spark.range(3).count() == 3"
+
+
+@dataclass(frozen=True)
+class World:
+    folder: Path
+    daemon: Daemon
+    random: Random
+    hit: set[str] = field(default_factory=set)
+    """Tags of tries whose shim was killed."""
+
+    async def trigger(self, runs: int) -> None:
+        async with httpx.AsyncClient(base_url=self.daemon.url, timeout=60) as client:
+            for _ in range(runs):
+                (await client.post("/api/v2/dags/load/dagRuns", json={"logical_date": None})).raise_for_status()
+
+    async def kill_daemon(self) -> None:
+        await self.daemon.kill()
+        await self.daemon.start()
+
+    async def kill_shim(self) -> bool:
+        """And in half of the cases all processes of the try that can be found; False when none runs."""
+        living = [
+            one for one in map(TryFolder, self.folder.glob("home/runs/load/*/*")) if one.started() and not one.exit()
+        ]
+        self.random.shuffle(living)
+        everything = self.random.random() < 0.5
+        for one in living:
+            tag, shim = f"run-{one.path.parent.name}-{one.path.name}", one.shim_process()
+            if shim is not None and await run_sync(partial(signal_tagged, tag, SIGKILL, only=shim)):
+                self.hit.add(tag)
+                if everything:
+                    await run_sync(signal_tagged, tag, SIGKILL)
+                return True
+        return False
+
+    async def all_succeed(self) -> int:
+        async with httpx.AsyncClient(base_url=self.daemon.url, timeout=60) as client:
+            with anyio.fail_after(300):
+                while True:
+                    found = await get(client, "/api/v2/dags/load/dagRuns", state="success", limit=1)
+                    every = await get(client, "/api/v2/dags/load/dagRuns", limit=1)
+                    if found["total_entries"] == every["total_entries"]:
+                        return int(every["total_entries"])
+                    await anyio.sleep(0.2)
+
+
+def write_world(folder: Path, port: int, *, real: bool) -> Path:
+    (folder / "job.py").write_text(JOB)
+    (folder / "orphan.py").write_text(ORPHAN)
+    stand_in = folder / "spark" / "bin" / "spark-submit"
+    stand_in.parent.mkdir(parents=True)
+    stand_in.write_text(STAND_IN)
+    stand_in.chmod(0o755)
+    configuration = folder / "watchers.yaml"
+    spark_home = "" if real else f"SPARK_HOME: {folder}/spark"
+    work = REAL if real else QUICK
+    configuration.write_text(CONFIGURATION.substitute(port=port, folder=folder, work=work, spark_home=spark_home))
+    return configuration
+
+
+@pytest.mark.parametrize(("real", "kills", "longest_pause"), [(False, KILLS, 1.0), (True, 3, 6.0)])
+async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(
+    tmp_path: Path, real: bool, kills: int, longest_pause: float
+) -> None:
+    seed = int(os.environ.get("WATCHER_TEST_SEED") or secrets.randbits(32))
+    print(f"WATCHER_TEST_SEED={seed}")  # noqa: T201 - shown when the test fails
+    port = free_port()
+    configuration = write_world(tmp_path, port, real=real)
+    async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
+        world = World(tmp_path, daemon, Random(seed))
+        killed: Counter[str] = Counter()
+        while killed.total() < kills:
+            await world.trigger(1 if real else RUNS_PER_KILL)
+            await anyio.sleep(world.random.uniform(0, longest_pause))
+            if world.random.random() < 0.4 and await world.kill_shim():
+                killed["shim"] += 1
+            else:
+                await world.kill_daemon()
+                killed["daemon"] += 1
+        runs = await world.all_succeed()
+        with anyio.fail_after(150):
+            while rows(tmp_path, "SELECT run_id", "WHERE ended_at IS NULL"):  # a process ends after its success
+                await anyio.sleep(0.1)
+            while any("orphan.py" in command for command in processes_that_mention(tmp_path)):
+                await anyio.sleep(0.1)
+        assert await daemon.stop() == 0
+    assert processes_that_mention(tmp_path) == []
+    tries, refused = assert_each_once(tmp_path, world.hit), assert_no_orphan_wrote(tmp_path)
+    print(f"{dict(killed)}, {runs} runs, {tries} tries, {refused} orphans refused")  # noqa: T201
+
+
+def assert_each_once(folder: Path, hit: set[str]) -> int:
+    """A try whose shim was killed may have come to an end before its job began."""
+    tries = rows(folder, "SELECT run_id, a.try_number, tag, finish_state")
+    started = Counter(tuple(line.split()) for line in (folder / "starts").read_text().splitlines())
+    assert set(started.values()) == {1}
+    known = {(run_id, str(number)): tag for run_id, number, tag, *_ in tries}
+    assert set(started) <= set(known)
+    assert {tag for identity, tag in known.items() if identity not in started} <= hit
+    succeeded = Counter(run_id for run_id, *_, finish_state in tries if finish_state == "success")
+    assert set(succeeded) == {run_id for run_id, *_ in tries}
+    assert set(succeeded.values()) == {1}
+    return len(tries)
+
+
+def assert_no_orphan_wrote(folder: Path) -> int:
+    """Once a later try has written, no earlier one has; whoever was refused has been refused for the right reason."""
+    last: dict[str, int] = {}
+    with closing(sqlite3.connect(folder / "home" / "watcher.db")) as database:
+        written = database.execute(
+            "SELECT key, run_id, try_number FROM asset_store_history ORDER BY key, version"
+        ).fetchall()
+    assert written
+    for key, run_id, number in written:
+        assert key == run_id
+        assert number >= last.get(key, 0), (key, number)
+        last[key] = number
+    refused = (folder / "refused").read_text().splitlines() if (folder / "refused").exists() else []
+    assert {line.split()[-1] for line in refused} <= {"403", "409"}
+    return len(refused)
+
+
+def rows(folder: Path, select: str, where: str = "") -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(folder / "home" / "watcher.db")) as database:
+        joined = "FROM task_try a JOIN task_instance t ON t.id = a.task_instance_id"
+        return database.execute(f"{select} {joined} {where}").fetchall()

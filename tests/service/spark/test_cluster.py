@@ -1,0 +1,152 @@
+"""Jobs on a real standalone cluster: what every submitter owes, and that a cluster keeps nothing of a job that ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.to_thread import run_sync
+
+from tests.service.spark.cluster import Cluster, wait_until
+from tests.service.spark.submitter_contract import SubmitterContract, ended, log_of
+from tests.unit.submit.switchboard import Switchboard
+from watcher.submit.base import TaskTry
+from watcher.submit.command import SMALL
+from watcher.submit.folder import TryFolder
+from watcher.submit.processes import kill_tagged
+from watcher.submit.shimmed import Command
+from watcher.submit.spark_submit import SparkSubmit
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+NewTry = Callable[..., TaskTry]
+MASTER = "WATCHER_TEST_SPARK_MASTER"
+CONF = {
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": " ".join(SMALL),
+    "spark.driver.host": "127.0.0.1",
+}
+SESSION = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+tasks = spark.sparkContext.parallelize([0, 1], 2)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnCluster(SparkSubmit):
+    """Whatever is submitted runs on the cluster that the environment names, in this process and in one to be killed."""
+
+    def command(self, task_try: TaskTry, folder: TryFolder) -> Command:
+        application = task_try.application
+        there = replace(
+            application,
+            master=os.environ[MASTER],
+            conf={**CONF, **application.conf},
+            env={"SPARK_LOCAL_IP": "127.0.0.1", **application.env},
+        )
+        return super().command(replace(task_try, application=there), folder)
+
+
+def on_cluster(home: Path) -> OnCluster:
+    return OnCluster(home=home, python=sys.executable, environment=os.environ)
+
+
+@pytest.fixture
+def new_try(new_try: NewTry, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewTry]:
+    """Every job has executors before it does anything else; the cluster is idle again after the test."""
+    monkeypatch.setenv(MASTER, cluster.master)
+
+    def make(text: str, **more: Any) -> TaskTry:
+        return new_try(f"{SESSION}assert tasks.sum() == 1\n{text}", **more)
+
+    yield make
+    wait_until(cluster.is_idle)
+
+
+class TestOnCluster(SubmitterContract):
+    factory = "tests.service.spark.test_cluster:on_cluster"
+    make = on_cluster
+
+
+async def test_tasks_run_on_both_executors_with_the_jobs_own_python(new_try: NewTry, tmp_path: Path) -> None:
+    python = tmp_path / "own-python"  # a name that tells, for the interpreter that has pyspark
+    python.write_text(f'#!/bin/sh\nOWN=yes exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    submitter = on_cluster(tmp_path)
+    handle = await submitter.submit(
+        new_try(
+            """
+import time
+def look(_):
+    time.sleep(1)  # long enough for both executors to take one
+    return os.environ.get("OWN"), os.getppid()
+found = tasks.map(look).collect()
+print("own:", [own for own, _ in found], "executors:", len({executor for _, executor in found}))
+""",
+            python=str(python),
+        )
+    )
+    status = await ended(submitter, handle)
+    log = await log_of(submitter, handle)
+    assert (status.exit_code, status.reason) == (0, ""), log
+    assert log.splitlines()[-1] == "own: ['yes', 'yes'] executors: 2"
+
+
+KEPT = """
+port = sys.argv[1]
+tasks.foreach(lambda number: call(port, f"task{number}"))
+"""
+KILLING = """
+def kill_executor(_):
+    daemon = open(f"/proc/{os.getppid()}/stat").read()
+    os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
+
+tasks.foreach(kill_executor)
+"""
+
+
+@pytest.mark.parametrize("how", ["cancelled", "killed"])
+async def test_a_job_that_is_stopped_leaves_no_executor(
+    new_try: NewTry, switchboard: Switchboard, cluster: Cluster, tmp_path: Path, how: str
+) -> None:
+    submitter, task_try = on_cluster(tmp_path), new_try(KEPT)
+    handle = await submitter.submit(task_try)
+    await run_sync(switchboard.callers, "task0", "task1")
+    assert len(cluster.executors()) == 2
+    if how == "cancelled":
+        await submitter.cancel(handle, grace=10)
+    else:
+        await run_sync(kill_tagged, task_try.tag)
+    await run_sync(wait_until, cluster.is_idle)
+    assert (await submitter.poll(handle)).phase == "exited"
+
+
+async def test_a_killed_executor_costs_a_task_and_not_the_job(
+    new_try: NewTry, switchboard: Switchboard, cluster: Cluster, tmp_path: Path
+) -> None:
+    submitter = on_cluster(tmp_path)
+    handle = await submitter.submit(new_try(KEPT))
+    first, second = await run_sync(switchboard.callers, "task0", "task1")
+    os.kill(cluster.executor_of(first.process), signal.SIGKILL)
+    again = await run_sync(switchboard.next_caller)
+    assert again.name == "task0"
+    again.let_go()
+    second.let_go()
+    status = await ended(submitter, handle)
+    assert (status.exit_code, status.reason) == (0, ""), await log_of(submitter, handle)
+
+
+async def test_executors_that_die_again_and_again_are_told_in_a_sentence(new_try: NewTry, tmp_path: Path) -> None:
+    submitter = on_cluster(tmp_path)
+    handle = await submitter.submit(new_try(KILLING, conf={"spark.task.maxFailures": "1"}))
+    status = await ended(submitter, handle)
+    assert status.exit_code == 1
+    assert status.reason.startswith("Spark lost executor"), status.reason

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.submit.plain import make_try
+from tests.unit.submit.test_command import PATHS
+from watcher.submit.command import arguments, configuration, environment
+from watcher.submit.connections import connection_settings, redaction
+
+KEYS = {"access_key_id": "AKIA-1", "secret_access_key": "s3cret"}
+LAKE = {"type": "s3", "endpoint_url": "http://127.0.0.1:9000", "region": "eu-1", **KEYS}
+SHOP = {"type": "postgres", "dsn": "postgresql://me%40x:p%40ss@db:5433/my%20shop?sslmode=require&application_name=x"}
+ENVIRONMENT = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
+S3A = "spark.hadoop.fs.s3a."
+
+
+def s3a(connection: dict[str, Any], *, local: bool = True) -> dict[str, str]:
+    conf = connection_settings({"lake": {"type": "s3", **connection}}, local=local).conf
+    return {key.removeprefix(S3A): value for key, value in conf.items()}
+
+
+def test_keys_reach_a_local_master_by_the_environment_only() -> None:
+    found = connection_settings({"lake": LAKE}, local=True)
+    assert found.conf == {
+        f"{S3A}endpoint": "http://127.0.0.1:9000",
+        f"{S3A}endpoint.region": "eu-1",
+        f"{S3A}path.style.access": "true",
+        f"{S3A}aws.credentials.provider": ENVIRONMENT,
+    }
+    assert found.env == {"AWS_ACCESS_KEY_ID": "AKIA-1", "AWS_SECRET_ACCESS_KEY": "s3cret"}
+
+
+def test_keys_reach_executors_elsewhere_by_settings_that_spark_redacts() -> None:
+    found = connection_settings({"lake": LAKE}, local=False)
+    assert found.env == {}
+    secret = {key for key, value in found.conf.items() if value in KEYS.values()}
+    assert secret == {f"{S3A}access.key", f"{S3A}secret.key"}
+    assert all(re.search(redaction(None), key) for key in secret)
+    assert found.conf[f"{S3A}aws.credentials.provider"].endswith(".SimpleAWSCredentialsProvider")
+
+
+@pytest.mark.parametrize(
+    ("connection", "settings"),
+    [
+        ({}, {}),
+        ({"region": "eu-1"}, {"endpoint.region": "eu-1"}),
+        ({"addressing_style": "path"}, {"path.style.access": "true"}),
+        (
+            {"endpoint_url": "http://s3", "addressing_style": "virtual"},
+            {"endpoint": "http://s3", "endpoint.region": "us-east-1"},
+        ),
+        ({"requester_pays": True}, {"requester.pays.enabled": "true"}),
+        ({"anonymous": True}, {"aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"}),
+        (
+            {"role_arn": "arn:x"},
+            {
+                "assumed.role.arn": "arn:x",
+                "aws.credentials.provider": "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider",
+            },
+        ),
+        (
+            {"role_arn": "arn:x", **KEYS},
+            {
+                "assumed.role.arn": "arn:x",
+                "aws.credentials.provider": "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider",
+                "assumed.role.credentials.provider": ENVIRONMENT,
+            },
+        ),
+    ],
+)
+def test_an_s3_connection_in_hadoops_words(connection: dict[str, Any], settings: dict[str, str]) -> None:
+    assert s3a(connection) == settings
+
+
+@pytest.mark.parametrize(
+    ("connection", "url", "user"),
+    [
+        (SHOP, "jdbc:postgresql://db:5433/my%20shop?sslmode=require", "me@x"),
+        ({"host": "::1", "user": "me", "password": "s3cret"}, "jdbc:postgresql://[::1]:5432/me", "me"),
+        (
+            {"host": "db", "database": "shop", "sslmode": "disable"},
+            "jdbc:postgresql://db:5432/shop?sslmode=disable",
+            None,
+        ),
+        ({"dsn": "postgres://db/shop"}, "jdbc:postgresql://db:5432/shop", None),
+    ],
+)
+def test_a_postgres_connection_is_an_address_and_a_user(connection: dict[str, Any], url: str, user: str | None) -> None:
+    found = connection_settings({"shop": {"type": "postgres", **connection}}, local=True).conf
+    wanted = {"spark.asset_job.jdbc.shop.url": url, "spark.asset_job.jdbc.shop.user": user}
+    assert found == {key: value for key, value in wanted.items() if value is not None}
+    assert "s3cret" not in repr(found)
+    assert "p@ss" not in repr(found)
+
+
+def test_only_jobs_that_bring_connectors_get_settings_and_their_own_win() -> None:
+    task_try = make_try(Path("/runs/1"), Path("/job.py"), context={"token": "t", "connections": {"lake": LAKE}})
+    assert f"{S3A}endpoint" not in configuration(task_try, PATHS)
+    assert "AWS_ACCESS_KEY_ID" not in environment(task_try, PATHS, {})
+    own = {f"{S3A}endpoint": "http://mine"}
+    brings = replace(task_try, application=replace(task_try.application, packages=("g:a:1",), conf=own))
+    assert configuration(brings, PATHS)[f"{S3A}endpoint"] == "http://mine"
+    assert environment(brings, PATHS, {})["AWS_SECRET_ACCESS_KEY"] == "s3cret"
+    assert "s3cret" not in repr((configuration(brings, PATHS), arguments(brings, PATHS)))
+
+
+def test_a_job_can_redact_more_but_not_less() -> None:
+    task_try = make_try(Path("/runs/1"), Path("/job.py"), conf={"spark.redaction.regex": "endpoint"})
+    assert configuration(task_try, PATHS)["spark.redaction.regex"] == f"{redaction(None)}|(?-i:endpoint)"
