@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 from uuid import uuid4
 
 from .background import Progress, Renewal
@@ -17,6 +17,7 @@ from .context import context_path
 from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext
 from .events import InletEvents, TriggeringAssetEvents
 from .outlets import OutletEvents
+from .sources.failures import sentence_in
 from .stores import AssetStores, TaskStore
 from .values import now, storable
 from .worker import Worker
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("asset_job")
 
@@ -82,7 +83,7 @@ class Run:
             self._finish("skipped", str(error), [])
             return True
         try:
-            self._finish("failed", f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE], [])
+            self._finish("failed", _words_of(error)[:_LONGEST_MESSAGE], [])
         except AssetJobError as unreported:
             log.warning("the failure could not be reported: %s", unreported)  # and must not hide the job's own error
         return False
@@ -93,6 +94,39 @@ class Run:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the module itself needs no Spark
 
         return SparkSession.builder.getOrCreate()
+
+    def read(
+        self,
+        new: Any,
+        *,
+        format: str | None = None,  # noqa: A002 - as Spark's readers call it
+        schema: Any = None,
+        table: str | None = None,
+        connection: str | None = None,
+        missing: Literal["fail", "skip"] = "fail",
+        **options: Any,
+    ) -> DataFrame:
+        """Exactly these files, ranges of ids, or rows and files of these events, as a DataFrame.
+
+        `format` is json, csv, text or parquet, by default as the files' names say; `schema` is Spark's DDL, by default
+        inferred; `options` are those of Spark's reader. `table` and `connection` are needed only where there are several.
+        A file that was deleted or overwritten meanwhile fails the job, or with `missing="skip"` is left out. Raises
+        `AssetJobError`; what executors meet comes as Spark's exception when the DataFrame is used.
+        """
+        from .sources.reading import read  # noqa: PLC0415 - only jobs that read need it
+        from .sources.request import Reading  # noqa: PLC0415
+
+        reading = Reading(
+            spark=self.spark,
+            connections=self.connections,
+            format=format,
+            schema=schema,
+            connection=connection,
+            missing=missing,
+            options=options,
+        )
+        events = [event for found in self.triggering_asset_events.values() for event in found]
+        return read(reading, new, events, table)
 
     @property
     def spark_app_id(self) -> str:
@@ -124,6 +158,12 @@ class Run:
     def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]]) -> None:
         body = {"state": state, "outlet_events": storable("outlet_events", outlet_events), "message": message}
         self._client.call("POST", "tries/finish", body=body)
+
+
+def _words_of(error: BaseException) -> str:
+    """What an executor said in a sentence of ours comes back from Spark inside of a page of traces."""
+    text = f"{type(error).__name__}: {error}"
+    return sentence_in(text) or text
 
 
 def run() -> Run:
