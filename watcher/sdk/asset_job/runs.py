@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 from uuid import uuid4
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from .tables.appending import Appended, Staged
 
 log = logging.getLogger("asset_job")
 
@@ -60,6 +62,8 @@ class Run:
         self.dag_id, self.run_id, self.task_id = claim["dag_id"], claim["run_id"], claim["task_id"]
         self.map_index, self.try_number = claim["map_index"], claim["try_number"]
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
+        self._outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
+        self._appended: set[str] = set()
         self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
         self._worker = Worker(claim.get("worker_backend"))
         self._clear_on_success = claim["clear_on_success"]
@@ -127,6 +131,46 @@ class Run:
         )
         events = [event for found in self.triggering_asset_events.values() for event in found]
         return read(reading, new, events, table)
+
+    def append(
+        self,
+        frame: DataFrame,
+        target: str,
+        *,
+        partition_by: str | Sequence[str] = (),
+        connection: str | None = None,
+    ) -> Appended:
+        """Make the frame this run's part of a Parquet table; a later try of the run replaces it as a whole.
+
+        `target` is an outlet's name, whose uri is used, an absolute path, or a `file:` or `s3:` URL. The part is
+        `<target>/run=<run_id>`, with dots for colons. `connection` is needed only where there are several for S3. Raises
+        `AssetJobError`, and `Fenced` before anything is changed when this try was superseded.
+        """
+        from .tables.appending import commit  # noqa: PLC0415 - only jobs that write need it
+
+        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        staged = self.stage(frame, target, partition_by=columns, connection=connection)
+        commit([staged], self.check_still_ours)
+        return staged.appended
+
+    def stage(
+        self, frame: DataFrame, target: str, *, partition_by: Sequence[str] = (), connection: str | None = None
+    ) -> Staged:
+        """The first half of `append`: all is written, and nobody sees it before `tables.appending.commit`."""
+        from .tables.appending import stage, table_at  # noqa: PLC0415
+        from .tables.layout import Owner, place_of  # noqa: PLC0415
+
+        place = place_of(target, self._outlets)
+        if str(place) in self._appended:
+            raise AssetJobError(f"{place} was appended to before, and a run has one part of a table: unite the frames")
+        owner = Owner(dag_id=self.dag_id, run_id=self.run_id, task_id=self.task_id, map_index=self.map_index)
+        staged = stage(table_at(place, owner, self.connections, connection), place, frame, partition_by)
+        self._appended.add(str(place))
+        return staged
+
+    def check_still_ours(self) -> None:
+        """Raises `Fenced` when the try was superseded, stopped or has ended."""
+        self._client.call("POST", "tries/token", body={})
 
     @property
     def spark_app_id(self) -> str:
