@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tests.service.spark.submitter_contract import ended, log_of
 from tests.unit.sdk.execution_server import ExecutionServer, event, running_execution_server
 from watcher.submit.base import TaskTry
+from watcher.submit.sdk_archive import sdk_archive
 from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = pytest.mark.spark
@@ -24,12 +26,11 @@ def daemon() -> Iterator[ExecutionServer]:
         yield found
 
 
-def documented_job(folder: Path) -> str:
-    """The program of docs/writing-a-job.md, with its data in `folder`."""
+def documented(folder: Path) -> tuple[str, str]:
+    """The program of docs/writing-a-job.md, with its data in `folder`, and its test."""
     text = (Path(__file__).parents[3] / "docs" / "writing-a-job.md").read_text()
-    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert found
-    return found[1].replace("/data/", f"{folder}/data/")
+    program, test = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return program.replace("/data/", f"{folder}/data/"), test
 
 
 async def test_the_documented_job_runs_as_documented(
@@ -49,7 +50,7 @@ async def test_the_documented_job_runs_as_documented(
     environment = {**os.environ, "LAKE_SECRET": "s3cret"}
     submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=environment)
     task_try = new_try(
-        f"{documented_job(tmp_path)}\n{looks}\n",
+        f"{documented(tmp_path)[0]}\n{looks}\n",
         context=daemon.context(),
         conf={"spark.odd": ODD},
         env={"STAGE": "test"},
@@ -71,6 +72,7 @@ async def test_the_documented_job_runs_as_documented(
     ]
     assert daemon.entries["orders", "total_rows"] == {"value": 2}
     assert daemon.entries["orders", "last_run_summary"]["value"]["rows_loaded"] == 2
+    assert daemon.entries["orders", "last_file"]["value"] == str(orders)
     assert daemon.task_entries["spark_app_id"]["value"].startswith("local-")
     assert list((tmp_path / "data" / "orders").glob("run=manual__1/*.parquet"))
     assert daemon.progress[-1]["tasks"] == daemon.progress[-1]["tasks_done"] > 0
@@ -89,3 +91,20 @@ async def test_a_second_driver_of_a_try_ends_before_any_spark_work(
     log = await log_of(submitter, handle)
     assert "this try is not ours to run: The try is claimed by another process." in log
     assert daemon.finished == []
+
+
+def test_the_documented_test_of_the_documented_job_passes(tmp_path: Path) -> None:
+    """With Spark, but without a daemon or anything else of ours but the archive."""
+    program, test = documented(tmp_path)
+    (tmp_path / "load_orders.py").write_text(program)
+    (tmp_path / "test_load_orders.py").write_text(test)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", "test_load_orders.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(sdk_archive(tmp_path))},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert list((tmp_path / "data" / "orders").glob("run=local__1/*.parquet"))

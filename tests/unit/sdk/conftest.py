@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.unit.sdk.execution_server import ExecutionServer, running_execution_server
+from tests.unit.sdk.places import BesideADaemon, InAFolder, Place
 
 
 @pytest.fixture
 def daemon() -> Iterator[ExecutionServer]:
     with running_execution_server() as found:
         yield found
+
+
+@pytest.fixture(params=["daemon", "folder"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "daemon":
+        return BesideADaemon(request.getfixturevalue("daemon"))
+    return InAFolder(tmp_path)

@@ -64,6 +64,12 @@ class ExecutionServer:
     claimed_by: str | None = None
     finished: list[dict[str, Any]] = field(default_factory=list)
     entries: dict[tuple[str, str], Any] = field(default_factory=dict)
+    versions: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By asset and key; they go on after a delete."""
+    tagged: bool = True
+    """Whether values have an ETag."""
+    transactions: set[tuple[str, int]] = field(default_factory=set)
+    """Whose increments are applied already: asset and ordinal."""
     task_entries: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     faults: list[int] = field(default_factory=list)
@@ -73,8 +79,8 @@ class ExecutionServer:
     refreshed_token: str | None = None
     progress: list[dict[str, int]] = field(default_factory=list)
     tokens_given: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    past_events: list[dict[str, Any]] = field(default_factory=list)
-    """Of the one asset or alias that is asked about, oldest first."""
+    past_events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """By the asset's or alias' name or uri as it is asked about, oldest first."""
     answers: dict[str, Answer] = field(default_factory=dict)
     """By Idempotency-Key: asked again, the same answer is given and nothing is done."""
 
@@ -106,8 +112,11 @@ class ExecutionServer:
             case ["store", "asset", ("by-name" | "by-uri"), what]:
                 name = request.query.get("name") or request.query["uri"]
                 return self._asset(request, what, name)
+            case ["store", "asset", "transaction"]:
+                return self._transact(request.body)
             case ["asset-events", _]:
-                found = self.past_events if request.query["ascending"] == "true" else self.past_events[::-1]
+                found = self.past_events.get(request.query.get("name") or request.query["uri"], [])
+                found = found if request.query["ascending"] == "true" else found[::-1]
                 return 200, {"asset_events": found[: int(request.query.get("limit", len(found)))]}
             case ["store", "ti", identifier, *key]:
                 assert identifier == TASK_INSTANCE
@@ -147,15 +156,49 @@ class ExecutionServer:
         self.tokens_given.release()
         return 200, {"token": token("renewed", life=0.6), "expires_at": "2026-11-20T10:00:00Z"}
 
+    def put(self, place: tuple[str, str], body: dict[str, Any]) -> None:
+        self.entries[place] = body
+        self.versions[place] = self.versions.get(place, 0) + 1
+
+    def version(self, place: tuple[str, str]) -> int:
+        return self.versions.get(place, 1) if place in self.entries else 0
+
+    def _transact(self, body: dict[str, Any]) -> Answer:
+        asset, again = body["asset"], (body["asset"], body["ordinal"]) in self.transactions
+        if any(self.version((asset, key)) != version for key, version in body["reads"].items()):
+            return refused(409, "conflict", "somebody else wrote meanwhile")
+        self.transactions.add((asset, body["ordinal"]))
+        for key, value in body["set"].items():
+            self.put((asset, key), {"value": value, **({"is_ref": True} if key in body["refs"] else {})})
+        for key in body["delete"]:
+            self.entries.pop((asset, key), None)
+        for key, n in {} if again else body["increment"].items():
+            self.put((asset, key), {"value": self.entries.get((asset, key), {"value": 0})["value"] + n})
+        return 200, {
+            "versions": {key: self.version((asset, key)) for key in [*body["set"], *body["increment"]]},
+            "values": {key: self.entries[asset, key]["value"] for key in body["increment"]},
+        }
+
     def _asset(self, request: Request, what: str, name: str) -> Answer:
         if what == "keys":
-            return 200, {"keys": [key for asset, key in self.entries if asset == name]}
+            return 200, {"keys": sorted(key for asset, key in self.entries if asset == name)}
         if what == "references":
             return _references({key: entry for (asset, key), entry in self.entries.items() if asset == name})
         if what == "clear":
             self.entries = {key: value for key, value in self.entries.items() if key[0] != name}
             return NO_CONTENT
-        return _on_entry(request, self.entries, (name, request.query["key"]))
+        place = (name, request.query["key"])
+        if request.method == "PUT":
+            self.put(place, request.body)
+            return NO_CONTENT
+        return _on_entry(request, self.entries, place)
+
+    def tag(self, request: Request) -> str | None:
+        """The ETag of an answer."""
+        if not self.tagged or request.method != "GET" or not request.path.endswith("/value"):
+            return None
+        name = request.query.get("name") or request.query["uri"]
+        return f'"{self.version((name, request.query["key"]))}"'
 
     def _task(self, request: Request, key: str | None = None) -> Answer:
         if key is None and request.method == "GET":
@@ -200,17 +243,22 @@ def _handler(state: ExecutionServer) -> type[BaseHTTPRequestHandler]:
             if fault:
                 self.send_error(fault)
                 return
-            status, content = state.answer(request)
+            try:
+                (status, content), tag = state.answer(request), state.tag(request)
+            except Exception as error:  # noqa: BLE001 - a job would wait long for a server that fails
+                status, content, tag = 418, {"detail": f"a fault of the test server: {error!r}"}, None
             if fault is None:
-                self.reply(status, content)
+                self.reply(status, content, tag)
             else:
                 self.close_connection = True
 
-        def reply(self, status: int, content: Any) -> None:
+        def reply(self, status: int, content: Any, tag: str | None) -> None:
             encoded = b"" if content is None else json.dumps(content).encode()
             self.send_response(HTTPStatus(status))
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(encoded)))
+            if tag:
+                self.send_header("ETag", tag)
             if state.refreshed_token:
                 self.send_header("Refreshed-API-Token", state.refreshed_token)
             self.end_headers()

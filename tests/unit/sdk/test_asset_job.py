@@ -3,28 +3,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, ExecutionServer, event, refused, token
 from watcher.sdk.asset_job import (
     Alias,
-    Asset,
-    AssetJobError,
-    AssetJobSkip,
     Fenced,
-    Metadata,
     NoContext,
-    Run,
     Unreachable,
     run,
 )
 from watcher.sdk.asset_job.background import token_life
 from watcher.sdk.asset_job.client import Client
 from watcher.sdk.asset_job.context import context_path
+from watcher.sdk.asset_job.runs import submitted_run
 from watcher.submit.sdk_archive import sdk_archive
 
 
@@ -36,7 +31,7 @@ def finished_as(daemon: ExecutionServer) -> list[str]:
 
 
 def test_a_run_knows_what_it_is(daemon: ExecutionServer) -> None:
-    with Run(daemon.context(connections={"lake": {"type": "s3", "region": "eu"}})) as r:
+    with submitted_run(daemon.context(connections={"lake": {"type": "s3", "region": "eu"}})) as r:
         assert (r.dag_id, r.run_id, r.task_id, r.map_index, r.try_number) == ("load_orders", "manual__1", "load", -1, 2)
         assert r.connections["lake"]["region"] == "eu"
         assert r.now().utcoffset() == timedelta(0)
@@ -44,7 +39,7 @@ def test_a_run_knows_what_it_is(daemon: ExecutionServer) -> None:
 
 def test_every_call_carries_the_token_and_every_write_a_key_of_its_own(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS]}
-    with Run(daemon.context()) as r:
+    with submitted_run(daemon.context()) as r:
         r.asset_store.set("a", 1)
         r.asset_store.get("a")
         r.asset_store.delete("a")
@@ -57,8 +52,8 @@ def test_every_call_carries_the_token_and_every_write_a_key_of_its_own(daemon: E
 def test_a_second_claimer_exits_with_75_and_reports_nothing(
     daemon: ExecutionServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Run(daemon.context()):
-        with pytest.raises(SystemExit) as ended, Run(daemon.context()):
+    with submitted_run(daemon.context()):
+        with pytest.raises(SystemExit) as ended, submitted_run(daemon.context()):
             pytest.fail("entered")
         assert ended.value.code == 75
         assert "The try is claimed by another process." in caplog.text
@@ -67,7 +62,7 @@ def test_a_second_claimer_exits_with_75_and_reports_nothing(
 
 def test_a_claim_whose_answer_was_lost_is_repeated_as_the_same(daemon: ExecutionServer) -> None:
     daemon.faults = [0]
-    with Run(daemon.context()):
+    with submitted_run(daemon.context()):
         pass
     first, second = [request for request in daemon.requests if request.path == "tries/claim"]
     assert first.body == second.body
@@ -77,48 +72,9 @@ def test_a_claim_whose_answer_was_lost_is_repeated_as_the_same(daemon: Execution
 # The end
 
 
-def test_leaving_the_block_reports_success(daemon: ExecutionServer) -> None:
-    with Run(daemon.context()):
-        assert daemon.finished == []
-    assert daemon.finished == [{"state": "success", "outlet_events": [], "message": ""}]
-
-
-def test_an_exception_reports_failure_and_goes_on(daemon: ExecutionServer) -> None:
-    daemon.claim = {"outlets": [ORDERS]}
-    with pytest.raises(ZeroDivisionError), Run(daemon.context()) as r:
-        r.outlet_events["orders"].extra = {"row_count": 1 / 0}
-    message = "ZeroDivisionError: division by zero"
-    assert daemon.finished == [{"state": "failed", "outlet_events": [], "message": message}]
-
-
-@pytest.mark.parametrize(("code", "state"), [(0, "success"), (None, "success"), (3, "failed"), ("no", "failed")])
-def test_sys_exit_is_a_success_without_a_code(daemon: ExecutionServer, code: Any, state: str) -> None:
-    with pytest.raises(SystemExit), Run(daemon.context()):
-        sys.exit(code)
-    assert finished_as(daemon) == [state]
-
-
-def test_a_long_message_is_cut(daemon: ExecutionServer) -> None:
-    with pytest.raises(RuntimeError), Run(daemon.context()):
-        raise RuntimeError("x" * 100_000)
-    assert len(daemon.finished[0]["message"]) == 2000
-
-
-def test_skipping_ends_the_block_quietly(daemon: ExecutionServer) -> None:
-    with Run(daemon.context()) as r:
-        r.skip("nothing new")
-    assert daemon.finished == [{"state": "skipped", "outlet_events": [], "message": "nothing new"}]
-
-
-def test_skipping_by_raising_is_the_same(daemon: ExecutionServer) -> None:
-    with Run(daemon.context()):
-        raise AssetJobSkip
-    assert finished_as(daemon) == ["skipped"]
-
-
 def test_a_success_that_is_fenced_is_an_error(daemon: ExecutionServer) -> None:
     daemon.refusals["tries/finish"] = refused(409, "fenced", "Try 2 was superseded by try 3.")
-    with pytest.raises(Fenced, match=r"Try 2 was superseded by try 3."), Run(daemon.context()):
+    with pytest.raises(Fenced, match=r"Try 2 was superseded by try 3."), submitted_run(daemon.context()):
         pass
 
 
@@ -126,114 +82,34 @@ def test_a_failure_that_cannot_be_reported_does_not_hide_the_jobs_error(
     daemon: ExecutionServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     daemon.refusals["tries/finish"] = refused(409, "fenced", "Try 2 was superseded by try 3.")
-    with pytest.raises(ZeroDivisionError), Run(daemon.context()):
+    with pytest.raises(ZeroDivisionError), submitted_run(daemon.context()):
         1 / 0  # noqa: B018
     assert "the failure could not be reported: Try 2 was superseded by try 3." in caplog.text
-
-
-# What triggered the run
-
-
-def test_events_are_a_mapping_with_the_oldest_first(daemon: ExecutionServer) -> None:
-    late, early = "2026-11-20T09:00:00.5Z", "2026-11-20T09:00:00+00:00"
-    daemon.claim = {
-        "triggering_asset_events": {
-            "landing": [event(3, "landing", late), event(2, "landing", early), event(1, "landing", early)],
-            "inbox": [event(4, "inbox", early)],
-        }
-    }
-    with Run(daemon.context()) as r:
-        events = r.triggering_asset_events
-        assert list(events) == ["landing", "inbox"]
-        assert len(events) == 2
-        assert [event.id for event in events["landing"]] == [1, 2, 3]
-        assert events["landing"][0].timestamp == datetime(2026, 11, 20, 9, tzinfo=UTC)
-        assert (events["inbox"][0].asset, events["inbox"][0].uri) == ("inbox", "file:///data/inbox")
-        assert events["inbox"][0].source_watcher == "inbox_files"
-        assert events["inbox"][0].extra == {}
-        with pytest.raises(KeyError):
-            events["orders"]
-
-
-def test_files_ranges_and_rows_come_in_the_order_of_their_events(daemon: ExecutionServer) -> None:
-    first, second, third = (f"2026-11-20T09:00:0{second}Z" for second in (1, 2, 3))
-    daemon.claim = {
-        "triggering_asset_events": {
-            "landing": [
-                event(1, "landing", first, files=[{"key": "a"}, {"key": "b"}]),
-                event(5, "landing", third, files=[{"key": "d"}]),
-            ],
-            "inbox": [event(3, "inbox", second, files=[{"key": "c"}])],
-            "customers": [event(4, "customers", second, ranges=[[11, 12], [14, 14]], rows=[{"id": 11}])],
-        }
-    }
-    with Run(daemon.context()) as r:
-        events = r.triggering_asset_events
-        assert [file["key"] for file in events.files()] == ["a", "b", "c", "d"]
-        assert [file["key"] for file in events.files("landing")] == ["a", "b", "d"]
-        assert events.files("orders") == []
-        assert events.ranges() == [(11, 12), (14, 14)]
-        assert events.rows() == [{"id": 11}]
-
-
-# Outlet events
-
-
-def test_outlet_events_are_sent_with_the_success(daemon: ExecutionServer) -> None:
-    daemon.claim = {"inlets": [LANDING], "outlets": [ORDERS, ALIAS]}
-    with Run(daemon.context()) as r:
-        r.outlet_events["orders"].extra = {"row_count": 3, "at": datetime(2026, 1, 1, tzinfo=UTC)}
-        alias = r.outlet_events["daily_outputs"]
-        alias.add("s3://lake/day=1", {"n": 1})
-        alias.add(Asset(uri="s3://lake/day=2", name="day_2"))
-        alias.add("landing")
-    assert daemon.finished[0]["outlet_events"] == [
-        {"asset": "orders", "extra": {"row_count": 3, "at": "2026-01-01T00:00:00+00:00"}},
-        {"alias": "daily_outputs", "asset": {"name": "", "uri": "s3://lake/day=1"}, "extra": {"n": 1}},
-        {"alias": "daily_outputs", "asset": {"name": "day_2", "uri": "s3://lake/day=2"}, "extra": {}},
-        {"alias": "daily_outputs", "asset": {"name": "landing", "uri": "s3://landing/orders"}, "extra": {}},
-    ]
-
-
-def test_metadata_says_the_same_in_one_word(daemon: ExecutionServer) -> None:
-    daemon.claim = {"outlets": [ORDERS, ALIAS]}
-    with Run(daemon.context()) as r:
-        r.outlet_events["orders"].extra = {"rows": 1}
-        r.outlet_events.add(Metadata("orders", {"files": 2}))
-        r.outlet_events.add(Metadata("s3://lake/x", {"n": 1}, alias="daily_outputs"))
-        with pytest.raises(AssetJobError, match="nobodys is no outlet"):
-            r.outlet_events.add(Metadata("nobodys"))
-    assert daemon.finished[0]["outlet_events"] == [
-        {"asset": "orders", "extra": {"rows": 1, "files": 2}},
-        {"alias": "daily_outputs", "asset": {"name": "", "uri": "s3://lake/x"}, "extra": {"n": 1}},
-    ]
 
 
 # Past events
 
 
-def test_past_events_are_a_sequence_that_fetches_what_is_looked_at(daemon: ExecutionServer) -> None:
-    daemon.claim = {"inlets": [LANDING, ALIAS]}
-    daemon.past_events = [event(number, "landing", f"2026-11-20T09:0{number}:00Z", n=number) for number in range(5)]
-    with Run(daemon.context()) as r:
+def test_past_events_fetch_what_is_looked_at(daemon: ExecutionServer) -> None:
+    daemon.claim = {"inlets": [LANDING]}
+    daemon.past_events = {"landing": [event(number, "landing", "2026-11-20T09:00:00Z") for number in range(5)]}
+    with submitted_run(daemon.context()) as r:
         past = r.inlet_events["landing"]
         assert not any(request.path.startswith("asset-events") for request in daemon.requests), "it is lazy"
-        assert (past[-1].extra["n"], past[-2].extra["n"], past[0].extra["n"], past[3].extra["n"]) == (4, 3, 0, 3)
-        asked = [request.query for request in daemon.requests if request.path == "asset-events/by-asset"]
-        assert asked[0] == {"ascending": "false", "limit": "1", "name": "landing"}
-        assert asked[3]["limit"] == "4"
-        assert [one.id for one in past] == [0, 1, 2, 3, 4]
-        assert [one.id for one in past[-2:]] == [3, 4]
-        assert len(past) == 5
-        with pytest.raises(IndexError, match="only 5 events"):
-            past[5]
-        with pytest.raises(IndexError):
-            past[-6]
+        assert [past[-1].id, past[-2].id, past[0].id, past[3].id, len(past)] == [4, 3, 0, 3, 5]
+    asked = [request.query for request in daemon.requests if request.path == "asset-events/by-asset"]
+    assert asked == [
+        {"ascending": "false", "limit": "1", "name": "landing"},
+        {"ascending": "false", "limit": "2", "name": "landing"},
+        {"ascending": "true", "limit": "1", "name": "landing"},
+        {"ascending": "true", "limit": "4", "name": "landing"},
+        {"ascending": "true", "name": "landing"},
+    ]
 
 
 def test_past_events_are_asked_for_by_name_by_uri_and_through_an_alias(daemon: ExecutionServer) -> None:
     daemon.claim = {"inlets": [LANDING, ALIAS]}
-    with Run(daemon.context()) as r:
+    with submitted_run(daemon.context()) as r:
         for asset in ("landing", "s3://landing/orders", "daily_outputs", Alias(name="daily_outputs")):
             assert list(r.inlet_events[asset]) == []
     asked = [(one.path, one.query) for one in daemon.requests if one.path.startswith("asset-events")]
@@ -246,36 +122,13 @@ def test_past_events_are_asked_for_by_name_by_uri_and_through_an_alias(daemon: E
     ]
 
 
-def test_an_event_names_the_run_that_made_it(daemon: ExecutionServer) -> None:
-    source = {"dag_id": "x", "run_id": "r", "data_interval_start": None, "data_interval_end": None}
-    made = {
-        **event(1, "orders", "2026-11-20T09:00:00Z"),
-        "source_dag_run": source,
-        "source_task_instance": {"task_id": "t"},
-    }
-    daemon.claim = {"triggering_asset_events": {"orders": [made]}}
-    with Run(daemon.context()) as r:
-        (one,) = r.triggering_asset_events["orders"]
-        assert one.source_dag_run == source
-        assert one.source_task_instance == {"task_id": "t"}
-
-
-def test_an_event_of_what_is_no_outlet_is_refused(daemon: ExecutionServer) -> None:
-    daemon.claim = {"inlets": [LANDING], "outlets": [ORDERS]}
-    with Run(daemon.context()) as r:
-        with pytest.raises(AssetJobError, match="landing is no outlet of this job: add it to the job's `outlets`"):
-            r.outlet_events["landing"].extra = {}
-        with pytest.raises(AssetJobError, match="orders is an asset, no alias"):
-            r.outlet_events["orders"].add("s3://x")
-
-
 # Being without the daemon for a while
 
 
 @pytest.mark.parametrize("faults", [[503], [500, 502], [0], [0, 503, 429]])
 def test_a_write_is_repeated_under_one_key_until_it_is_answered(daemon: ExecutionServer, faults: list[int]) -> None:
     daemon.claim = {"outlets": [ORDERS]}
-    with Run(daemon.context()) as r:
+    with submitted_run(daemon.context()) as r:
         daemon.faults = list(faults)
         r.asset_store.set("a", 1)
         assert r.asset_store.get("a") == 1
@@ -286,7 +139,7 @@ def test_a_write_is_repeated_under_one_key_until_it_is_answered(daemon: Executio
 
 def test_what_the_daemon_refuses_is_not_repeated(daemon: ExecutionServer) -> None:
     daemon.refusals["store/"] = refused(409, "fenced", "no")
-    with Run(daemon.context()) as r, pytest.raises(Fenced):
+    with submitted_run(daemon.context()) as r, pytest.raises(Fenced):
         r.task_store.set("a", 1)
     assert len([request for request in daemon.requests if request.method == "PUT"]) == 1
 
@@ -301,7 +154,7 @@ def test_patience_ends_with_the_reason(daemon: ExecutionServer) -> None:
 def test_a_proxy_of_the_environment_is_not_used(daemon: ExecutionServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.delenv("no_proxy", raising=False)
-    with Run(daemon.context()):
+    with submitted_run(daemon.context()):
         pass
     assert finished_as(daemon) == ["success"]
 
@@ -310,7 +163,7 @@ def test_a_proxy_of_the_environment_is_not_used(daemon: ExecutionServer, monkeyp
 
 
 def test_a_token_renewed_by_an_answer_is_used_from_then_on(daemon: ExecutionServer) -> None:
-    with Run(daemon.context()) as r:
+    with submitted_run(daemon.context()) as r:
         daemon.refreshed_token = token("second")
         r.task_store.get("a")
         r.task_store.get("b")
@@ -320,7 +173,7 @@ def test_a_token_renewed_by_an_answer_is_used_from_then_on(daemon: ExecutionServ
 
 
 def test_a_token_is_renewed_while_the_job_computes(daemon: ExecutionServer) -> None:
-    with Run(daemon.context(token=token("short", life=0.6))):
+    with submitted_run(daemon.context(token=token("short", life=0.6))):
         for _ in range(2):
             assert daemon.tokens_given.acquire(timeout=30)
     asked = [request for request in daemon.requests if request.path == "tries/token"]

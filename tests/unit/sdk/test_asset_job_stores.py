@@ -5,44 +5,19 @@ from typing import Any
 
 import pytest
 
-from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, TASK_INSTANCE, ExecutionServer, refused
+from tests.unit.sdk.execution_server import ORDERS, TASK_INSTANCE, ExecutionServer, refused
 from watcher.sdk.asset_job import (
     NEVER_EXPIRE,
-    AssetJobError,
     Fenced,
     Forbidden,
     InvalidValue,
     NotFound,
     Refused,
-    Run,
     StoreConflict,
 )
+from watcher.sdk.asset_job.runs import submitted_run
 
 # The asset store
-
-
-@pytest.mark.parametrize("key", ["total_runs", "a/b", "ü & ?=#%", "..", "x" * 512])
-def test_what_is_set_is_read_until_it_is_deleted(daemon: ExecutionServer, key: str) -> None:
-    daemon.claim = {"outlets": [ORDERS]}
-    with Run(daemon.context()) as r:
-        store = r.asset_store["orders"]
-        assert store.get(key) is None
-        assert store.get(key, default=0) == 0
-        store.set(key, {"n": [1, 2.5, "ü", True, None]})
-        assert store.get(key) == {"n": [1, 2.5, "ü", True, None]}
-        assert store.keys() == [key]
-        store.delete(key)
-        assert store.get(key, "gone") == "gone"
-
-
-def test_clear_takes_all_entries_of_one_asset(daemon: ExecutionServer) -> None:
-    daemon.claim = {"inlets": [LANDING], "outlets": [ORDERS]}
-    with Run(daemon.context()) as r:
-        for name in ("landing", "orders"):
-            r.asset_store[name].set("a", name)
-        r.asset_store["landing"].clear()
-        assert r.asset_store["landing"].keys() == []
-        assert r.asset_store["orders"].get("a") == "orders"
 
 
 @pytest.mark.parametrize(
@@ -57,56 +32,11 @@ def test_clear_takes_all_entries_of_one_asset(daemon: ExecutionServer) -> None:
 )
 def test_an_asset_is_named_by_its_name_or_its_uri(daemon: ExecutionServer, asset: str, query: dict[str, str]) -> None:
     daemon.claim = {"outlets": [ORDERS, {"name": "odd", "uri": "relative"}]}
-    with Run(daemon.context()) as r:
+    with submitted_run(daemon.context()) as r:
         r.asset_store[asset].set("a", 1)
     put = next(request for request in daemon.requests if request.method == "PUT")
     assert put.query == {**query, "key": "a"}
     assert put.path == f"store/asset/by-{next(iter(query))}/value"
-
-
-def test_the_only_asset_needs_no_name(daemon: ExecutionServer) -> None:
-    daemon.claim = {"inlets": [ORDERS], "outlets": [ORDERS, ALIAS]}
-    with Run(daemon.context()) as r:
-        r.asset_store.set("a", 1)
-        assert (r.asset_store.get("a"), r.asset_store.keys()) == (1, ["a"])
-        r.asset_store.delete("a")
-        assert r.asset_store["orders"].get("a") is None
-        r.asset_store.clear()
-
-
-@pytest.mark.parametrize(
-    ("outlets", "known"), [([ORDERS, LANDING], "orders, landing"), ([ALIAS], "no asset among its inlets and outlets")]
-)
-def test_without_a_name_one_of_several_is_not_guessed(
-    daemon: ExecutionServer, outlets: list[dict[str, str]], known: str
-) -> None:
-    daemon.claim = {"outlets": outlets}
-    with Run(daemon.context()) as r, pytest.raises(AssetJobError, match=f"this job has {known}"):
-        r.asset_store.get("a")
-
-
-def test_times_are_stored_as_iso_text(daemon: ExecutionServer) -> None:
-    daemon.claim = {"outlets": [ORDERS]}
-    with Run(daemon.context()) as r:
-        r.asset_store.set("at", {"completed_at": datetime(2026, 11, 20, 9, tzinfo=UTC)})
-        assert r.asset_store.get("at") == {"completed_at": "2026-11-20T09:00:00+00:00"}
-
-
-@pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        (None, "None cannot be stored as 'a': delete the key instead"),
-        (float("nan"), "The value of 'a' is not JSON"),
-        ({"x": {1, 2}}, "The value of 'a' is not JSON: set cannot be stored"),
-    ],
-)
-def test_what_is_not_json_is_refused_at_once(daemon: ExecutionServer, value: Any, sentence: str) -> None:
-    daemon.claim = {"outlets": [ORDERS]}
-    with Run(daemon.context()) as r:
-        for store in (r.asset_store, r.task_store):
-            with pytest.raises(InvalidValue, match=sentence):
-                store.set("a", value)
-    assert not [request for request in daemon.requests if request.method == "PUT"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +58,7 @@ def test_a_refusal_is_an_error_of_its_kind_with_the_daemons_sentence(
 ) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     daemon.refusals["store/"] = answer
-    with Run(daemon.context()) as r, pytest.raises(kind, match=sentence) as raised:
+    with submitted_run(daemon.context()) as r, pytest.raises(kind, match=sentence) as raised:
         r.asset_store.set("a", 1)
     assert type(raised.value) is kind
 
@@ -137,7 +67,7 @@ def test_a_refusal_is_an_error_of_its_kind_with_the_daemons_sentence(
 
 
 def test_task_entries_have_a_retention(daemon: ExecutionServer) -> None:
-    with Run(daemon.context()) as r:
+    with submitted_run(daemon.context()) as r:
         before = datetime.now(UTC)
         r.task_store.set("default", 1)
         r.task_store.set("short", 1, retention=timedelta(hours=2))
@@ -152,7 +82,7 @@ def test_task_entries_have_a_retention(daemon: ExecutionServer) -> None:
 
 @pytest.mark.parametrize("key", ["spark_app_id", "a/b?c#d", "ü"])
 def test_task_entries_are_of_this_task_instance(daemon: ExecutionServer, key: str) -> None:
-    with Run(daemon.context()) as r:
+    with submitted_run(daemon.context()) as r:
         r.task_store.set(key, [1])
         assert r.task_store.get(key) == [1]
         r.task_store.delete(key)

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.unit.sdk.execution_server import LANDING, ORDERS, ExecutionServer, refused
-from watcher.sdk.asset_job import AssetJobError, Fenced, Run, worker
+from watcher.sdk.asset_job import AssetJobError, Fenced, Run, StoreConflict, worker
 from watcher.sdk.asset_job.backends import AssetScope, BaseStateBackend
+from watcher.sdk.asset_job.runs import submitted_run
 from watcher.sdk.asset_job.storage import ObjectStorageStateBackend
 
 
@@ -66,7 +67,7 @@ def run(daemon: ExecutionServer, path: str = "my_vault.Vault", **claim: Any) -> 
     options = {"name": "vault"} if path == "my_vault.Vault" else claim.pop("options", {})
     daemon.claimed_by = None
     daemon.claim = {"outlets": [ORDERS, LANDING], "worker_backend": {"path": path, "options": options}, **claim}
-    return Run(daemon.context())
+    return submitted_run(daemon.context())
 
 
 TASK_REFERENCE = "vault/load_orders/manual__1/load/-1/k"
@@ -173,7 +174,7 @@ def test_a_reader_without_the_backend_gets_the_reference_and_one_warning(
         daemon.claim = {"outlets": [ORDERS], "worker_backend": spec}
         daemon.entries["orders", "k"] = {"value": "vault/k", "is_ref": True}
         caplog.clear()
-        with Run(daemon.context()) as r:
+        with submitted_run(daemon.context()) as r:
             assert [r.asset_store.get("k") for _ in range(3)] == ["vault/k"] * 3
         assert len([record for record in caplog.records if "reference" in record.message]) == 1
 
@@ -201,6 +202,68 @@ def test_a_value_that_is_gone_is_told_in_a_sentence(daemon: ExecutionServer, vau
         vault.clear()
         with pytest.raises(AssetJobError, match="could not read 'k' from"):
             r.task_store.get("k")
+
+
+# --- in transactions
+
+
+def test_of_a_transaction_too_only_references_travel(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
+    with run(daemon) as r:
+        for key in ("k", "replaced", "deleted"):
+            r.asset_store["orders"].set(key, [key])
+        with r.asset_store["orders"].transaction() as t:
+            t["k"] = [*t.get("k"), 2]
+            t["plain"] = "small"
+            t["replaced"] = "small"
+            t.delete("deleted")
+        assert r.asset_store["orders"].get("k") == ["k", 2]
+    body = next(request.body for request in daemon.requests if request.path == "store/asset/transaction")
+    assert body["set"] == {"k": ORDERS_REFERENCE, "plain": "small", "replaced": "small"}
+    assert body["refs"] == ["k"]
+    assert vault == {ORDERS_REFERENCE: ["k", 2]}
+
+
+def test_a_refused_transaction_leaves_nothing_outside_but_what_was_there(
+    daemon: ExecutionServer, vault: dict[str, Any]
+) -> None:
+    with run(daemon) as r:
+        r.asset_store["orders"].set("k", "of an entry")
+        daemon.refusals["store/asset/transaction"] = refused(409, "fenced", "Try 2 was superseded.")
+        with pytest.raises(Fenced), r.asset_store["orders"].transaction() as t:
+            t["k"] = t["new"] = "of the transaction"
+    assert [*vault] == [ORDERS_REFERENCE]
+
+
+def test_a_conflict_that_can_be_seen_replaces_no_value_outside(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
+    def work() -> None:
+        with r.asset_store["orders"].transaction() as t:
+            t["k"] = "by the transaction"
+            t["seen"] = t.get("seen")
+            r.asset_store["orders"].set("seen", "by somebody else")
+
+    with run(daemon) as r:
+        for key in ("k", "seen"):
+            r.asset_store["orders"].set(key, "before")
+        with pytest.raises(StoreConflict, match="'seen' has changed since it was read: repeat the transaction"):
+            work()
+    assert {*vault.values()} == {"before", "by somebody else"}
+
+
+def test_when_a_value_cannot_be_stored_those_before_it_are_removed(
+    daemon: ExecutionServer, vault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Vault._keep
+
+    def full(self: Vault, value: Any, *where: Any) -> str:
+        if value == "too much":
+            raise OSError("the vault is full")
+        return keep(self, value, *where)
+
+    monkeypatch.setattr(Vault, "_keep", full)
+    with run(daemon) as r, pytest.raises(AssetJobError, match="the vault is full"):  # noqa: SIM117
+        with r.asset_store["orders"].transaction() as t:
+            t["a"], t["b"] = "fits", "too much"
+    assert (vault, daemon.entries) == ({}, {})
 
 
 # --- in a folder

@@ -29,6 +29,7 @@ from .errors import (
 from .events import AssetEvent
 from .runs import Run, run
 from .stores import NEVER_EXPIRE, NeverExpire
+from .transactions import Transaction
 
 __all__ = [
     "NEVER_EXPIRE",
@@ -47,6 +48,7 @@ __all__ = [
     "Refused",
     "Run",
     "StoreConflict",
+    "Transaction",
     "Unreachable",
     "run",
 ]

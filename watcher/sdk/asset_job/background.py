@@ -7,9 +7,11 @@ import json
 import logging
 import sys
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from .client import Client
+from .transport import Transport
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
@@ -20,12 +22,12 @@ _PROGRESS_EVERY = 2.0
 _RENEW_EVERY = 300.0
 
 
-class Background(threading.Thread):
+class Background(threading.Thread, ABC):
     """Does something now and then beside the job; what goes wrong there is no concern of the job's."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name=f"asset-job-{name}", daemon=True)
-        self._client, self._ending = client, threading.Event()
+        self._ending = threading.Event()
 
     def run(self) -> None:
         while not self._ending.wait(self.pause()):
@@ -35,11 +37,13 @@ class Background(threading.Thread):
         self._ending.set()
         self.join(timeout=_PROGRESS_EVERY)  # it may hang in a call of its own; the job goes on
 
+    @abstractmethod
     def pause(self) -> float:
-        raise NotImplementedError
+        """Seconds until the next act."""
 
+    @abstractmethod
     def act(self) -> None:
-        raise NotImplementedError
+        """May raise anything."""
 
     def _safely(self) -> None:
         try:
@@ -52,7 +56,8 @@ class Renewal(Background):
     """Renews the token after a third of its life: by its own length, so that the clocks' difference does not matter."""
 
     def __init__(self, client: Client) -> None:
-        super().__init__(client, "renewal")
+        super().__init__("renewal")
+        self._client = client
 
     def pause(self) -> float:
         return token_life(self._client.token) / 3
@@ -64,8 +69,9 @@ class Renewal(Background):
 class Progress(Background):
     """Reports what Spark's StatusTracker counts, once there is a Spark session."""
 
-    def __init__(self, client: Client) -> None:
-        super().__init__(client, "progress")
+    def __init__(self, client: Transport) -> None:
+        super().__init__("progress")
+        self._client = client
         self._stages: dict[int, tuple[int, int]] = {}
         self._settled: set[int] = set()
         self._reported: dict[str, int] = {}

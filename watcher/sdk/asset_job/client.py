@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -13,8 +14,8 @@ from typing import Any
 from uuid import uuid4
 
 from .errors import AssetJobError, Fenced, Forbidden, InvalidValue, NotFound, Refused, StoreConflict, Unreachable
+from .transport import PATIENCE, Answer, Transport
 
-_PATIENCE = 600.0
 _REQUEST_TIMEOUT = 30.0
 
 
@@ -22,8 +23,8 @@ class _Passing(Exception):
     """What a repetition may cure."""
 
 
-class Client:
-    """Speaks the Execution API; used by several threads."""
+class Client(Transport):
+    """`patience`: how long the daemon may be away, for instance while it restarts."""
 
     def __init__(self, api: str, token: str) -> None:
         self._base = f"{api.rstrip('/')}/execution"
@@ -31,16 +32,15 @@ class Client:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.token = token
 
-    def call(
+    def answer(
         self,
         method: str,
         path: str,
         *,
         query: Mapping[str, str] | None = None,
         body: Any = None,
-        patience: float = _PATIENCE,
-    ) -> Any:
-        """The decoded answer, None when it is empty; repeated for `patience` seconds while the daemon is away."""
+        patience: float = PATIENCE,
+    ) -> Answer:
         headers = {"Accept": "application/json"} if method == "GET" else {"Idempotency-Key": uuid4().hex}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -56,12 +56,14 @@ class Client:
             time.sleep(pause)
             pause = min(2 * pause, 10.0)
 
-    def _once(self, request: urllib.request.Request) -> Any:
+    def _once(self, request: urllib.request.Request) -> Answer:
         request.add_header("Authorization", f"Bearer {self.token}")
         try:
             with self._opener.open(request, timeout=_REQUEST_TIMEOUT) as answer:
                 content = self._read(answer)
-            return json.loads(content) if content else None
+            return Answer(
+                content=json.loads(content) if content else None, version=_version(answer.headers.get("ETag"))
+            )
         except urllib.error.HTTPError as error:
             with error:
                 content = self._read(error)
@@ -74,6 +76,12 @@ class Client:
     def _read(self, answer: HTTPResponse | urllib.error.HTTPError) -> bytes:
         self.token = answer.headers.get("Refreshed-API-Token") or self.token
         return answer.read()
+
+
+def _version(tag: str | None) -> int | None:
+    """Of an ETag, which a proxy may have marked as weak."""
+    found = re.fullmatch(r'(?:W/)?"(\d+)"', tag or "")
+    return int(found[1]) if found else None
 
 
 _BY_REASON = {

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, overload
 
 from .assets import Alias
-from .client import Client
+from .transport import Transport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class PastEvents(Sequence[AssetEvent]):
     `[-1]` and other places from either end fetch no more than they need.
     """
 
-    def __init__(self, client: Client, path: str, query: Mapping[str, str]) -> None:
+    def __init__(self, client: Transport, path: str, query: Mapping[str, str]) -> None:
         self._client, self._path, self._query = client, path, query
 
     @overload
@@ -108,7 +108,7 @@ class PastEvents(Sequence[AssetEvent]):
 class InletEvents:
     """`inlet_events[asset]` by name or uri, `inlet_events[Alias(name=…)]`: their past events."""
 
-    def __init__(self, client: Client, inlets: list[dict[str, str]], known: Mapping[str, str]) -> None:
+    def __init__(self, client: Transport, inlets: list[dict[str, str]], known: Mapping[str, str]) -> None:
         self._client, self._known = client, known
         self._aliases = {inlet["alias"] for inlet in inlets if "alias" in inlet}
 

@@ -37,15 +37,16 @@ class OutletEvent:
 class OutletEvents:
     """`outlet_events[asset].extra = {…}` and `outlet_events[alias].add(asset, extra)`, for the job's outlets."""
 
-    def __init__(self, outlets: list[dict[str, str]], known: Mapping[str, str]) -> None:
-        self._known = known
+    def __init__(self, outlets: list[dict[str, str]], known: Mapping[str, str], *, any_asset: bool = False) -> None:
+        """`any_asset`: nobody has declared outlets, so whatever is named is one."""
+        self._known, self._any_asset = known, any_asset
         self._outlets = {outlet.get("name") or outlet["alias"]: "alias" in outlet for outlet in outlets}
         self._touched: dict[str, OutletEvent] = {}
 
     def __getitem__(self, name: str) -> OutletEvent:
-        if name not in self._outlets:
+        if name not in self._outlets and not self._any_asset:
             raise AssetJobError(f"{name} is no outlet of this job: add it to the job's `outlets` in the configuration")
-        fresh = OutletEvent(name=name, is_alias=self._outlets[name], known=self._known)
+        fresh = OutletEvent(name=name, is_alias=self._outlets.get(name, False), known=self._known)
         return self._touched.setdefault(name, fresh)
 
     def add(self, metadata: Metadata) -> None:

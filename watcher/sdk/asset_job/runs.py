@@ -8,17 +8,20 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 from uuid import uuid4
 
-from .background import Progress, Renewal
+from .background import Background, Progress, Renewal
 from .client import Client
 from .context import context_path
 from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext
 from .events import InletEvents, TriggeringAssetEvents
+from .local import LocalFolder
 from .outlets import OutletEvents
 from .sources.failures import sentence_in
 from .stores import AssetStores, TaskStore
+from .transport import Transport
 from .values import now, storable
 from .worker import Worker
 
@@ -52,10 +55,16 @@ class Run:
     connections: Mapping[str, Mapping[str, Any]]
     """The connections that `spark.connections` names, with their credentials: not for printing."""
 
-    def __init__(self, context: Mapping[str, Any]) -> None:
-        self.connections = context.get("connections", {})
-        self._client = Client(context["api"], context["token"])
-        self._threads = [Renewal(self._client), Progress(self._client)]
+    def __init__(
+        self,
+        client: Transport,
+        *,
+        connections: Mapping[str, Mapping[str, Any]],
+        background: Sequence[Background] = (),
+    ) -> None:
+        """`background` runs until the block ends."""
+        self.connections = connections
+        self._client, self._background = client, background
 
     def __enter__(self) -> Self:
         claim = self._claim()
@@ -70,15 +79,15 @@ class Run:
         self.asset_store = AssetStores(self._client, self._worker, known)
         self.task_store = TaskStore(self._client, self._worker, claim)
         self.inlet_events = InletEvents(self._client, claim["inlets"], known)
-        self.outlet_events = OutletEvents(claim["outlets"], known)
-        for thread in self._threads:
+        self.outlet_events = OutletEvents(claim["outlets"], known, any_asset=claim.get("any_outlet", False))
+        for thread in self._background:
             thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> bool:
-        for thread in self._threads:
+        for thread in self._background:
             thread.stop()
         if error is None or (isinstance(error, SystemExit) and not error.code):
             self._succeed()
@@ -210,9 +219,30 @@ def _words_of(error: BaseException) -> str:
     return sentence_in(text) or text
 
 
-def run() -> Run:
-    """The run this program was started for, to be entered by `with`. Raises `NoContext` outside of Asset Watcher."""
-    path = context_path(sys.argv, os.environ)
-    if path is None:
-        raise NoContext("there is no run context: start the job through Asset Watcher, or give --run-context FILE")
-    return Run(json.loads(path.read_bytes()))
+def run(local: str | os.PathLike[str] | None = None) -> Run:
+    """The run this program was started for, to be entered by `with`. Raises `NoContext`.
+
+    Where Asset Watcher did not start it, the folder `local`, or else that of ASSET_JOB_LOCAL, stands in for the daemon.
+    """
+    context = context_path(sys.argv, os.environ)
+    folder = local or os.environ.get("ASSET_JOB_LOCAL")
+    if context is not None:
+        return submitted_run(json.loads(context.read_bytes()))
+    if folder:
+        return local_run(Path(folder))
+    raise NoContext(
+        "there is no run context: start the job through Asset Watcher, give --run-context FILE, or run it alone with "
+        "ASSET_JOB_LOCAL=FOLDER"
+    )
+
+
+def submitted_run(context: Mapping[str, Any]) -> Run:
+    """The run that a context file tells of."""
+    client = Client(context["api"], context["token"])
+    return Run(client, connections=context.get("connections", {}), background=[Renewal(client), Progress(client)])
+
+
+def local_run(folder: Path) -> Run:
+    """A run without the daemon. Raises `AssetJobError` when a file in the folder cannot be used."""
+    client = LocalFolder(folder)
+    return Run(client, connections=client.job.connections)

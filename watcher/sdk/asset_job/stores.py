@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import Any
 
 from .backends import AssetScope, TaskScope
-from .client import Client
-from .errors import AssetJobError, NotFound, Refused
+from .errors import AssetJobError, InvalidValue, NotFound, Refused, StoreConflict, Unreachable
+from .transactions import Ordinals, Read, Transaction
+from .transport import Answer, Transport
 from .values import now, storable
 from .worker import Worker
 
@@ -23,18 +27,24 @@ NEVER_EXPIRE = NeverExpire.NEVER_EXPIRE
 """For `task_store.set(…, retention=NEVER_EXPIRE)`."""
 
 
-class _Store:
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """As it is stored; `version` is None where entries have none."""
+
+    stored: Any
+    is_ref: bool
+    version: int | None
+
+
+class _Store(ABC):
     """What both stores do: calls, and references where a worker-side backend keeps the values elsewhere."""
 
-    def __init__(self, client: Client, worker: Worker, scope: TaskScope | AssetScope) -> None:
+    def __init__(self, client: Transport, worker: Worker, scope: TaskScope | AssetScope) -> None:
         self._client, self._worker, self.scope = client, worker, scope
 
     def get(self, key: str, default: Any = None) -> Any:
-        try:
-            found = self._entry("GET", key)
-        except NotFound:
-            return default
-        return self._worker.value(self.scope, key, found["value"]) if found.get("is_ref") else found["value"]
+        found = self._look(key)
+        return default if found is None else self._value(key, found)
 
     def delete(self, key: str) -> None:
         references = self._references_at(key)
@@ -50,7 +60,7 @@ class _Store:
         """Keys whose values a worker-side backend keeps, and where; nothing without one."""
         if not self._worker.configured:
             return {}
-        found: Mapping[str, Any] = self._all("GET")["references"]
+        found: Mapping[str, Any] = self._all("GET").content["references"]
         return found
 
     def _put(self, key: str, value: Any, **more: Any) -> None:
@@ -67,27 +77,40 @@ class _Store:
         self._worker.purge(self.scope, [reference for reference in before if not is_ref or reference != stored])
 
     def _references_at(self, key: str) -> list[Any]:
-        if not self._worker.configured:
-            return []
+        found = self._look(key) if self._worker.configured else None
+        return [found.stored] if found and found.is_ref else []
+
+    def _look(self, key: str) -> _Entry | None:
         try:
             found = self._entry("GET", key)
         except NotFound:
-            return []
-        return [found["value"]] if found.get("is_ref") else []
+            return None
+        return _Entry(stored=found.content["value"], is_ref=bool(found.content.get("is_ref")), version=found.version)
 
-    def _entry(self, method: str, key: str, body: Any = None) -> Any:
-        raise NotImplementedError
+    def _value(self, key: str, entry: _Entry) -> Any:
+        return self._worker.value(self.scope, key, entry.stored) if entry.is_ref else entry.stored
 
-    def _all(self, method: str) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _entry(self, method: str, key: str, body: Any = None) -> Answer:
+        """Call what is there for one key."""
+
+    @abstractmethod
+    def _all(self, method: str) -> Answer:
+        """Call what is there for all keys."""
 
 
 class AssetStore(_Store):
     """The entries of one asset, which live on after the run. Values are any JSON but null."""
 
-    def __init__(self, client: Client, worker: Worker, by: str, asset: str, scope: AssetScope) -> None:
+    def __init__(
+        self, client: Transport, worker: Worker, by: str, asset: str, scope: AssetScope, ordinals: Ordinals
+    ) -> None:
         super().__init__(client, worker, scope)
         self._path, self._query = f"store/asset/by-{by}", {by: asset}
+        self._name = scope.name or scope.uri
+        # Only of declared assets it is known that two names are not the same asset: the others are counted together.
+        self._counted_as = scope.name if scope.name and scope.uri else ""
+        self._ordinals = ordinals
 
     def set(self, key: str, value: Any) -> None:
         self._put(key, value)
@@ -96,19 +119,87 @@ class AssetStore(_Store):
         found: list[str] = self._client.call("GET", f"{self._path}/keys", query=self._query)["keys"]
         return found
 
-    def _entry(self, method: str, key: str, body: Any = None) -> Any:
-        return self._client.call(method, f"{self._path}/value", query={**self._query, "key": key}, body=body)
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Sent when the block ends; an exception in it sends nothing. `StoreConflict`: somebody changed what it read."""
+        transaction = Transaction(self._read)
+        try:
+            yield transaction
+        finally:
+            transaction.end()
+        with self._ordinals.next(self._counted_as) as ordinal:
+            if transaction.reads or transaction.changed:
+                self._commit(transaction, ordinal)
 
-    def _all(self, method: str) -> Any:
+    def _read(self, key: str) -> Read:
+        found = self._look(key)
+        return Read(version=0) if found is None else Read(version=_version(key, found), value=self._value(key, found))
+
+    def _commit(self, transaction: Transaction, ordinal: int) -> None:
+        """As with `_put` values go first, so that what is certain to be refused must not replace any."""
+        before = self._references_before(transaction)
+        kept: list[Any] = []
+        try:
+            values = self._stored(transaction.sets, kept)
+            body = {
+                "asset": self._name,
+                "ordinal": ordinal,
+                "reads": transaction.reads,
+                "set": {key: value for key, (value, _) in values.items()},
+                "increment": transaction.increments,
+                "delete": sorted(transaction.deletes),
+                "refs": [key for key, (_, is_ref) in values.items() if is_ref],
+            }
+            answer = self._client.call("POST", "store/asset/transaction", body=body)
+        except Unreachable:
+            raise  # whether it took effect is unknown
+        except AssetJobError:
+            self._worker.purge(self.scope, [reference for reference in kept if reference not in before])
+            raise
+        self._worker.purge(self.scope, [reference for reference in before if reference not in kept])
+        transaction.values = answer["values"]
+
+    def _stored(self, values: Mapping[str, Any], kept: list[Any]) -> Mapping[str, tuple[Any, bool]]:
+        """What travels for each value; the references among it are added to `kept` one by one."""
+        stored = {}
+        for key, value in values.items():
+            stored[key] = self._worker.stored(self.scope, key, value)
+            kept += [reference for reference, is_ref in [stored[key]] if is_ref]
+        return stored
+
+    def _references_before(self, transaction: Transaction) -> list[Any]:
+        """The references that a transaction replaces. Raises `StoreConflict`."""
+        if not self._worker.configured:
+            return []
+        found = {key: self._look(key) for key in {*transaction.reads, *transaction.changed}}
+        for key, version in transaction.reads.items():
+            entry = found[key]
+            if version != (entry.version if entry else 0):
+                raise StoreConflict(f"{key!r} has changed since it was read: repeat the transaction")
+        return [entry.stored for key, entry in found.items() if entry and entry.is_ref and key in transaction.changed]
+
+    def _entry(self, method: str, key: str, body: Any = None) -> Answer:
+        return self._client.answer(method, f"{self._path}/value", query={**self._query, "key": key}, body=body)
+
+    def _all(self, method: str) -> Answer:
         what = "references" if method == "GET" else "clear"
-        return self._client.call(method, f"{self._path}/{what}", query=self._query)
+        return self._client.answer(method, f"{self._path}/{what}", query=self._query)
+
+
+def _version(key: str, found: _Entry) -> int:
+    if found.version is None:
+        raise AssetJobError(
+            f"{key!r} has no version, because the daemon's store backend keeps none: read it outside of the transaction"
+        )
+    return found.version
 
 
 class AssetStores:
     """`asset_store[asset]` by name or uri; with exactly one inlet or outlet its methods work here as well."""
 
-    def __init__(self, client: Client, worker: Worker, known: Mapping[str, str]) -> None:
+    def __init__(self, client: Transport, worker: Worker, known: Mapping[str, str]) -> None:
         self._client, self._worker, self._known = client, worker, known
+        self._ordinals = Ordinals()
 
     def __getitem__(self, asset: str) -> AssetStore:
         is_uri = asset not in self._known and ("://" in asset or asset in self._known.values())
@@ -117,7 +208,7 @@ class AssetStores:
             AssetScope(name=name, uri=uri) for name, uri in self._known.items() if asset == (uri if is_uri else name)
         ]
         alone = AssetScope(uri=asset) if is_uri else AssetScope(name=asset)
-        return AssetStore(self._client, self._worker, by, asset, both[0] if both else alone)
+        return AssetStore(self._client, self._worker, by, asset, both[0] if both else alone, self._ordinals)
 
     def get(self, key: str, default: Any = None) -> Any:
         return self._only.get(key, default)
@@ -134,6 +225,9 @@ class AssetStores:
     def keys(self) -> list[str]:
         return self._only.keys()
 
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        return self._only.transaction()
+
     @property
     def _only(self) -> AssetStore:
         if len(self._known) != 1:
@@ -145,7 +239,7 @@ class AssetStores:
 class TaskStore(_Store):
     """The entries of this task instance; a retry finds what earlier tries left. Values are any JSON but null."""
 
-    def __init__(self, client: Client, worker: Worker, claim: Mapping[str, Any]) -> None:
+    def __init__(self, client: Transport, worker: Worker, claim: Mapping[str, Any]) -> None:
         super().__init__(
             client, worker, TaskScope(**{name: claim[name] for name in ("dag_id", "run_id", "task_id", "map_index")})
         )
@@ -154,12 +248,18 @@ class TaskStore(_Store):
 
     def set(self, key: str, value: Any, *, retention: timedelta | NeverExpire | None = None) -> None:
         """Kept for `retention` from now; None = the configured default."""
-        kept = self._default if retention is None else retention
-        until = None if isinstance(kept, NeverExpire) else (now() + kept).isoformat()
-        self._put(key, value, expires_at=until)
+        self._put(key, value, expires_at=_expiry(key, self._default if retention is None else retention))
 
-    def _entry(self, method: str, key: str, body: Any = None) -> Any:
-        return self._client.call(method, f"{self._path}/{urllib.parse.quote(key, safe='')}", body=body)
+    def _entry(self, method: str, key: str, body: Any = None) -> Answer:
+        return self._client.answer(method, f"{self._path}/{urllib.parse.quote(key, safe='')}", body=body)
 
-    def _all(self, method: str) -> Any:
-        return self._client.call(method, self._path)
+    def _all(self, method: str) -> Answer:
+        return self._client.answer(method, self._path)
+
+
+def _expiry(key: str, kept: Any) -> str | None:
+    if isinstance(kept, NeverExpire):
+        return None
+    if not isinstance(kept, timedelta):
+        raise InvalidValue(f"the retention of {key!r} is {kept!r}: give a timedelta, NEVER_EXPIRE, or nothing")
+    return (now() + kept).isoformat()

@@ -1,0 +1,106 @@
+"""What of a transaction travels to the daemon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.sdk.execution_server import ALIAS, ORDERS, ExecutionServer, Request, refused
+from watcher.sdk.asset_job import AssetJobError, Forbidden, StoreConflict
+from watcher.sdk.asset_job.runs import submitted_run
+
+
+def sent(daemon: ExecutionServer) -> list[Request]:
+    return [request for request in daemon.requests if request.path == "store/asset/transaction"]
+
+
+def test_it_is_one_call_with_what_was_read_and_what_changes(daemon: ExecutionServer) -> None:
+    daemon.claim = {"outlets": [ORDERS]}
+    daemon.put(("orders", "watermark"), {"value": 1})
+    daemon.put(("orders", "watermark"), {"value": 2})
+    with submitted_run(daemon.context()) as r, r.asset_store["orders"].transaction() as t:
+        t["watermark"] = t.get("watermark") + t.get("step", 1)
+        t.get("watermark")
+        t.increment("total_runs", 3)
+        t.delete("old")
+    (request,) = sent(daemon)
+    assert request.body == {
+        "asset": "orders",
+        "ordinal": 0,
+        "reads": {"watermark": 2, "step": 0},
+        "set": {"watermark": 3},
+        "increment": {"total_runs": 3},
+        "delete": ["old"],
+        "refs": [],
+    }
+    assert (request.method, "idempotency-key" in request.headers) == ("POST", True)
+    assert [one.query["key"] for one in daemon.requests if one.method == "GET"] == ["watermark", "step"]
+
+
+def test_a_lost_answer_is_asked_for_again_as_the_same(daemon: ExecutionServer) -> None:
+    daemon.claim = {"outlets": [ORDERS]}
+    with submitted_run(daemon.context()) as r, r.asset_store.transaction() as t:
+        t.increment("n")
+        daemon.faults = [0, 503]
+    assert daemon.entries["orders", "n"]["value"] == 1
+    assert len({request.headers["idempotency-key"] for request in sent(daemon)}) == 1
+    assert len(sent(daemon)) == 3
+
+
+def test_each_assets_transactions_are_counted_whichever_name_it_has(daemon: ExecutionServer) -> None:
+    daemon.claim = {"outlets": [ORDERS, {"name": "other", "uri": "s3://other"}, ALIAS]}
+    with submitted_run(daemon.context()) as r:
+        for name in ("orders", ORDERS["uri"], "other", "orders", "s3://lake/day=1", "of_the_alias", "s3://lake/day=1"):
+            with r.asset_store[name].transaction() as t:
+                t.increment("n")
+    assert [(request.body["asset"], request.body["ordinal"]) for request in sent(daemon)] == [
+        ("orders", 0),
+        ("orders", 1),
+        ("other", 0),
+        ("orders", 2),
+        # Two names may be one asset here: of such assets no number is given twice.
+        ("s3://lake/day=1", 0),
+        ("of_the_alias", 1),
+        ("s3://lake/day=1", 2),
+    ]
+
+
+def test_a_block_that_neither_reads_nor_changes_sends_nothing_and_is_counted(daemon: ExecutionServer) -> None:
+    daemon.claim = {"outlets": [ORDERS]}
+    with submitted_run(daemon.context()) as r:
+        with r.asset_store.transaction():
+            pass
+        with r.asset_store.transaction() as t:
+            t.get("a")
+    assert [(request.body["ordinal"], request.body["reads"]) for request in sent(daemon)] == [(1, {"a": 0})]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (refused(409, "conflict", "`landing.watermark` is its watcher's: use rewind"), StoreConflict),
+        (refused(403, "forbidden", "the job does not declare orders"), Forbidden),
+    ],
+)
+def test_a_refusal_has_the_daemons_sentence(daemon: ExecutionServer, answer: Any, kind: type[Exception]) -> None:
+    daemon.claim = {"outlets": [ORDERS]}
+    daemon.refusals["store/asset/transaction"] = answer
+    with (
+        submitted_run(daemon.context()) as r,
+        pytest.raises(kind, match=answer[1]["detail"]["message"]),
+        r.asset_store.transaction() as t,
+    ):
+        t["a"] = 1
+
+
+def test_a_store_that_keeps_no_versions_is_told(daemon: ExecutionServer) -> None:
+    daemon.claim = {"outlets": [ORDERS]}
+    daemon.put(("orders", "a"), {"value": 1})
+    daemon.tagged = False
+    with (
+        submitted_run(daemon.context()) as r,
+        pytest.raises(AssetJobError, match="'a' has no version, because the daemon's store backend keeps none"),
+        r.asset_store.transaction() as t,
+    ):
+        t.get("a")
