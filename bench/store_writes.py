@@ -53,6 +53,7 @@ async def measure(url: str, folder: Path, seconds: float) -> None:
     configuration.write_text(CONFIGURATION.format(home=folder / "home", url=url, port=port, secret=json.dumps(SECRET)))
     async with Database.open(url, pool_size=16) as database:
         await migrations.upgrade(database)
+        await a_home(database)
     async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
         assert daemon.process is not None
         async with Database.open(url, pool_size=16) as database:
@@ -78,9 +79,10 @@ async def measure(url: str, folder: Path, seconds: float) -> None:
             if name == "postgresql":  # an embedded database belongs to the daemon alone
                 for clients in CLIENTS:
                     await report(f"{name}, backend", write, clients, seconds, daemon.process.pid, postmaster)
-        async with api_writes(port, tries) as put:
-            for clients in CLIENTS:
-                await report(f"{name}, API", put, clients, seconds, daemon.process.pid, postmaster)
+        for what, keyed in (("API", False), ("API, keyed", True)):
+            async with api_writes(port, tries, keyed=keyed) as put:
+                for clients in CLIENTS:
+                    await report(f"{name}, {what}", put, clients, seconds, daemon.process.pid, postmaster)
     if name != "postgresql":
         async with Database.open(url) as database:
             backend = MetastoreStoreBackend(database)
@@ -89,7 +91,8 @@ async def measure(url: str, folder: Path, seconds: float) -> None:
 
 
 @asynccontextmanager
-async def api_writes(port: int, tries: list[Mapping[str, str]]) -> AsyncIterator[Write]:
+async def api_writes(port: int, tries: list[Mapping[str, str]], *, keyed: bool) -> AsyncIterator[Write]:
+    """`keyed`: with an Idempotency-Key each, as the SDK sends them."""
     address = f"http://127.0.0.1:{port}/execution/store/asset/by-name/value"
     lifetime = timedelta(hours=1)
     headers = [
@@ -100,14 +103,22 @@ async def api_writes(port: int, tries: list[Mapping[str, str]]) -> AsyncIterator
 
         async def put(client: int, number: int) -> None:
             query = {"name": "orders", "key": f"api {client}"}
-            async with session.put(address, params=query, headers=headers[client], json={"value": number}) as answer:
+            sent = {**headers[client], "Idempotency-Key": uuid.uuid4().hex} if keyed else headers[client]
+            async with session.put(address, params=query, headers=sent, json={"value": number}) as answer:
                 assert answer.status == 204, await answer.text()
 
         yield put
 
 
+async def a_home(database: Database) -> None:
+    """Another dispatcher's, alive for a day: the daemon leaves its tries alone."""
+    now = datetime.now(UTC)
+    lives = {"heartbeat_at": now, "expires_at": now + timedelta(days=1)}
+    async with database.transaction() as session:
+        await session.execute(insert(schema.dispatcher).values(home_id="bench", host="bench", pid=0, **lives))
+
+
 async def a_try(database: Database, number: int) -> Mapping[str, str]:
-    """A running try that no dispatcher looks at, because its home is not there."""
     now, names = datetime.now(UTC), {"dag_id": "load", "run_id": f"bench_{number}"}
     task = {"id": str(uuid.uuid4()), "task_id": "job", **names}
     made = {
@@ -145,7 +156,7 @@ async def report(what: str, write: Write, clients: int, seconds: float, daemon: 
     each = {part: (used[part] - before[part]) * 1000 / len(times) for part in used}
     times.sort()
     print(
-        f"{what:<20} {clients:>2} clients {len(times) / spent:7.0f}/s"
+        f"{what:<24} {clients:>2} clients {len(times) / spent:7.0f}/s"
         f"   median {times[len(times) // 2] * 1000:5.1f} ms, 99 % {times[len(times) * 99 // 100] * 1000:5.1f} ms"
         f"   CPU ms each: {', '.join(f'{part} {value:.2f}' for part, value in each.items())}",
         flush=True,

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskScope, Writer
 from store.errors import BackendFailed, Conflict, InvalidValue, StoreError
 from store.metastore import MetastoreStoreBackend
+from store.transactions import Outcome, Transaction
 
 PATIENCE: Final = 5.0
 """Seconds that a backend outside the metadata database gets for one call, while a transaction of ours waits for it."""
@@ -43,12 +44,20 @@ async def set_asset(
     writer: Writer | None = None,
     is_ref: bool = False,
     if_version: int | None = None,
+    holds_key: bool = False,
     session: AsyncSession | None = None,
 ) -> None:
     """Write an asset's entry, in the name of `writer` where names are kept. Raises `BackendFailed`, `InvalidValue`."""
     if knows_writers(backend):
         await backend.aset_asset_store(
-            scope, key, value, writer=writer, is_ref=is_ref, if_version=if_version, session=session
+            scope,
+            key,
+            value,
+            writer=writer,
+            is_ref=is_ref,
+            if_version=if_version,
+            holds_key=holds_key,
+            session=session,
         )
         return
     _refuse(backend, is_ref=is_ref, if_version=if_version)
@@ -63,11 +72,12 @@ async def delete_asset(
     *,
     writer: Writer | None = None,
     if_version: int | None = None,
+    holds_key: bool = False,
     session: AsyncSession | None = None,
 ) -> None:
     """Remove an asset's entry. Raises `BackendFailed`, `InvalidValue`."""
     if knows_writers(backend):
-        await backend.adelete(scope, key, writer=writer, if_version=if_version, session=session)
+        await backend.adelete(scope, key, writer=writer, if_version=if_version, holds_key=holds_key, session=session)
         return
     _refuse(backend, if_version=if_version)
     with _answering(backend):
@@ -88,6 +98,25 @@ async def clear_asset(
         return
     with _answering(backend):
         await backend.aclear(scope, session=session)
+
+
+async def transact(
+    backend: BaseStoreBackend,
+    scope: AssetScope,
+    transaction: Transaction,
+    *,
+    task_instance_id: str,
+    writer: Writer,
+    session: AsyncSession,
+) -> Outcome:
+    """Change several of an asset's entries together. Raises `InvalidValue`, `VersionConflict`."""
+    if not knows_writers(backend):
+        raise InvalidValue(
+            f"the store backend {type(backend).__name__} has no transactions; set and delete its keys one by one"
+        )
+    return await backend.atransact(
+        scope, transaction, task_instance_id=task_instance_id, writer=writer, session=session
+    )
 
 
 async def set_task(

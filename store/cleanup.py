@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store import assets
+from store.answers import KEPT_HOURS
 from store.base import AssetScope
 from store.database import Database
 from store.rewinding import KEPT
@@ -41,6 +42,7 @@ from store.schema import (
     asset_store,
     asset_store_history,
     database_now,
+    execution_answer,
     queued_event,
     run,
     run_asset_event,
@@ -116,6 +118,7 @@ async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
         _OldRuns(ago(retention.run_days)),
         _old_events(ago(retention.event_days)),
         _leftovers_of_rewinds(),
+        _old_answers(now - timedelta(hours=KEPT_HOURS)),
     ]
 
 
@@ -206,6 +209,12 @@ def _leftovers_of_rewinds() -> Sweep:
     p, r = watcher_position.c, watcher_position_row.c
     over = select(p.watcher.concat(KEPT)).where(p.previous.is_(None))
     return _Rows(name="rows of past rewinds", table=watcher_position_row, condition=r.watcher.in_(over))
+
+
+def _old_answers(before: datetime) -> Sweep:
+    """By then no client repeats its request any more."""
+    old = execution_answer.c.created_at < before
+    return _Rows(name="kept answers", table=execution_answer, condition=old, order=execution_answer.c.created_at)
 
 
 # --- what hangs together

@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 from store import statements
 from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskScope, Writer
 from store.database import Database
+from store.errors import InvalidValue
 from store.statements import Statements, T, arun, run
+from store.transactions import Outcome, Transaction, transact
 from store.values import check_expiry, check_json, check_key
 
 
@@ -90,8 +92,9 @@ class MetastoreStoreBackend(BaseStoreBackend):
         session: AsyncSession | None = None,
         writer: Writer | None = None,
         if_version: int | None = None,
+        holds_key: bool = False,
     ) -> None:
-        await self._arun(session, self._delete(scope, key, writer, if_version))
+        await self._arun(session, self._delete(scope, key, writer, if_version, holds_key=holds_key))
 
     async def aclear(
         self,
@@ -114,14 +117,39 @@ class MetastoreStoreBackend(BaseStoreBackend):
         writer: Writer | None = None,
         is_ref: bool = False,
         if_version: int | None = None,
+        holds_key: bool = False,
         session: AsyncSession | None = None,
     ) -> int:
         """Write an asset's entry in the name of `writer`, with its history row; returns the new version.
 
-        Without a writer the recorded kind and ids of an existing entry stay. Raises `NotFound` for an unknown asset,
+        Without a writer the recorded kind and ids of an existing entry stay. `holds_key`: the session's transaction has
+        the key's lock and the scope the asset's id, as `store.reach` sees to. Raises `NotFound` for an unknown asset,
         `VersionConflict` when the entry's version is not `if_version` (0: it must not exist), `InvalidValue`.
         """
-        operation = self._set_asset(scope, key, value, writer, is_ref=is_ref, if_version=if_version)
+        operation = self._set_asset(
+            scope, key, value, writer, is_ref=is_ref, if_version=if_version, holds_key=holds_key
+        )
+        return await self._arun(session, operation)
+
+    async def atransact(
+        self,
+        scope: AssetScope,
+        transaction: Transaction,
+        *,
+        task_instance_id: str,
+        writer: Writer,
+        session: AsyncSession | None = None,
+    ) -> Outcome:
+        """Change several entries of an asset together; the scope has its id. Raises `VersionConflict`, `InvalidValue`."""
+        if scope.asset_id is None:
+            raise InvalidValue("a transaction needs the asset's id; give it in the scope")
+        operation = transact(
+            scope.asset_id,
+            transaction,
+            task_instance_id=task_instance_id,
+            writer=writer,
+            dialect=self._database.dialect,
+        )
         return await self._arun(session, operation)
 
     async def aset_task_store(
@@ -182,6 +210,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         *,
         is_ref: bool = False,
         if_version: int | None = None,
+        holds_key: bool = False,
     ) -> Statements[int]:
         return statements.set_asset_value(
             scope,
@@ -191,16 +220,28 @@ class MetastoreStoreBackend(BaseStoreBackend):
             writer=writer,
             is_ref=is_ref,
             if_version=if_version,
+            holds_key=holds_key,
         )
 
     def _delete(
-        self, scope: Scope, key: str, writer: Writer | None = None, if_version: int | None = None
+        self,
+        scope: Scope,
+        key: str,
+        writer: Writer | None = None,
+        if_version: int | None = None,
+        *,
+        holds_key: bool = False,
     ) -> Statements[None]:
         if isinstance(scope, TaskScope):
             yield from statements.delete_task_value(scope, check_key(key))
         else:
             yield from statements.delete_asset_value(
-                scope, check_key(key), dialect=self._database.dialect, writer=writer, if_version=if_version
+                scope,
+                check_key(key),
+                dialect=self._database.dialect,
+                writer=writer,
+                if_version=if_version,
+                holds_key=holds_key,
             )
 
     def _clear(

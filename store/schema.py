@@ -402,6 +402,25 @@ task_try = Table(
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
 )
 
+execution_answer = Table(  # to a job's write with an Idempotency-Key; rows go by age, whatever becomes of the run
+    "execution_answer",
+    metadata,
+    Column("task_instance_id", UUID, primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("request", String(64), nullable=False),  # SHA-256 hex of method, address and body
+    Column("status", Integer, nullable=False),
+    Column("body", Text),  # JSON; null: no content
+    Column("created_at", UtcDateTime, nullable=False, index=True),
+)
+
+asset_store_increment = Table(  # the increments of a transaction were applied, by whichever try
+    "asset_store_increment",
+    metadata,
+    Column("task_instance_id", ForeignKey("task_instance.id", ondelete="CASCADE"), primary_key=True),
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
+    Column("ordinal", Integer, primary_key=True, autoincrement=False),
+)
+
 api_token = Table(
     "api_token",
     metadata,

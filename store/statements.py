@@ -85,7 +85,7 @@ def find_asset_id(scope: AssetScope, lock_key: str | None = None) -> Statements[
 
 @cache
 def _asset_by(given: tuple[str, ...], *, locking: bool) -> Executable:
-    lock = [_key_lock(asset.c.id, bindparam("b_key", type_=Text()))] if locking else []
+    lock = [key_lock(asset.c.id, bindparam("b_key", type_=Text()))] if locking else []
     matches = [asset.c[name.removeprefix("b_")] == bindparam(name) for name in given]
     return select(asset.c.id, *lock).where(*matches)
 
@@ -104,10 +104,18 @@ def set_asset_value(
     writer: Writer | None = None,
     is_ref: bool = False,
     if_version: int | None = None,
+    holds_key: bool = False,
 ) -> Statements[int]:
     """Write one entry and its history row; returns the new version. `if_version` 0: the entry must not exist."""
-    asset_id = yield from _lock_key(scope, key, dialect)
+    asset_id = yield from _lock_key(scope, key, dialect, holds_key=holds_key)
     yield from _check_version(asset_id, key, if_version)
+    return (yield from write_entry(asset_id, key, value, dialect=dialect, writer=writer, is_ref=is_ref))
+
+
+def write_entry(
+    asset_id: int, key: str, value: str, *, dialect: str, writer: Writer | None, is_ref: bool = False
+) -> Statements[int]:
+    """`set_asset_value` of a key whose lock the transaction holds."""
     content = {"b_asset_id": asset_id, "b_key": key, "b_value": value, "b_is_ref": is_ref}
     said = {f"b_{name}": None if writer is None else _field(writer, name) for name in (*WRITER_FIELDS, "try_number")}
     written = _entry_write(dialect, attributed=writer is not None)
@@ -119,12 +127,18 @@ def set_asset_value(
 
 
 def delete_asset_value(
-    scope: AssetScope, key: str, *, dialect: str, writer: Writer | None = None, if_version: int | None = None
+    scope: AssetScope,
+    key: str,
+    *,
+    dialect: str,
+    writer: Writer | None = None,
+    if_version: int | None = None,
+    holds_key: bool = False,
 ) -> Statements[bool]:
     """Remove one entry, leaving a history row; returns whether there was one."""
-    asset_id = yield from _lock_key(scope, key, dialect)
+    asset_id = yield from _lock_key(scope, key, dialect, holds_key=holds_key)
     yield from _check_version(asset_id, key, if_version)
-    return (yield from _remove(asset_id, [key], writer)) > 0
+    return (yield from remove_entries(asset_id, [key], writer)) > 0
 
 
 def clear_asset_values(
@@ -141,26 +155,29 @@ def clear_asset_values(
     wanted = select(e.key).where(e.asset_id == asset_id, e.key.not_in(protected)).order_by(e.key).limit(limit)
     if dialect == "postgresql":  # one after the other in the order of keys, so that two clears never wait in a circle
         in_order = wanted.subquery()
-        keys = (yield select(in_order.c.key, _key_lock(literal(asset_id), in_order.c.key))).scalars().all()
+        keys = (yield select(in_order.c.key, key_lock(literal(asset_id), in_order.c.key))).scalars().all()
     else:
         keys = (yield wanted).scalars().all()
     removed = 0
     for some in chunks(keys):
-        removed += yield from _remove(asset_id, some, writer)
+        removed += yield from remove_entries(asset_id, some, writer)
     return removed
 
 
-def _lock_key(scope: AssetScope, key: str, dialect: str) -> Statements[int]:
-    """The asset's id. Until the transaction ends nobody else writes this key.
+def _lock_key(scope: AssetScope, key: str, dialect: str, *, holds_key: bool) -> Statements[int]:
+    """The asset's id. Until the transaction ends nobody else writes this key; `holds_key`: it saw to that before.
 
     The lock is on the key, not on its row: a new entry takes its version from the history, which a concurrent delete
     may be about to extend, and then there is no row to lock. Every writer takes it first, so that what follows reads
     without races. SQLite has one writer.
     """
+    if holds_key and scope.asset_id is not None:
+        return scope.asset_id
     return (yield from find_asset_id(scope, key if dialect == "postgresql" else None))
 
 
-def _key_lock(asset_id: ColumnElement[int], key: ColumnElement[str]) -> ColumnElement[None]:
+def key_lock(asset_id: ColumnElement[int], key: ColumnElement[str]) -> ColumnElement[None]:
+    """PostgreSQL's lock on one key of an asset's store; whoever holds it says so by `holds_key`."""
     name = literal("asset_store/").concat(cast(asset_id, Text)).concat("/").concat(key)
     return func.pg_advisory_xact_lock(func.hashtextextended(name, 0))
 
@@ -174,7 +191,7 @@ def _check_version(asset_id: int, key: str, expected: int | None) -> Statements[
         raise VersionConflict(f"the entry {key!r} {has}, expected was {expected}; read it again and decide anew")
 
 
-def _remove(asset_id: int, keys: Sequence[str], writer: Writer | None) -> Statements[int]:
+def remove_entries(asset_id: int, keys: Sequence[str], writer: Writer | None) -> Statements[int]:
     """Delete entries whose keys are locked; the history first, because it takes their versions from them."""
     e, h = asset_store.c, asset_store_history.c
     here = and_(e.asset_id == asset_id, e.key.in_(keys))

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Result, RowMapping, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from store.answers import Asked
 from store.errors import NotFound, TryFenced
+from store.holding import HELD, hold
 from store.runs import Startable, may_start, move_run
 from store.schema import database_now, dispatcher, job, run, task_instance, task_try
-from store.statements import PreparedStep
 
 UNFINISHED: Final = ("queued", "running")
-SAID: Final = ("nonce", "finish_state", "cancelled_at", "ended_at")
-"""The columns of a try that tell whether it may still change something, as `Known` keeps them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +94,7 @@ async def replace_token(session: AsyncSession, task_instance_id: str, try_number
 async def store_handle(session: AsyncSession, task_instance_id: str, try_number: int, handle: str) -> None:
     """Keep what leads back to the started try; its task instance runs from now on, unless it waits for the next one."""
     await _lock(session, task_instance_id)
-    if not (await _known(session, task_instance_id, try_number)).is_decided:
+    if not await _is_decided(session, task_instance_id, try_number):
         await _set_running(session, task_instance_id, try_number)
     started = update(task_try).where(_this(task_instance_id, try_number))
     await session.execute(started.values(handle=handle, submitted_at=database_now()))
@@ -186,21 +185,22 @@ async def counted_tries(session: AsyncSession, task_instance_id: str) -> int:
     return (await session.execute(ended)).scalar_one()
 
 
-async def fence(session: AsyncSession, task_instance_id: str, try_number: int) -> FencedTry:
-    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`."""
-    row = await _lock(session, task_instance_id)
-    known = await _known(session, task_instance_id, try_number)
-    return unfinished(row, known, try_number)
+async def fence(
+    session: AsyncSession, task_instance_id: str, try_number: int, *, asked: Asked | None = None
+) -> FencedTry:
+    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`, `Answered`."""
+    return unfinished(await hold(session, task_instance_id, try_number, asked=asked), try_number)
 
 
-async def claim(session: AsyncSession, task_instance_id: str, try_number: int, nonce: str) -> FencedTry:
+async def claim(
+    session: AsyncSession, task_instance_id: str, try_number: int, nonce: str, *, asked: Asked | None = None
+) -> FencedTry:
     """Give the try to the one process that asks first; asking again with the same nonce is the same claim."""
-    row = await _lock(session, task_instance_id)
-    known = await _known(session, task_instance_id, try_number)
-    held = unfinished(row, known, try_number)
-    if known.nonce not in {None, nonce}:
+    row = await hold(session, task_instance_id, try_number, asked=asked)
+    held = unfinished(row, try_number)
+    if row.get("nonce") not in {None, nonce}:
         raise TryFenced(f"try {try_number} is claimed by another process; end this one")
-    if known.nonce is None:
+    if row.get("nonce") is None:
         claimed = update(task_try).where(_this(task_instance_id, try_number))
         await session.execute(claimed.values(nonce=nonce, claimed_at=database_now()))
         await _set_running(session, task_instance_id, try_number)
@@ -214,18 +214,23 @@ async def set_progress(session: AsyncSession, held: FencedTry, progress: str) ->
 
 
 async def finish(
-    session: AsyncSession, task_instance_id: str, try_number: int, *, finish_state: str, message: str | None
+    session: AsyncSession,
+    task_instance_id: str,
+    try_number: int,
+    *,
+    finish_state: str,
+    message: str | None,
+    asked: Asked | None = None,
 ) -> FencedTry | None:
     """Record what the job says of itself; None when it said the same before (an answer got lost).
 
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
     run at once.
     """
-    row = await _lock(session, task_instance_id)
-    known = await _known(session, task_instance_id, try_number)
-    if known.finish_state == finish_state:
+    row = await hold(session, task_instance_id, try_number, asked=asked)
+    if row.get("finish_state") == finish_state:
         return None
-    held = unfinished(row, known, try_number)
+    held = unfinished(row, try_number)
     this = update(task_try).where(_this(task_instance_id, try_number))
     await session.execute(this.values(finish_state=finish_state, message=message))
     if finish_state != "failed":
@@ -263,8 +268,8 @@ async def end(
     if warning:
         here = and_(run.c.dag_id == ended.dag_id, run.c.run_id == ended.run_id)
         await session.execute(update(run).where(here).values(warning=warning))
-    known = await _known(session, ended.task_instance_id, ended.try_number)
-    if row["try_number"] != ended.try_number or row["state"] not in UNFINISHED or known.is_decided:
+    is_decided = await _is_decided(session, ended.task_instance_id, ended.try_number)
+    if row["try_number"] != ended.try_number or row["state"] not in UNFINISHED or is_decided:
         return
     due = None if retry_in is None else ended_at + timedelta(seconds=retry_in)
     await session.execute(
@@ -276,71 +281,32 @@ async def end(
         await move_run(session, ended.dag_id, ended.run_id, run_state, reason=reason)
 
 
-_t = task_instance.c
-_LOCKED: Final = (
-    select(
-        _t.id.label("task_instance_id"),
-        _t.dag_id,
-        _t.run_id,
-        _t.task_id,
-        _t.map_index,
-        _t.try_number,
-        _t.state,
-        _t.origin,
-    )
-    .where(_t.id == bindparam("task_instance_id"))
-    .with_for_update(key_share=True)
-)
-
-
-def locked(task_instance_id: str) -> PreparedStep:
-    """The statement that locks a task instance. What is said of its try is read after it: a join would show it as it was before the wait."""
-    return _LOCKED, {"task_instance_id": task_instance_id}
-
-
-def found(result: Result[Any]) -> RowMapping:
-    """What `locked` gave. Raises `NotFound`."""
-    row = result.mappings().one_or_none()
+async def _lock(session: AsyncSession, task_instance_id: str) -> RowMapping:
+    t = task_instance.c
+    this = select(t.try_number, t.state).where(t.id == task_instance_id).with_for_update(key_share=True)
+    row = (await session.execute(this)).mappings().one_or_none()
     if row is None:
         raise NotFound("this task instance does not exist any more; end this process")
     return row
 
 
-async def _lock(session: AsyncSession, task_instance_id: str) -> RowMapping:
-    return found(await session.execute(*locked(task_instance_id)))
-
-
-async def _known(session: AsyncSession, task_instance_id: str, try_number: int) -> Known:
+async def _is_decided(session: AsyncSession, task_instance_id: str, try_number: int) -> bool:
+    """Whether what became of the try's task instance is settled, whatever its process does."""
     a = task_try.c
-    wanted = select(*(a[field] for field in SAID)).where(_this(task_instance_id, try_number))
-    row = (await session.execute(wanted)).mappings().one_or_none()
-    return Known() if row is None else Known(**row)
+    final = or_(a.finish_state.in_(("success", "skipped")), a.cancelled_at.is_not(None))
+    wanted = select(a.tag).where(_this(task_instance_id, try_number), final)
+    return (await session.execute(wanted)).one_or_none() is not None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """What is known of a try so far; nothing when it is not ours (origin `foreign`)."""
-
-    nonce: str | None = None
-    finish_state: str | None = None
-    cancelled_at: datetime | None = None
-    ended_at: datetime | None = None
-
-    @property
-    def is_decided(self) -> bool:
-        """What became of its task instance is settled, whatever its process does."""
-        return self.finish_state in {"success", "skipped"} or self.cancelled_at is not None
-
-
-def unfinished(row: RowMapping, known: Known, try_number: int) -> FencedTry:
-    """What `locked` gave, if the try may still change something. Raises `TryFenced`."""
+def unfinished(row: RowMapping, try_number: int) -> FencedTry:
+    """What `hold` gave, if the try may still change something. Raises `TryFenced`."""
     if row["try_number"] != try_number:
         raise TryFenced(
             f"try {try_number} is superseded by try {row['try_number']} and may change nothing; end this process"
         )
-    if row["state"] not in UNFINISHED or known.finish_state or known.cancelled_at or known.ended_at:
+    if row["state"] not in UNFINISHED or any(row.get(over) for over in ("finish_state", "cancelled_at", "ended_at")):
         raise TryFenced(f"try {try_number} is over and may change nothing; end this process")
-    return FencedTry(**{name: value for name, value in row.items() if name != "state"})
+    return FencedTry(**{name: row[name] for name in HELD})
 
 
 async def _set_running(session: AsyncSession, task_instance_id: str, try_number: int) -> None:

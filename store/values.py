@@ -16,6 +16,7 @@ MAX_KEY_LENGTH: Final = 512
 MAX_NESTING: Final = 200
 """Levels of lists and objects. What is stored must always be read back, and readers' own limits begin at 255 (pydantic)."""
 WATERMARK_SUFFIX: Final = ".watermark"
+_ENCODER: Final = json.JSONEncoder(allow_nan=False)
 _STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
@@ -41,7 +42,7 @@ def to_json(value: Any) -> str:
     if value is None:
         raise InvalidValue("null cannot be stored; delete the key instead")
     try:
-        text = json.dumps(value, allow_nan=False)
+        text = _ENCODER.encode(value)
     except (TypeError, ValueError) as error:
         raise InvalidValue(f"only JSON values can be stored: {error}; convert it, or leave it out") from None
     except RecursionError:

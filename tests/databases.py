@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
-from sqlalchemy import insert
+from sqlalchemy import event, insert
 
 from store import migrations
 from store.database import Database, sqlite_url
@@ -52,3 +53,20 @@ async def new_asset(database: Database, name: str) -> int:
     row = insert(asset).values(name=name, uri=f"test://{name}", origin="yaml", created_at=now, updated_at=now)
     async with database.transaction() as session:
         return int((await session.execute(row.returning(asset.c.id))).scalar_one())
+
+
+@contextmanager
+def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
+    """What the block sends to the database, with its parameters, without BEGIN."""
+    sent: list[tuple[str, Any]] = []
+
+    def remember(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if not statement.startswith("BEGIN"):
+            sent.append((statement, parameters[0] if isinstance(parameters, list) else parameters))
+
+    engine = database._writer.sync_engine
+    event.listen(engine, "before_cursor_execute", remember)
+    try:
+        yield sent
+    finally:
+        event.remove(engine, "before_cursor_execute", remember)

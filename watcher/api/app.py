@@ -6,7 +6,7 @@ from fastapi import APIRouter, FastAPI
 
 from watcher.api.context import ApiContext
 from watcher.api.errors import add_handlers
-from watcher.api.execution import router as execution
+from watcher.api.execution import ROUTERS
 from watcher.api.guards import Guards
 from watcher.api.routes import (
     asset_store,
@@ -30,7 +30,8 @@ def create_app(context: ApiContext) -> FastAPI:
     # The first that matches wins: `assets/events` before `assets/{asset_id}`.
     for resource in (events, queued_events, assets, asset_store, dags, task_store, logs, watchers, system):
         core.include_router(resource.router)
-    app.include_router(execution)  # asked most often, so looked at first
+    for router in ROUTERS:  # asked most often, so looked at first
+        app.include_router(router, prefix="/execution")
     app.include_router(core)
     app.include_router(system.probes)
     add_handlers(app)

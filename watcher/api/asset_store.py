@@ -57,7 +57,8 @@ async def _api_write(
 
     async def begin(session: AsyncSession) -> EntryWrite:
         asset = await listings.asset_by(session, asset_id=asset_id)
-        return EntryWrite(session=session, asset=asset, writer=writer)
+        named = {field: asset[field] for field in ("name", "uri", "active")}
+        return EntryWrite(session=session, asset_id=asset_id, writer=writer, **named)
 
     async with announced(context, begin, action=action, key=key) as write:
         yield write
@@ -65,7 +66,7 @@ async def _api_write(
             write.session,
             actor=actor.name,
             action=f"asset_store.{action}",
-            target=write.asset["name"],
+            target=write.name,
             detail={} if key is None else {"key": key},
             write_id=writer.write_id,
         )

@@ -49,9 +49,10 @@ class ApiContext:
     metrics: Metrics = field(default_factory=Metrics)
 
 
-async def _of_app(request: Request) -> ApiContext:
+async def of_app(request: Request) -> ApiContext:
+    """The context of the application that answers."""
     context: ApiContext = request.app.state.context
     return context
 
 
-Context = Annotated[ApiContext, Depends(_of_app)]
+Context = Annotated[ApiContext, Depends(of_app)]

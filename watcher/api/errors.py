@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from store.answers import Answered
 from store.errors import (
     BackendFailed,
     CommitUnknown,
@@ -65,6 +66,7 @@ def add_handlers(app: FastAPI) -> None:
     """Teach the application every kind of failure."""
     for kind in _KINDS:
         app.add_exception_handler(kind, _refused)
+    app.add_exception_handler(Answered, _repeated)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _told)
     for kind in UNAVAILABLE:
@@ -78,6 +80,11 @@ async def _refused(request: Request, error: Exception) -> ErrorResponse:
     to_a_job = request.url.path.startswith("/execution/")
     detail = {"reason": reason, "message": str(error)} if to_a_job else str(error)
     return ErrorResponse({"detail": detail}, status)
+
+
+async def _repeated(_request: Request, answer: Exception) -> Response:
+    assert isinstance(answer, Answered)  # noqa: S101  registered for nothing else
+    return Response(answer.body, answer.status, media_type=None if answer.body is None else "application/json")
 
 
 async def _told(_request: Request, error: Exception) -> ErrorResponse:

@@ -7,13 +7,12 @@ What stands in between decides which of the two a crash leaves behind.
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store import abilities, assets
@@ -21,7 +20,6 @@ from store.base import AssetScope, Writer
 from store.errors import Conflict, InvalidValue, WatermarkProtected
 from store.values import WATERMARK_SUFFIX, to_json
 from watcher.api.context import ApiContext
-from watcher.api.entries import asset_scope
 
 log = structlog.get_logger()
 
@@ -44,17 +42,24 @@ def json_within_limit(context: ApiContext, value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryWrite:
-    """A change of an asset's entries, inside its transaction. `asset` has at least id, name, uri and active."""
+    """A change of an asset's entries, inside its transaction."""
 
     session: AsyncSession
-    asset: RowMapping
+    asset_id: int
+    name: str
+    uri: str
+    active: bool
     writer: Writer
-    is_watermark: bool | None = None
-    """Whether the key is a watermark's; None: not looked up yet."""
 
     @property
     def scope(self) -> AssetScope:
-        return asset_scope(self.asset)
+        return AssetScope(asset_id=self.asset_id, name=self.name, uri=self.uri)
+
+    @property
+    def who(self) -> dict[str, object]:
+        """The writer in log records; the ids of a task are what sends them to its try's log."""
+        fields = ("dag_id", "run_id", "task_id", "map_index", "try_number", "actor")
+        return {name: value for name in fields if (value := getattr(self.writer, name)) is not None}
 
     async def clear(self, context: ApiContext) -> None:
         """Remove all entries but the watermarks of configured watchers."""
@@ -63,17 +68,16 @@ class EntryWrite:
             context.backend, self.scope, writer=self.writer, protected=watermarks, session=self.session
         )
         for key in watermarks:
-            context.on_watermark(self.asset["id"], key)
+            context.on_watermark(self.asset_id, key)
 
     def refuse_inactive(self) -> None:
         """Raise `Conflict` for an asset that is configured no more."""
-        if not self.asset["active"]:
-            raise Conflict(f"the asset {self.asset['name']!r} is not active; configure it again to write its store")
+        if not self.active:
+            raise Conflict(f"the asset {self.name!r} is not active; configure it again to write its store")
 
     async def refuse_watermark(self, key: str) -> None:
         """Raise `WatermarkProtected` for the entry that a configured watcher writes."""
-        known = self.is_watermark
-        if key in await self.watermarks() if known is None else known:
+        if key.endswith(WATERMARK_SUFFIX) and key in await self.watermarks():
             name = key.removesuffix(WATERMARK_SUFFIX)
             raise WatermarkProtected(
                 f"{key!r} is written by its watcher only; use POST /api/v2/watchers/{name}/rewind to move it"
@@ -81,25 +85,31 @@ class EntryWrite:
 
     async def watermarks(self) -> frozenset[str]:
         """The keys that only watchers write."""
-        return await assets.watermark_keys(self.session, self.asset["id"])
+        return await assets.watermark_keys(self.session, self.asset_id)
 
 
 @asynccontextmanager
 async def announced(
-    context: ApiContext, begin: Callable[[AsyncSession], Awaitable[EntryWrite]], *, action: str, key: str | None
+    context: ApiContext,
+    begin: Callable[[AsyncSession], Awaitable[EntryWrite]],
+    *,
+    action: str,
+    key: str | None,
+    keys: Sequence[str] | None = None,
 ) -> AsyncIterator[EntryWrite]:
-    """A writing transaction that `begin` opens by saying who writes which asset; committed when the block ends."""
+    """A writing transaction that `begin` opens by saying who writes which asset; committed when the block ends.
+
+    `keys` are those of a transaction, which writes several at once.
+    """
     async with context.database.transaction() as session:
         write = await begin(session)
         yield write
-        words = _words(write, action, key)
+        words = _words(write, action, key, keys)
         log.info("store.writing", **words)
     log.info("store.written", **words)
-    context.metrics.store_writes.labels(write.writer.kind.value).inc()
+    context.metrics.store_writes.labels(write.writer.kind.value).inc(1 if keys is None else len(keys))
 
 
-def _words(write: EntryWrite, action: str, key: str | None) -> dict[str, object]:
-    """The ids of a task are what sends its records to its try's log."""
-    fields = ("dag_id", "run_id", "task_id", "map_index", "try_number", "actor")
-    writer = {name: value for name in fields if (value := getattr(write.writer, name)) is not None}
-    return {"write_id": write.writer.write_id, "action": action, "asset": write.asset["name"], "key": key, **writer}
+def _words(write: EntryWrite, action: str, key: str | None, keys: Sequence[str] | None) -> dict[str, object]:
+    what = {"key": key} if keys is None else {"keys": keys}
+    return {"write_id": write.writer.write_id, "action": action, "asset": write.name, **what, **write.who}

@@ -19,6 +19,7 @@ from watcher.logs.places import NotAPlace, try_log, watcher_log
 _TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")
 _FIRST: Final = ("timestamp", "level", "event")
 _MB: Final = 1_000_000
+_ENCODER: Final = json.JSONEncoder(default=repr)
 
 
 @contextmanager
@@ -36,8 +37,8 @@ def configure(directory: Path, *, level: str, json: bool, owner: str, max_file_m
     ]
     ends: list[Processor] = [
         structlog.processors.format_exc_info,
-        _Keep(files, directory, owner),
-        _as_line if json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
+        _Keep(files, directory, owner, as_line=json),
+        *([] if json else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False)]),
     ]
     threshold = logging.getLevelNamesMapping()[level.upper()]
     before = structlog.get_config()
@@ -77,36 +78,35 @@ def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -
 
 
 class _Keep:
-    """Appends a record to the log of the watcher or of the try it is about.
+    """Appends a record to the log of the watcher or of the try it is about; gives it on, or its line.
 
     A full or broken disk must stop no watcher: the record then still reaches stderr, with the reason.
     """
 
-    def __init__(self, files: LogFiles, directory: Path, owner: str) -> None:
+    def __init__(self, files: LogFiles, directory: Path, owner: str, *, as_line: bool) -> None:
         self._files = files
         self._directory = directory
         self._owner = owner
+        self._as_line = as_line
 
-    def __call__(self, _logger: WrappedLogger, _method: str, record: EventDict) -> EventDict:
+    def __call__(self, _logger: WrappedLogger, _method: str, record: EventDict) -> EventDict | str:
+        line = _line(record)
         try:
-            self._append(record)
+            self._append(record, line)
         except (OSError, NotAPlace) as error:
             record["not_kept"] = str(error)
-        return record
+            line = _line(record)
+        return line if self._as_line else record
 
-    def _append(self, record: EventDict) -> None:
+    def _append(self, record: EventDict, line: str) -> None:
         if all(name in record for name in _TRY):
             place = try_log(self._directory, *(record[name] for name in _TRY))
-            self._files.append(place, _line(record), rotate=False)
+            self._files.append(place, line, rotate=False)
         if "watcher" in record:
             place = watcher_log(self._directory, record["watcher"], self._owner)
-            self._files.append(place, _line(record), rotate=True)
-
-
-def _as_line(_logger: WrappedLogger, _method: str, record: EventDict) -> str:
-    return _line(record)
+            self._files.append(place, line, rotate=True)
 
 
 def _line(record: Mapping[str, Any]) -> str:
     first = {name: record[name] for name in _FIRST if name in record}
-    return json.dumps({**first, **record}, default=repr)
+    return _ENCODER.encode({**first, **record})

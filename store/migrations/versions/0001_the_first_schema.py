@@ -74,6 +74,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("home_id", name=op.f("pk_dispatcher")),
     )
     op.create_table(
+        "execution_answer",
+        sa.Column("task_instance_id", sa.String(length=36), nullable=False),
+        sa.Column("key", sa.String(length=255), nullable=False),
+        sa.Column("request", sa.String(length=64), nullable=False),
+        sa.Column("status", sa.Integer(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("task_instance_id", "key", name=op.f("pk_execution_answer")),
+    )
+    op.create_index(op.f("ix_execution_answer_created_at"), "execution_answer", ["created_at"], unique=False)
+    op.create_table(
         "job",
         sa.Column("dag_id", sa.String(length=250), nullable=False),
         sa.Column("task_id", sa.String(length=250), nullable=False),
@@ -245,6 +256,22 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_asset_store_history_write_id"), "asset_store_history", ["write_id"], unique=False)
     op.create_index("ix_asset_store_history_written_at", "asset_store_history", ["written_at"], unique=False)
+    op.create_table(
+        "asset_store_increment",
+        sa.Column("task_instance_id", sa.String(length=36), nullable=False),
+        sa.Column(
+            "asset_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False
+        ),
+        sa.Column("ordinal", sa.Integer(), autoincrement=False, nullable=False),
+        sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name=op.f("fk_asset_store_increment_asset_id")),
+        sa.ForeignKeyConstraint(
+            ["task_instance_id"],
+            ["task_instance.id"],
+            name=op.f("fk_asset_store_increment_task_instance_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("task_instance_id", "asset_id", "ordinal", name=op.f("pk_asset_store_increment")),
+    )
     op.create_table(
         "job_inlet",
         sa.Column("dag_id", sa.String(length=250), nullable=False),
@@ -433,6 +460,7 @@ def downgrade() -> None:
     op.drop_table("job_inlet_alias")
     op.drop_index(op.f("ix_job_inlet_asset_id"), table_name="job_inlet")
     op.drop_table("job_inlet")
+    op.drop_table("asset_store_increment")
     op.drop_index("ix_asset_store_history_written_at", table_name="asset_store_history")
     op.drop_index(op.f("ix_asset_store_history_write_id"), table_name="asset_store_history")
     op.drop_table("asset_store_history")
@@ -453,6 +481,8 @@ def downgrade() -> None:
     op.drop_table("setting")
     op.drop_table("leader")
     op.drop_table("job")
+    op.drop_index(op.f("ix_execution_answer_created_at"), table_name="execution_answer")
+    op.drop_table("execution_answer")
     op.drop_table("dispatcher")
     op.drop_index(op.f("ix_audit_write_id"), table_name="audit")
     op.drop_index(op.f("ix_audit_at"), table_name="audit")

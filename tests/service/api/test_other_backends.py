@@ -87,9 +87,13 @@ async def test_what_the_backend_cannot_do_is_refused_and_changes_nothing(elsewhe
     deleted = await elsewhere.client.delete(elsewhere.store("orders", "k"), params={"if_version": 1})
     referred = await one.put("orders", "k", "s3://x", is_ref=True)
     listed = await one.call("GET", "store/asset/by-name/keys", query={"name": "orders"})
+    changes = {"asset": "orders", "ordinal": 1, "set": {"k": 1}}
+    together = await one.call("POST", "store/asset/transaction", body=changes)
 
     assert (deleted.status_code, referred.status_code, listed.status_code) == (422, 422, 409)
     assert "keeps no versions" in deleted.text
+    assert together.status_code == 422
+    assert "Backend has no transactions" in together.text
     assert backend.scopes == []
 
 

@@ -68,6 +68,21 @@ async def test_values_of_jobs(api: Api) -> None:
         assert statuses == VALUES
 
 
+async def test_values_of_transactions(api: Api) -> None:
+    one = await api.start_try()
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {one.token}"}
+    statuses = {}
+    for ordinal, value in enumerate(VALUES):
+        body = f'{{"asset": "orders", "ordinal": {ordinal}, "set": {{"k": {value}}}}}'
+        answer = await api.client.post("/execution/store/asset/transaction", content=body, headers=headers)
+        statuses[value] = 204 if answer.status_code == 200 else answer.status_code
+        body = f'{{"asset": "orders", "ordinal": {ordinal}, "set": {{}}, "increment": {{"k": {value}}}}}'
+        added = await api.client.post("/execution/store/asset/transaction", content=body, headers=headers)
+        assert added.status_code in {200, 400, 422}, added.text
+        assert added.is_success or refused_well(added)
+    assert statuses == VALUES
+
+
 def body_of(value: str) -> dict[str, Any]:
     return {"content": f'{{"value": {value}}}', "headers": {"Content-Type": "application/json"}}
 

@@ -176,8 +176,8 @@ async def job(database: Database) -> None:
 
 @pytest.mark.usefixtures("job")
 async def test_old_runs_go_with_their_tries_and_free_their_events(database: Database, cleaner: Cleaner) -> None:
-    await a_run(database, "old", state="success", days=91)
-    await a_run(database, "young", state="failed", days=89)
+    old = await a_run(database, "old", state="success", days=91)
+    young = await a_run(database, "young", state="failed", days=89)
     await a_run(database, "going_on", state="running", days=91)
     await a_run(database, "not_gone_yet", state="success", days=91, ended=False)
     asset_id = await new_asset(database, "landing")
@@ -192,6 +192,9 @@ async def test_old_runs_go_with_their_tries_and_free_their_events(database: Data
         elif consumer not in {None, "too young"}:
             taken = {"dag_id": "load", "run_id": consumer, "event_id": number}
             await put_in(database, schema.run_asset_event, taken)
+    for task in (old, young):
+        ledger = {"task_instance_id": task, "asset_id": asset_id, "ordinal": 1}
+        await put_in(database, schema.asset_store_increment, ledger)
 
     removed = await cleaner.clean()
     assert (removed["runs"], removed["events"]) == (1, 2)
@@ -200,6 +203,7 @@ async def test_old_runs_go_with_their_tries_and_free_their_events(database: Data
     assert await all_of(database, schema.task_instance.c.run_id) == ["going_on", "not_gone_yet", "young"]
     assert await all_of(database, schema.task_try.c.tag) == ["going_on", "not_gone_yet", "young"]
     assert await all_of(database, schema.asset_event.c.id) == [2, 3, 4, 6]
+    assert await all_of(database, schema.asset_store_increment.c.task_instance_id) == [young]
 
 
 async def test_rows_kept_for_an_undo_go_once_there_is_nothing_to_undo(database: Database, cleaner: Cleaner) -> None:
@@ -210,6 +214,15 @@ async def test_rows_kept_for_an_undo_go_once_there_is_nothing_to_undo(database: 
 
     assert await cleaned(cleaner) == {"rows of past rewinds": 2}
     assert set(await all_of(database, schema.watcher_position_row.c.watcher)) == set(names) - {"over@previous"}
+
+
+async def test_answers_to_jobs_are_kept_for_a_day(database: Database, cleaner: Cleaner) -> None:
+    for key, hours in (("a", 23), ("b", 25)):
+        row = {"task_instance_id": "t", "key": key, "request": "r", "status": 204, "created_at": ago(hours / 24)}
+        await put_in(database, schema.execution_answer, row)
+
+    assert await cleaned(cleaner) == {"kept answers": 1}
+    assert await all_of(database, schema.execution_answer.c.key) == ["a"]
 
 
 # --- log files

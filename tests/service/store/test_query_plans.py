@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import detection, events, positions, runs, tries
+from store import answers, detection, events, positions, runs, tries
+from store.answers import Asked
 from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
 from store.detection import Detection
+from store.holding import Wanted
 from store.metastore import MetastoreStoreBackend
 from store.positions import HeldPosition
 from store.reach import reach
+from store.transactions import Transaction
+from tests.databases import statements_of
 from tests.service.store.words import append, apply, beat, declared, event
 
 
@@ -72,6 +74,13 @@ async def world(database: Database) -> World:
     )
 
 
+ASKED = Asked(key="k", request="r")
+CHANGES = Transaction(
+    ordinal=1, reads={"read": 0}, sets={"set": "1"}, increments={"total": 1}, deletes=frozenset({"key"})
+)
+WRITER = Writer(
+    kind=AssetStoreWriterKind.TASK, write_id="w", dag_id="load", run_id="r", task_id="load", map_index=-1, try_number=1
+)
 TASK = TaskScope(dag_id="load", run_id="r", task_id="load")
 
 Hot = Callable[[AsyncSession, World], Awaitable[Any]]
@@ -90,7 +99,16 @@ HOT: dict[str, Hot] = {
     "running_runs": lambda session, _: runs.running_runs(session),
     "open_tries": lambda session, _: tries.open_tries(session, "home"),
     "fence": lambda session, w: tries.fence(session, w.task_instance_id, 1),
-    "reach": lambda session, w: reach(session, w.task_instance_id, 1, name=None, uri="test://a", key="key"),
+    "fence_once": lambda session, w: tries.fence(session, w.task_instance_id, 1, asked=ASKED),
+    "reach": lambda session, w: reach(session, w.task_instance_id, 1, Wanted(by="uri", text="test://a"), locking="key"),
+    "reach_once": lambda session, w: reach(
+        session, w.task_instance_id, 1, Wanted(by="name", text="a"), locking="key", asked=ASKED
+    ),
+    "reach_either": lambda session, w: reach(session, w.task_instance_id, 1, Wanted(by="either", text="a")),
+    "tell": lambda session, w: answers.tell(session, w.task_instance_id, ASKED, "{}"),
+    "transact": lambda session, w: w.backend.atransact(
+        w.asset, CHANGES, task_instance_id=w.task_instance_id, writer=WRITER, session=session
+    ),
     "claim_try": lambda session, w: tries.claim(session, w.task_instance_id, 1, "n"),
     "finish": lambda session, w: tries.finish(session, w.task_instance_id, 1, finish_state="success", message=None),
     "get_by_id": lambda session, w: w.backend.aget(w.asset, "key", session=session),
@@ -111,23 +129,6 @@ async def _consume(session: AsyncSession) -> None:
     assert queue is not None
     taken = [queued.event_id for queued in queue.events]
     await runs.create_triggered_run(session, queue, "r2", taken, completed_by=taken[0], trace_id="t")
-
-
-@contextmanager
-def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
-    """What the block sends to the database, with its parameters, without BEGIN."""
-    sent: list[tuple[str, Any]] = []
-
-    def remember(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if not statement.startswith("BEGIN"):
-            sent.append((statement, parameters[0] if isinstance(parameters, list) else parameters))
-
-    engine = database._writer.sync_engine
-    sqlalchemy_event.listen(engine, "before_cursor_execute", remember)
-    try:
-        yield sent
-    finally:
-        sqlalchemy_event.remove(engine, "before_cursor_execute", remember)
 
 
 async def explained(database: Database, statement: str, parameters: Any) -> str:
@@ -185,8 +186,20 @@ async def test_reading_and_writing_an_entry_costs_few_statements(world: World) -
     assert await count(world, lambda session: backend.aget(world.asset, "key", session=session)) == 2
     writing = 2 if world.database.dialect == "postgresql" else 3
     assert await count(world, lambda session: backend.aset(world.asset, "key", "2", session=session)) == writing
-    assert await count(world, lambda session: HOT["reach"](session, world)) == 2
-    assert await count(world, lambda session: tries.fence(session, world.task_instance_id, 1)) == 2
+
+
+async def test_a_jobs_write_is_fenced_within_reach_and_remembered_by_one_statement(world: World) -> None:
+    """Only SQLite, where statements cost no round trip, keeps the answer by another."""
+    for name in ("fence", "reach", "reach_either"):
+        assert await count(world, lambda session, name=name: HOT[name](session, world)) == 1
+    once = 1 if world.database.dialect == "postgresql" else 2
+    for name in ("fence_once", "reach_once"):
+        assert await count(world, lambda session, name=name: rolled_back(session, HOT[name](session, world))) == once
+
+
+async def rolled_back(session: AsyncSession, what: Awaitable[Any]) -> None:
+    await what
+    await session.rollback()
 
 
 async def test_a_scheduler_that_finds_nothing_due_sends_three_statements(world: World) -> None:

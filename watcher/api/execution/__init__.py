@@ -3,12 +3,11 @@
 Paths and bodies are those of Airflow 3.3's execution API where it has them.
 """
 
-from fastapi import APIRouter
+from typing import Final
 
-from watcher.api.execution import assets, store, task_store, tries
+from watcher.api.execution import assets, store, task_store, transactions, tries
 
-router = APIRouter(prefix="/execution")
-for part in (store, task_store, tries, assets):  # what jobs call most often is looked at first
-    router.include_router(part.router)
+ROUTERS: Final = tuple(part.router for part in (store, transactions, task_store, tries, assets))
+"""Under `/execution`. What jobs call most often is looked at first; each router around another costs every request time."""
 
-__all__ = ["router"]
+__all__ = ["ROUTERS"]

@@ -12,15 +12,13 @@ from pydantic import AfterValidator, Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from config.uris import normalise
-from store import abilities, aliases, events, listings, run_listings, tries
+from store import abilities, aliases, answers, events, listings, run_listings, tries
 from store.aliases import NamedAsset, Resolved
 from store.events import NewEvent
 from store.tries import FencedTry
 from store.values import to_json
-from watcher.api.context import ApiContext
-from watcher.api.execution.identity import forbidden, task_scope
+from watcher.api.execution.identity import Call, forbidden, task_scope
 from watcher.api.parameters import Body, Text
-from watcher.try_tokens import TryIdentity
 
 log = structlog.get_logger()
 _NOTHING: Final[tuple[int, Mapping[str, int]]] = (0, {})
@@ -43,17 +41,23 @@ class OutletEvent(Body):
 
 
 async def finish(
-    context: ApiContext,
-    identity: TryIdentity,
+    call: Call,
     state: Literal["success", "failed", "skipped"],
     outlet_events: Sequence[OutletEvent],
     message: str | None,
 ) -> None:
-    """Commit what the job says of itself; a repetition of an accepted word changes nothing. Raises `TryFenced`, 403."""
+    """Commit what the job says of itself; a repetition of an accepted word changes nothing. Raises `TryFenced`, 403, `Answered`."""
+    context = call.context
     async with context.database.transaction() as session:
         held = await tries.finish(
-            session, identity.task_instance_id, identity.try_number, finish_state=state, message=message or None
+            session,
+            call.task_instance_id,
+            call.try_number,
+            finish_state=state,
+            message=message or None,
+            asked=call.asked,
         )
+        await answers.tell(session, call.task_instance_id, call.asked, "{}")
         if held is None:
             return
         told, created = _NOTHING

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from fastapi import Depends, HTTPException, Response
+from fastapi import Depends, Header, HTTPException, Request, Response
 from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from store import aliases, listings, run_listings, tries
+from store import aliases, answers, listings, run_listings, tries
+from store.answers import Asked
 from store.base import TaskScope
 from store.tries import FencedTry
 from watcher import try_tokens
 from watcher.api.auth import Bearer, not_authenticated
-from watcher.api.context import ApiContext, Context
+from watcher.api.context import ApiContext, of_app
 from watcher.try_tokens import InvalidTryToken, TryIdentity
 
 STORE: Final = frozenset({"inlet", "outlet"})
@@ -26,8 +28,19 @@ EVENTS: Final = STORE | {"schedule"}
 """Roles of the assets that a job may know of, with their events."""
 
 
-async def _identity(context: Context, bearer: Bearer, response: Response) -> TryIdentity:
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A write as a try asks for it; `asked` is what its repetition would be known by."""
+
+    context: ApiContext
+    task_instance_id: str
+    try_number: int
+    asked: Asked | None
+
+
+async def _identity(request: Request, bearer: Bearer, response: Response) -> TryIdentity:
     """A token in the last fifth of its life comes back renewed, in the header that Airflow's client takes over."""
+    context = await of_app(request)
     if bearer is None:
         raise not_authenticated()
     try:
@@ -39,7 +52,35 @@ async def _identity(context: Context, bearer: Bearer, response: Response) -> Try
     return identity
 
 
+async def _call(
+    request: Request,
+    bearer: Bearer,
+    response: Response,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
+) -> Call:
+    """A repetition within a day gets the answer of the first and changes nothing; another request with its key: 422.
+
+    Every dependency of a dependency costs FastAPI time, so what all writes need is this one.
+    """
+    identity = await _identity(request, bearer, response)
+    asked = None
+    if idempotency_key is not None:
+        asked = Asked(key=idempotency_key, request=_fingerprint(request, await request.body()))
+    return Call(
+        context=await of_app(request),
+        task_instance_id=identity.task_instance_id,
+        try_number=identity.try_number,
+        asked=asked,
+    )
+
+
 Identity = Annotated[TryIdentity, Depends(_identity)]
+Writing = Annotated[Call, Depends(_call)]
+
+
+def _fingerprint(request: Request, body: bytes) -> str:
+    address = request.scope["path"].encode(errors="surrogatepass") + b"?" + request.scope["query_string"]
+    return hashlib.sha256(b"\n".join((request.method.encode(), address, body))).hexdigest()
 
 
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
@@ -55,9 +96,18 @@ class AssetName:
     uri: str | None = None
 
 
-async def fenced(session: AsyncSession, identity: TryIdentity) -> FencedTry:
-    """Lock the try's task instance; nobody supersedes it before the transaction ends. Raises `TryFenced`, `NotFound`."""
-    return await tries.fence(session, identity.task_instance_id, identity.try_number)
+async def fenced(session: AsyncSession, call: Call) -> FencedTry:
+    """Lock the try's task instance; nobody supersedes it before the transaction ends.
+
+    Raises `TryFenced`, `NotFound`, `Answered`.
+    """
+    return await tries.fence(session, call.task_instance_id, call.try_number, asked=call.asked)
+
+
+async def answered(session: AsyncSession, call: Call, response: Response, body: str) -> Response:
+    """The answer with this JSON, kept with the effect; `response` has the headers it gets."""
+    await answers.tell(session, call.task_instance_id, call.asked, body)
+    return Response(body, media_type="application/json", headers=dict(response.headers))
 
 
 @asynccontextmanager

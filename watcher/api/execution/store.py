@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import structlog
-from fastapi import APIRouter
-from sqlalchemy.ext.asyncio import AsyncSession
+from fastapi import APIRouter, Response
 
 from store import abilities, listings
-from store.base import AssetStoreWriterKind, Writer
-from store.reach import reach
-from store.tries import FencedTry
-from store.values import to_json
+from store.holding import Wanted
+from store.values import check_key, to_json
 from watcher.api import entries
 from watcher.api.context import ApiContext, Context
-from watcher.api.execution.identity import STORE, AssetName, Identity, reachable, reading, undeclared
+from watcher.api.execution.identity import STORE, AssetName, Call, Identity, Writing, reachable, reading
+from watcher.api.execution.writing import task_write, warn_of_large
 from watcher.api.parameters import Body, QueryKey
-from watcher.api.writes import EntryWrite, announced, new_write_id
 from watcher.try_tokens import TryIdentity
 
 router = APIRouter(prefix="/store/asset", tags=["Execution: asset store"])
-log = structlog.get_logger()
 
 
 class PutValue(Body):
@@ -35,43 +29,47 @@ class PutValue(Body):
 
 
 @router.put("/by-name/value", status_code=204)
-async def set_by_name(context: Context, identity: Identity, name: str, key: QueryKey, body: PutValue) -> None:
-    await _set(context, identity, AssetName(name=name), key, body)
+async def set_by_name(call: Writing, name: str, key: str, body: PutValue) -> None:
+    await _set(call, Wanted(by="name", text=name), key, body)
 
 
 @router.put("/by-uri/value", status_code=204)
-async def set_by_uri(context: Context, identity: Identity, uri: str, key: QueryKey, body: PutValue) -> None:
-    await _set(context, identity, AssetName(uri=uri), key, body)
+async def set_by_uri(call: Writing, uri: str, key: str, body: PutValue) -> None:
+    await _set(call, Wanted(by="uri", text=uri), key, body)
 
 
 @router.get("/by-name/value")
-async def get_by_name(context: Context, identity: Identity, name: str, key: QueryKey) -> dict[str, Any]:
-    return await _get(context, identity, AssetName(name=name), key)
+async def get_by_name(
+    context: Context, identity: Identity, name: str, key: QueryKey, response: Response
+) -> dict[str, Any]:
+    return await _get(context, identity, AssetName(name=name), key, response)
 
 
 @router.get("/by-uri/value")
-async def get_by_uri(context: Context, identity: Identity, uri: str, key: QueryKey) -> dict[str, Any]:
-    return await _get(context, identity, AssetName(uri=uri), key)
+async def get_by_uri(
+    context: Context, identity: Identity, uri: str, key: QueryKey, response: Response
+) -> dict[str, Any]:
+    return await _get(context, identity, AssetName(uri=uri), key, response)
 
 
 @router.delete("/by-name/value", status_code=204)
-async def delete_by_name(context: Context, identity: Identity, name: str, key: QueryKey) -> None:
-    await _delete(context, identity, AssetName(name=name), key)
+async def delete_by_name(call: Writing, name: str, key: str) -> None:
+    await _delete(call, Wanted(by="name", text=name), key)
 
 
 @router.delete("/by-uri/value", status_code=204)
-async def delete_by_uri(context: Context, identity: Identity, uri: str, key: QueryKey) -> None:
-    await _delete(context, identity, AssetName(uri=uri), key)
+async def delete_by_uri(call: Writing, uri: str, key: str) -> None:
+    await _delete(call, Wanted(by="uri", text=uri), key)
 
 
 @router.delete("/by-name/clear", status_code=204)
-async def clear_by_name(context: Context, identity: Identity, name: str) -> None:
-    await _clear(context, identity, AssetName(name=name))
+async def clear_by_name(call: Writing, name: str) -> None:
+    await _clear(call, Wanted(by="name", text=name))
 
 
 @router.delete("/by-uri/clear", status_code=204)
-async def clear_by_uri(context: Context, identity: Identity, uri: str) -> None:
-    await _clear(context, identity, AssetName(uri=uri))
+async def clear_by_uri(call: Writing, uri: str) -> None:
+    await _clear(call, Wanted(by="uri", text=uri))
 
 
 @router.get("/by-name/keys")
@@ -94,11 +92,15 @@ async def references_by_uri(context: Context, identity: Identity, uri: str) -> d
     return await _references(context, identity, AssetName(uri=uri))
 
 
-async def _get(context: ApiContext, identity: TryIdentity, wanted: AssetName, key: str) -> dict[str, Any]:
-    """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
+async def _get(
+    context: ApiContext, identity: TryIdentity, wanted: AssetName, key: str, response: Response
+) -> dict[str, Any]:
+    """Airflow's client accepts no other member than `value`: a plain value carries no mark, and the version is a header."""
     async with reading(context, identity) as (session, task):
         asset = await reachable(session, task["dag_id"], wanted, STORE)
         entry = await entries.asset_entry(context, session, asset, key)
+    if entry["version"] is not None:
+        response.headers["ETag"] = f'"{entry["version"]}"'
     value = {"value": json.loads(entry["value"])}
     return {**value, "is_ref": True} if entry["is_ref"] else value
 
@@ -117,61 +119,31 @@ async def _references(context: ApiContext, identity: TryIdentity, wanted: AssetN
     return {"references": {key: json.loads(stored) for key, stored in found.items()}}
 
 
-async def _set(context: ApiContext, identity: TryIdentity, asset: AssetName, key: str, body: PutValue) -> None:
+async def _set(call: Call, wanted: Wanted, key: str, body: PutValue) -> None:
     text = to_json(body.value)
-    async with _task_write(context, identity, asset, action="set", key=key) as write:
-        write.refuse_inactive()
+    async with task_write(call, wanted, action="set", key=check_key(key)) as write:
         await write.refuse_watermark(key)
-        if len(text) > context.max_value_storage_bytes:
-            log.warning("store.large_value", key=key, bytes=len(text), limit=context.max_value_storage_bytes)
+        warn_of_large(call, write, key, text)
         await abilities.set_asset(
-            context.backend,
+            call.context.backend,
             write.scope,
             key,
             text,
             writer=write.writer,
             is_ref=body.is_ref,
+            holds_key=True,
             session=write.session,
         )
 
 
-async def _delete(context: ApiContext, identity: TryIdentity, asset: AssetName, key: str) -> None:
-    async with _task_write(context, identity, asset, action="delete", key=key) as write:
+async def _delete(call: Call, wanted: Wanted, key: str) -> None:
+    async with task_write(call, wanted, action="delete", key=check_key(key)) as write:
         await write.refuse_watermark(key)
-        await abilities.delete_asset(context.backend, write.scope, key, writer=write.writer, session=write.session)
-
-
-async def _clear(context: ApiContext, identity: TryIdentity, asset: AssetName) -> None:
-    async with _task_write(context, identity, asset, action="clear", key=None) as write:
-        await write.clear(context)
-
-
-@asynccontextmanager
-async def _task_write(
-    context: ApiContext, identity: TryIdentity, wanted: AssetName, *, action: str, key: str | None
-) -> AsyncIterator[EntryWrite]:
-    """The try is fenced and the asset's reach is checked inside the transaction that writes."""
-
-    async def begin(session: AsyncSession) -> EntryWrite:
-        found = await reach(
-            session, identity.task_instance_id, identity.try_number, name=wanted.name, uri=wanted.uri, key=key
+        await abilities.delete_asset(
+            call.context.backend, write.scope, key, writer=write.writer, holds_key=True, session=write.session
         )
-        if not found.declared:
-            raise undeclared(found.held.dag_id, found.asset["name"])
-        writer = _writer(found.held)
-        return EntryWrite(session=session, asset=found.asset, writer=writer, is_watermark=found.is_watermark)
-
-    async with announced(context, begin, action=action, key=key) as write:
-        yield write
 
 
-def _writer(held: FencedTry) -> Writer:
-    return Writer(
-        kind=AssetStoreWriterKind.TASK,
-        write_id=new_write_id(),
-        dag_id=held.dag_id,
-        run_id=held.run_id,
-        task_id=held.task_id,
-        map_index=held.map_index,
-        try_number=held.try_number,
-    )
+async def _clear(call: Call, wanted: Wanted) -> None:
+    async with task_write(call, wanted, action="clear") as write:
+        await write.clear(call.context)

@@ -14,7 +14,7 @@ from store.base import TaskScope
 from store.values import to_json
 from watcher.api import entries
 from watcher.api.context import Context
-from watcher.api.execution.identity import Identity, fenced, reading, task_scope
+from watcher.api.execution.identity import Call, Identity, Writing, fenced, reading, task_scope
 from watcher.api.parameters import Body, Key
 from watcher.api.retention import ExpiresAt, expiry
 from watcher.try_tokens import TryIdentity
@@ -23,12 +23,22 @@ router = APIRouter(prefix="/store/ti/{task_instance_id}", tags=["Execution: task
 
 
 async def _own(task_instance_id: Annotated[str, Path()], identity: Identity) -> TryIdentity:
-    if task_instance_id != identity.task_instance_id:
-        raise HTTPException(403, "Token subject does not match task instance ID")
+    _check_own(task_instance_id, identity)
     return identity
 
 
+async def _own_write(task_instance_id: Annotated[str, Path()], call: Writing) -> Call:
+    _check_own(task_instance_id, call)
+    return call
+
+
 Own = Annotated[TryIdentity, Depends(_own)]
+OwnWrite = Annotated[Call, Depends(_own_write)]
+
+
+def _check_own(task_instance_id: str, speaker: TryIdentity | Call) -> None:
+    if task_instance_id != speaker.task_instance_id:
+        raise HTTPException(403, "Token subject does not match task instance ID")
 
 
 class PutTaskValue(Body):
@@ -57,28 +67,28 @@ async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
 
 
 @router.put("/{key:path}", status_code=204)
-async def set_value(context: Context, own: Own, key: Key, body: PutTaskValue) -> None:
+async def set_value(own: OwnWrite, key: Key, body: PutTaskValue) -> None:
     text = to_json(body.value)
-    until = expiry(body.expires_at, context.default_retention_days)
-    async with context.database.transaction() as session:
+    until = expiry(body.expires_at, own.context.default_retention_days)
+    async with own.context.database.transaction() as session:
         held = await fenced(session, own)
         await abilities.set_task(
-            context.backend, task_scope(held), key, text, expires_at=until, is_ref=body.is_ref, session=session
+            own.context.backend, task_scope(held), key, text, expires_at=until, is_ref=body.is_ref, session=session
         )
 
 
 @router.delete("/{key:path}", status_code=204)
-async def delete_value(context: Context, own: Own, key: Key) -> None:
-    async with context.database.transaction() as session:
+async def delete_value(own: OwnWrite, key: Key) -> None:
+    async with own.context.database.transaction() as session:
         held = await fenced(session, own)
-        await abilities.delete_task(context.backend, task_scope(held), key, session=session)
+        await abilities.delete_task(own.context.backend, task_scope(held), key, session=session)
 
 
 @router.delete("", status_code=204)
-async def clear_values(context: Context, own: Own) -> None:
-    async with context.database.transaction() as session:
+async def clear_values(own: OwnWrite) -> None:
+    async with own.context.database.transaction() as session:
         held = await fenced(session, own)
-        await abilities.clear_task(context.backend, task_scope(held), session=session)
+        await abilities.clear_task(own.context.backend, task_scope(held), session=session)
 
 
 def _scope(task: RowMapping) -> TaskScope:

@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import structlog
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import Field
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from store import aliases, listings, run_listings, tries
+from store.tries import FencedTry
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
-from watcher.api.execution.identity import Identity, fenced, renewed
+from watcher.api.execution.identity import Identity, Writing, answered, fenced, renewed
 from watcher.api.parameters import Body, SmallNumber, Text
 from watcher.api.shapes.base import Shape
 from watcher.api.shapes.events import ExecutionEvent, execution_event
@@ -62,23 +64,24 @@ class Finish(Body):
     message: Text | None = None
 
 
-@router.post("/claim")
-async def claim_try(context: Context, identity: Identity, body: Claim) -> TryContext:
+@router.post("/claim", response_model=TryContext)
+async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
     """409 when another process has claimed the try, or it is superseded."""
-    async with context.database.transaction() as session:
-        held = await tries.claim(session, identity.task_instance_id, identity.try_number, body.nonce)
+    async with call.context.database.transaction() as session:
+        held = await tries.claim(session, call.task_instance_id, call.try_number, body.nonce, asked=call.asked)
+        told = await _try_context(call.context, session, held)
+        answer = await answered(session, call, response, told.model_dump_json())
     names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
     log.info("try.claimed", **{name: getattr(held, name) for name in names})
-    return await _try_context(context, held)
+    return answer
 
 
-async def _try_context(context: ApiContext, held: tries.FencedTry) -> TryContext:
-    async with context.database.reading() as session:
-        job = await run_listings.job_by(session, held.dag_id)
-        around = await listings.job_assets(session, held.dag_id)
-        events = await listings.events_of_run(session, held.dag_id, held.run_id)
-        source_runs = await listings.source_runs(session, [event["id"] for event in events])
-        through = {role: await aliases.of_job(session, held.dag_id, {role}) for role in ("inlet", "outlet")}
+async def _try_context(context: ApiContext, session: AsyncSession, held: FencedTry) -> TryContext:
+    job = await run_listings.job_by(session, held.dag_id)
+    around = await listings.job_assets(session, held.dag_id)
+    events = await listings.events_of_run(session, held.dag_id, held.run_id)
+    source_runs = await listings.source_runs(session, [event["id"] for event in events])
+    through = {role: await aliases.of_job(session, held.dag_id, {role}) for role in ("inlet", "outlet")}
     triggering: dict[str, list[ExecutionEvent]] = {}
     for event in events:
         triggering.setdefault(event["name"], []).append(execution_event(event, source_runs))
@@ -103,22 +106,23 @@ async def _try_context(context: ApiContext, held: tries.FencedTry) -> TryContext
 
 
 @router.post("/progress", status_code=204)
-async def report_progress(context: Context, identity: Identity, body: Progress) -> None:
-    async with context.database.transaction() as session:
-        held = await fenced(session, identity)
+async def report_progress(call: Writing, body: Progress) -> None:
+    async with call.context.database.transaction() as session:
+        held = await fenced(session, call)
         await tries.set_progress(session, held, body.model_dump_json())
 
 
 @router.post("/finish")
-async def finish_try(context: Context, identity: Identity, body: Finish) -> dict[str, Any]:
+async def finish_try(call: Writing, body: Finish) -> dict[str, Any]:
     """Final, and safe to repeat: the same word again changes nothing."""
-    await finish(context, identity, body.state, body.outlet_events, body.message)
+    await finish(call, body.state, body.outlet_events, body.message)
     return {}
 
 
 @router.post("/token")
 async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
+    """Writes nothing, so a repetition is just another token: none is kept."""
     async with context.database.transaction() as session:
-        await fenced(session, identity)
+        await tries.fence(session, identity.task_instance_id, identity.try_number)
     token = renewed(context, identity)
     return {"token": token, "expires_at": try_tokens.verify(context.secret, token).expires_at.isoformat()}
