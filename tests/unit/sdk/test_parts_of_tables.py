@@ -32,7 +32,7 @@ def test_another_runs_part_is_left_alone():
     )
     for other in ({"dag_id": "load_more"}, {"run_id": "manual__2026-11-20T09.00.00+00.00"}):
         with pytest.raises(
-            AssetJobError, match="of /data/orders was written by the job .*: give each job a target of its own"
+            AssetJobError, match=r"of /data/orders was written by the job .*: give each job a target of its own"
         ):
             owner().check(other, "/data/orders")
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from .tables.appending import Appended, Staged
+    from .tables.appending import Appended, Table
+    from .tables.layout import Place
 
 log = logging.getLogger("asset_job")
 
@@ -52,6 +53,10 @@ class Run:
     task_store: TaskStore
     inlet_events: InletEvents
     outlet_events: OutletEvents
+    outlets: Mapping[str, str]
+    """The assets among the job's outlets: name -> uri."""
+    options: Mapping[str, Any]
+    """The job's `spark.options`."""
     connections: Mapping[str, Mapping[str, Any]]
     """The connections that `spark.connections` names, with their credentials: not for printing."""
 
@@ -71,9 +76,10 @@ class Run:
         self.dag_id, self.run_id, self.task_id = claim["dag_id"], claim["run_id"], claim["task_id"]
         self.map_index, self.try_number = claim["map_index"], claim["try_number"]
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
-        self._outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
-        self._appended: set[str] = set()
+        self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
+        self._appended: set[Place] = set()
         self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
+        self.options = claim["options"]
         self._worker = Worker(claim.get("worker_backend"))
         self._clear_on_success = claim["clear_on_success"]
         self.asset_store = AssetStores(self._client, self._worker, known)
@@ -155,27 +161,25 @@ class Run:
         `<target>/run=<run_id>`, with dots for colons. `connection` is needed only where there are several for S3. Raises
         `AssetJobError`, and `Fenced` before anything is changed when this try was superseded.
         """
-        from .tables.appending import commit  # noqa: PLC0415 - only jobs that write need it
+        from .tables.appending import commit, stage  # noqa: PLC0415 - only jobs that write need it
 
-        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        staged = self.stage(frame, target, partition_by=columns, connection=connection)
+        table = self.table(target, connection)
+        if table.place in self._appended:
+            raise AssetJobError(
+                f"{table.place} was appended to before, and a run has one part of a table: unite the frames"
+            )
+        self._appended.add(table.place)
+        staged = stage(table, frame, (partition_by,) if isinstance(partition_by, str) else tuple(partition_by))
         commit([staged], self.check_still_ours)
         return staged.appended
 
-    def stage(
-        self, frame: DataFrame, target: str, *, partition_by: Sequence[str] = (), connection: str | None = None
-    ) -> Staged:
-        """The first half of `append`: all is written, and nobody sees it before `tables.appending.commit`."""
-        from .tables.appending import stage, table_at  # noqa: PLC0415
+    def table(self, target: str, connection: str | None = None) -> Table:
+        """The way of this try to a table, `target` as in `append`. Raises `AssetJobError`."""
+        from .tables.appending import table_at  # noqa: PLC0415
         from .tables.layout import Owner, place_of  # noqa: PLC0415
 
-        place = place_of(target, self._outlets)
-        if str(place) in self._appended:
-            raise AssetJobError(f"{place} was appended to before, and a run has one part of a table: unite the frames")
         owner = Owner(dag_id=self.dag_id, run_id=self.run_id, task_id=self.task_id, map_index=self.map_index)
-        staged = stage(table_at(place, owner, self.connections, connection), place, frame, partition_by)
-        self._appended.add(str(place))
-        return staged
+        return table_at(place_of(target, self.outlets), owner, self.connections, connection)
 
     def check_still_ours(self) -> None:
         """Raises `Fenced` when the try was superseded, stopped or has ended."""

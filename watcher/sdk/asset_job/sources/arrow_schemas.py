@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from .request import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -35,4 +37,4 @@ def _in_utc(kind: Any) -> Any:
 
 
 def ddl(frame: DataFrame) -> str:
-    return ", ".join(f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}" for field in frame.schema)
+    return ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in frame.schema)

@@ -8,7 +8,7 @@ from .connections import connection_of
 from .failures import SourceFailed, require
 from .items import Rows
 from .postgres_sql import COLUMNS, Column, address, jdbc, literal, predicates, queries, table_sql
-from .request import Reading
+from .request import Reading, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,15 +41,14 @@ def _by_adbc(reading: Reading, rows: Rows, uri: str) -> DataFrame:
 
     postgres = Postgres(uri=uri)
     columns = _columns(postgres, rows)
-    sent = ", ".join(f"`{column.name.replace('`', '``')}` {column.sent}" for column in columns)
+    sent = ", ".join(f"{quoted(column.name)} {column.sent}" for column in columns)
     reader = PgRowsReader(
         postgres=postgres,
         queries=queries(rows, columns, tasks=reading.tasks),
         schema=arrow_schema(reading.spark.createDataFrame([], sent)),
     )
-    quoted = {column.name: f"`{column.name.replace('`', '``')}`" for column in columns}
     frame = load(reading.spark, pgrows(reader, sent))
-    return frame.select(*(col(quoted[column.name]).cast(column.spark).alias(column.name) for column in columns))
+    return frame.select(*(col(quoted(column.name)).cast(column.spark).alias(column.name) for column in columns))
 
 
 def _columns(postgres: Postgres, rows: Rows) -> list[Column]:
@@ -67,4 +66,4 @@ def _as_wanted(frame: DataFrame, reading: Reading, rows: Rows) -> DataFrame:
     lacking = [field.name for field in wanted if field.name.lower() not in there]
     if lacking:
         raise SourceFailed(f"the table {rows.table} has no column {', '.join(lacking)}: correct the schema")
-    return frame.select(*(col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in wanted))
+    return frame.select(*(col(quoted(field.name)).cast(field.dataType).alias(field.name) for field in wanted))

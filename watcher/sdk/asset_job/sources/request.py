@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,12 +21,12 @@ class Reading:
     """How one thing is to be read. `schema` is Spark's DDL; `options` are those of Spark's reader of the format."""
 
     spark: SparkSession
-    connections: Mapping[str, Mapping[str, Any]]
-    format: str | None
-    schema: Any
-    connection: str | None
-    missing: Literal["fail", "skip"]
-    options: Mapping[str, Any]
+    connections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    format: str | None = None
+    schema: Any = None
+    connection: str | None = None
+    missing: Literal["fail", "skip"] = "fail"
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def tasks(self) -> int:
@@ -34,7 +34,7 @@ class Reading:
 
     def format_of(self, names: Sequence[str]) -> str:
         """The one asked for, else the one that all the files' names say. Raises `AssetJobError`."""
-        found = {self.format} if self.format else {_format_by_name(name) for name in names}
+        found = {self.format} if self.format else {format_by_name(name) for name in names}
         kind = found.pop()
         if found or kind not in _FORMATS.values():
             raise AssetJobError(f"say how to read {names[0]} by format=: json, csv, text or parquet")
@@ -53,6 +53,12 @@ class Reading:
         return any(name in conf.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
 
 
-def _format_by_name(name: str) -> str | None:
+def format_by_name(name: str) -> str | None:
+    """None when the name does not say."""
     endings = [ending for ending in PurePosixPath(name.lower()).suffixes if ending not in _PACKED]
     return _FORMATS.get(endings[-1]) if endings else None
+
+
+def quoted(name: str) -> str:
+    """A column's name for Spark, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"

@@ -35,14 +35,17 @@ def s3_files(reading: Reading, files: Sequence[S3File]) -> DataFrame:
             return _lines(reading, access, files)
 
 
-def parquet_files(reading: Reading, access: S3Access, files: Sequence[S3File]) -> DataFrame:
+def parquet_files(
+    reading: Reading, access: S3Access, files: Sequence[S3File], *, from_path: Sequence[str] = ()
+) -> DataFrame:
+    """Columns `from_path` are not in the files: their folders tell their values."""
     if reading.schema is None:
         with told_of(files[0]):
             found = open_parquet(access, files[0]).schema_arrow
         empty = reading.spark.createDataFrame(found.empty_table())
     else:
         empty = reading.spark.createDataFrame([], reading.schema)
-    return _loaded(reading, access, files, ReadParquet(schema=arrow_schema(empty)), ddl(empty))
+    return _loaded(reading, access, files, ReadParquet(schema=arrow_schema(empty), from_path=from_path), ddl(empty))
 
 
 def _lines(reading: Reading, access: S3Access, files: Sequence[S3File], how: ReadLines | None = None) -> DataFrame:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ..tables.layout import partition_values
 from .failures import SourceFailed
 from .items import S3File
 from .lines import batches_of_lines
@@ -116,20 +117,30 @@ class ReadParquet:
     """Columns by name, cast to `schema` where that loses nothing; columns a file lacks are null."""
 
     schema: pa.Schema
+    from_path: Sequence[str] = ()
+    """Columns that are in the file's path, as in a table's partitions, and not in the file."""
 
     def __call__(self, access: S3Access, file: S3File) -> Iterator[pa.RecordBatch]:
         parquet = open_parquet(access, file)
-        there = [name for name in self.schema.names if name in parquet.schema_arrow.names]
+        constants = {name: value for name, value in partition_values(file.key).items() if name in self.from_path}
+        there = [name for name in self.schema.names if name in parquet.schema_arrow.names and name not in constants]
         for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=there):
-            yield pa.record_batch([self._column(batch, field) for field in self.schema], schema=self.schema)
+            columns = [
+                pa.array([constants[field.name]], pa.string()).take(pa.repeat(0, batch.num_rows)).cast(field.type)
+                if field.name in constants
+                else _column(batch, field)
+                for field in self.schema
+            ]
+            yield pa.record_batch(columns, schema=self.schema)
 
-    def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-        if field.name not in batch.schema.names:
-            return pa.nulls(batch.num_rows, field.type)
-        try:
-            return batch.column(field.name).cast(field.type)
-        except pa.ArrowException as error:
-            raise ValueError(f"its column {field.name} does not fit the schema: {error}") from error
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    if field.name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, field.type)
+    try:
+        return batch.column(field.name).cast(field.type)
+    except pa.ArrowException as error:
+        raise ValueError(f"its column {field.name} does not fit the schema: {error}") from error
 
 
 def open_parquet(access: S3Access, file: S3File) -> Any:

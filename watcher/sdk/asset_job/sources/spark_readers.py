@@ -35,7 +35,7 @@ def by_spark(reading: Reading, paths: Sequence[str]) -> DataFrame:
     reader = reading.spark.read.format(kind).options(**options)
     if reading.schema is not None and kind != "text":
         reader = reader.schema(reading.schema)
-    return reader.load([_literal_path(path) for path in paths])
+    return reader.load([_seen_path(path) for path in paths])
 
 
 def _csv_defaults(reading: Reading) -> dict[str, bool]:
@@ -43,10 +43,15 @@ def _csv_defaults(reading: Reading) -> dict[str, bool]:
     return {"header": True, "inferSchema": True} if reading.schema is None else {"header": True, "enforceSchema": False}
 
 
-def _literal_path(path: str) -> str:
-    """Spark takes some characters for patterns, and leaves out what it holds for hidden without a word."""
+def _seen_path(path: str) -> str:
+    """Spark leaves out what it holds for hidden without a word."""
     if PurePosixPath(path).name.startswith(("_", ".")):
         raise SourceFailed(f"{path} cannot be read: to Spark names that begin with _ or . are hidden; rename the file")
+    return literal_path(path)
+
+
+def literal_path(path: str) -> str:
+    """Spark takes some characters for patterns."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 

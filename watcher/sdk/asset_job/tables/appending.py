@@ -15,13 +15,19 @@ from .layout import Owner, Place, check_columns
 from .local import LocalTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from .observing import Observed
 
 
 class Table(Protocol):
     """One try's way to its run's part of a table."""
+
+    @property
+    def place(self) -> Place: ...
+
+    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
+        """What other runs hold in these columns (name -> Spark's type); None when there is nothing."""
 
     def prepare(self) -> None: ...
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None: ...
@@ -35,11 +41,12 @@ class Appended:
 
     target: str
     rows: int
-    seen: Observed
+    seen: Observed | None
+    """None when nothing was written."""
 
     def max(self, column: str) -> Any:
         """The largest value of a column, None of no rows; it was looked for while the rows were written."""
-        return self.seen.max(column)
+        return None if self.seen is None else self.seen.max(column)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +78,17 @@ def table_at(
     return S3Table(place=place, owner=owner, attempt=attempt, access=s3_access(chosen))
 
 
-def stage(table: Table, place: Place, frame: DataFrame, partition_by: Sequence[str]) -> Staged:
-    """Write the frame where readers do not look. Raises `AssetJobError` in the words of the executor that failed."""
+def stage(table: Table, frame: DataFrame | None, partition_by: Sequence[str]) -> Staged:
+    """Write the frame where readers do not look; None: nothing. Raises `AssetJobError`, also for what executors say."""
+    table.prepare()
+    seen = None if frame is None else _written(table, frame, partition_by)
+    return Staged(table=table, appended=Appended(target=str(table.place), rows=seen.rows if seen else 0, seen=seen))
+
+
+def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Observed:
     from .observing import observed  # noqa: PLC0415 - needs pyspark
 
     check_columns(frame.columns, partition_by)
-    table.prepare()
     counted, seen = observed(frame)
     try:
         table.stage(counted, partition_by)
@@ -87,7 +99,7 @@ def stage(table: Table, place: Place, frame: DataFrame, partition_by: Sequence[s
         if sentence is None:
             raise
         raise TargetFailed(sentence) from error
-    return Staged(table=table, appended=Appended(target=str(place), rows=seen.rows, seen=seen))
+    return seen
 
 
 def commit(staged: Iterable[Staged], still_ours: Callable[[], None]) -> None:

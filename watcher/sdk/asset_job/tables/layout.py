@@ -88,6 +88,19 @@ def _escaped(text: str) -> str:
     return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
+def partition_values(path: str) -> dict[str, str | None]:
+    """By name, of the folders that a file's path leads through."""
+    parts = [part.partition("=") for part in path.split("/")[:-1]]
+    return {unquote(name): None if value == NO_VALUE else unquote(value) for name, equals, value in parts if equals}
+
+
+def is_of_another_run(path: str, part: str) -> bool:
+    """Whether a file of the table, by its path inside of it, holds rows, and not of this run's part."""
+    folders = path.split("/")
+    hidden = any(folder.startswith(("_", ".")) for folder in folders)
+    return not hidden and folders[0] != part and folders[0].startswith(f"{RUN}=")
+
+
 def check_columns(columns: Sequence[str], partition_by: Sequence[str]) -> None:
     """Raises `AssetJobError` for a table that could not be read back."""
     lower = [name.lower() for name in columns]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..sources.request import quoted
+from ..sources.spark_readers import literal_path
 from .errors import TargetFailed
-from .layout import OWNER, STAGING, Owner, Place
+from .layout import OWNER, RUN, STAGING, Owner, Place
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +30,23 @@ class LocalTable:
         try:
             self.owner.check(_owner_in(self._part), str(self.place))
             shutil.rmtree(self._attempts, ignore_errors=True)
-            self._attempts.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TargetFailed(f"{self.place} cannot be written: {error.strerror}") from None
 
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
         frame.write.partitionBy(*partition_by).parquet(f"file://{self._staged}")  # as it is: Hadoop decodes nothing
+
+    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:  # noqa: ARG002 - Spark finds them
+        parts = [
+            part
+            for part in Path(self.place.path).glob(f"{RUN}=*")
+            if part.name != self.owner.part and any(part.rglob("*.parquet"))
+        ]
+        if not parts:
+            return None
+        ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
+        paths = [f"file://{literal_path(str(part))}" for part in parts]
+        return spark.read.schema(ddl).option("basePath", f"file://{self.place.path}").parquet(*paths)
 
     def commit(self, rows: int) -> None:
         """Two renames when the run has a part already: between them a reader sees none of it."""
@@ -48,6 +61,7 @@ class LocalTable:
     def withdraw(self) -> None:
         """Without rows: the run has no part, whatever it had before."""
         if self._part.exists():
+            self._attempts.mkdir(parents=True, exist_ok=True)
             self._part.rename(self._attempts / f"{self.attempt}.replaced")
         shutil.rmtree(self._attempts, ignore_errors=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import obstore
 from obstore import exceptions
 
+from ..sources.items import S3File
+from ..sources.request import Reading, quoted
 from ..sources.s3access import S3Access
 from .errors import TargetFailed
-from .layout import OWNER, STAGING, Owner, Place, StagedFile, plan_commit
+from .layout import OWNER, STAGING, Owner, Place, StagedFile, is_of_another_run, plan_commit
 from .s3writer import MANIFEST, S3Writer, s3table
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _AT_ONCE = 16
 
@@ -45,11 +47,8 @@ class S3Table:
         data = [name for name in frame.columns if name.lower() not in lower]
         folders = [f"_partition_{at}" for at in range(len(partition_by))]
         chosen = frame.select(
-            *(col(_quoted(name)) for name in data),
-            *(
-                col(_quoted(name)).cast("string").alias(alias)
-                for name, alias in zip(partition_by, folders, strict=True)
-            ),
+            *(col(quoted(name)) for name in data),
+            *(col(quoted(name)).cast("string").alias(alias) for name, alias in zip(partition_by, folders, strict=True)),
         )
         ordered = chosen.sortWithinPartitions(*folders) if folders else chosen
         writer = S3Writer(
@@ -58,6 +57,24 @@ class S3Table:
         source = s3table(writer)
         frame.sparkSession.dataSource.register(source)
         ordered.write.format(source.name()).mode("append").save()
+
+    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
+        from ..sources.s3_reading import parquet_files  # noqa: PLC0415 - kept out of what executors import
+
+        with self._told():
+            files = [
+                S3File(
+                    bucket=self._bucket, key=found["path"], size=found["size"], etag=(found["e_tag"] or "").strip('"')
+                )
+                for page in obstore.list(self._store, self.place.path)
+                for found in page
+                if is_of_another_run(found["path"].removeprefix(self.place.path).lstrip("/"), self.owner.part)
+            ]
+        if not files:
+            return None
+        ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
+        reading = Reading(spark=spark, schema=ddl)
+        return parquet_files(reading, self.access, files, from_path=[name for name in partition_by if name in columns])
 
     def commit(self, rows: int) -> None:  # noqa: ARG002 - the interface
         """No step of it is atomic but each file's: readers see the part grow. Ends by telling whose it is."""
@@ -120,7 +137,3 @@ class S3Table:
         except (exceptions.BaseError, OSError, ValueError) as error:
             said = (str(error).splitlines() or [type(error).__name__])[0]
             raise TargetFailed(f"{self.place} cannot be written: {said}") from None
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import DateType, NumericType, StringType, TimestampNTZType, TimestampType
 
 from ..errors import AssetJobError
+from ..sources.request import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -54,5 +55,5 @@ def observed(frame: DataFrame) -> tuple[DataFrame, Observed]:
 
 def _largest(field: StructField) -> Column:
     """Moments as microseconds, which no time zone of the machine changes."""
-    largest = sql.max(sql.col(f"`{field.name.replace('`', '``')}`"))
+    largest = sql.max(sql.col(quoted(field.name)))
     return sql.unix_micros(largest) if isinstance(field.dataType, TimestampType) else largest
