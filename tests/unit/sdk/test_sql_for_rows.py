@@ -4,12 +4,20 @@ import pytest
 
 from watcher.sdk.asset_job.sources.items import Rows
 from watcher.sdk.asset_job.sources.pgrows import Postgres
-from watcher.sdk.asset_job.sources.postgres_sql import Column, address, jdbc, literal, predicates, queries, table_sql
+from watcher.sdk.asset_job.sources.postgres_sql import (
+    TableColumn,
+    address,
+    jdbc,
+    literal,
+    predicates,
+    queries,
+    table_sql,
+)
 from watcher.sdk.asset_job.sources.s3access import s3_access
 
 
-def column(name: str, kind: str, key_place: int = 0) -> Column:
-    return Column(name=name, postgres=kind, key_place=key_place)
+def column(name: str, kind: str, key_place: int = 0) -> TableColumn:
+    return TableColumn(name=name, postgres=kind, key_place=key_place)
 
 
 @pytest.mark.parametrize(

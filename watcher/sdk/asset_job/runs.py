@@ -102,7 +102,7 @@ class Run:
             self._finish("skipped", str(error), [])
             return True
         try:
-            self._finish("failed", _words_of(error)[:_LONGEST_MESSAGE], [])
+            self._finish("failed", words_of(error)[:_LONGEST_MESSAGE], [])
         except AssetJobError as unreported:
             log.warning("the failure could not be reported: %s", unreported)  # and must not hide the job's own error
         return False
@@ -217,7 +217,7 @@ class Run:
         self._client.call("POST", "tries/finish", body=body)
 
 
-def _words_of(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
     """What an executor said in a sentence of ours comes back from Spark inside of a page of traces."""
     text = f"{type(error).__name__}: {error}"
     return sentence_in(text) or text

@@ -49,13 +49,14 @@ class Ingest:
         self._load(found, to)
 
     def _load(self, found: list[Any], to: Destination) -> None:
-        from .records import fitting, inferred, not_fitting, records  # noqa: PLC0415 - only now Spark is needed
+        from .records import check_schema, fitting, inferred, not_fitting, records  # noqa: PLC0415 - only now Spark is needed
 
         store = self.run.asset_store[to.outlet]
         schema = self.options.schema or store.get("schema")
         if schema is None:
             schema = inferred(self.run, found, self.options)
             store.set("schema", schema)
+        check_schema(self.run, schema)
         everything = records(self.run, found, self.options, schema)
         good, counted = fitting(everything)
         table = self._staged(self._deduplicated(good, to), to.target, self.options.partition_by)

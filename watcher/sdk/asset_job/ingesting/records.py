@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as sql
 
@@ -30,6 +31,17 @@ def inferred(run: Run, found: Sequence[Source], options: IngestOptions) -> str:
     if not columns:
         raise AssetJobError("no record of these files can be understood: say how by input_format, or give a schema")
     return ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in columns)
+
+
+def check_schema(run: Run, schema: str) -> None:
+    """Raises `AssetJobError`."""
+    try:
+        run.spark.createDataFrame([], schema)
+    except PySparkException as error:
+        said = str(error).splitlines()[0]
+        raise AssetJobError(
+            f"the schema {schema!r} is not Spark's DDL, such as `id long, amount double`: {said}"
+        ) from None
 
 
 def records(run: Run, found: Sequence[Source], options: IngestOptions, schema: str) -> DataFrame:

@@ -14,6 +14,7 @@ class SourceFailed(AssetJobError):
 
 
 _SENTENCE = re.compile(r"\b(?:SourceFailed|FileUnreadable|TargetFailed): (.+)")
+_SQLSTATE = re.compile(r" SQLSTATE: \w+$")
 _NOT_THERE = re.compile(r"No module named '(\w+)")
 _PACKAGES = {
     "pyarrow": "pyarrow",
@@ -26,7 +27,7 @@ _PACKAGES = {
 def sentence_in(text: str) -> str | None:
     """The sentence of ours inside of what Spark reports of an executor: a trace, and that one more than once."""
     if found := _SENTENCE.search(text):
-        return found[1].strip()
+        return _SQLSTATE.sub("", found[1]).strip()
     lacking = _NOT_THERE.search(text)
     return _lacking([_PACKAGES[lacking[1]]]) if lacking and lacking[1] in _PACKAGES else None
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from .connections import connection_of
 from .failures import SourceFailed, require
 from .items import Rows
-from .postgres_sql import COLUMNS, Column, address, jdbc, literal, predicates, queries, table_sql
+from .postgres_sql import COLUMNS, TableColumn, address, jdbc, literal, predicates, queries, table_sql
 from .request import Reading, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
     from .pgrows import Postgres
 
@@ -51,19 +52,32 @@ def _by_adbc(reading: Reading, rows: Rows, uri: str) -> DataFrame:
     return frame.select(*(col(quoted(column.name)).cast(column.spark).alias(column.name) for column in columns))
 
 
-def _columns(postgres: Postgres, rows: Rows) -> list[Column]:
+def _columns(postgres: Postgres, rows: Rows) -> list[TableColumn]:
     with postgres.cursor() as cursor:
         cursor.execute(COLUMNS.format(table=literal(table_sql(rows.table))))
-        return [Column(name=name, postgres=kind, key_place=place) for name, kind, place in cursor.fetchall()]
+        return [TableColumn(name=name, postgres=kind, key_place=place) for name, kind, place in cursor.fetchall()]
 
 
 def _as_wanted(frame: DataFrame, reading: Reading, rows: Rows) -> DataFrame:
-    """The columns that the schema names, in its types; a value that does not fit fails the job (Spark's ANSI mode)."""
-    from pyspark.sql.functions import col  # noqa: PLC0415
-
+    """The columns that the schema names, in its types; a value that does not fit fails the job."""
+    there = {field.name.lower(): field for field in frame.schema}
     wanted = reading.spark.createDataFrame([], reading.schema).schema
-    there = {name.lower() for name in frame.columns}
     lacking = [field.name for field in wanted if field.name.lower() not in there]
     if lacking:
         raise SourceFailed(f"the table {rows.table} has no column {', '.join(lacking)}: correct the schema")
-    return frame.select(*(col(quoted(field.name)).cast(field.dataType).alias(field.name) for field in wanted))
+    return frame.select(*(_fitting(there[field.name.lower()], field, rows.table) for field in wanted))
+
+
+def _fitting(found: StructField, wanted: StructField, table: str) -> Column:
+    from pyspark.sql import functions as sql  # noqa: PLC0415
+
+    value = sql.col(quoted(found.name))
+    if found.dataType == wanted.dataType:
+        return value.alias(wanted.name)
+    fault = sql.concat(
+        sql.lit(f"SourceFailed: a value of the table {table} does not fit the schema: in {wanted.name} there is "),
+        value.cast("string"),
+    )
+    cast = value.try_cast(wanted.dataType)
+    raised = sql.raise_error(fault).cast(wanted.dataType)
+    return sql.when(value.isNull() | cast.isNotNull(), cast).otherwise(raised).alias(wanted.name)

@@ -44,7 +44,7 @@ _LARGEST_DECIMAL = 38
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class TableColumn:
     """`sent` is how the server sends it, `spark` what it becomes."""
 
     name: str
@@ -92,7 +92,7 @@ def table_sql(table: str) -> str:
     return f"{quoted(schema or 'public')}.{quoted(name)}"
 
 
-def queries(rows: Rows, columns: Sequence[Column], *, tasks: int) -> list[str]:
+def queries(rows: Rows, columns: Sequence[TableColumn], *, tasks: int) -> list[str]:
     """One for each task; together they give each wanted row that is still there once."""
     chosen = ", ".join(column.expression for column in columns)
     select = f"SELECT {chosen} FROM {table_sql(rows.table)}"  # noqa: S608 - quoted
@@ -119,7 +119,7 @@ def between(column: str, limits: tuple[int, int]) -> str:
     return f"{column} = {low}" if low == high else f"{column} BETWEEN {low} AND {high}"
 
 
-def _is_among(keys: Sequence[Any], columns: Sequence[Column]) -> str:
+def _is_among(keys: Sequence[Any], columns: Sequence[TableColumn]) -> str:
     key = sorted((column for column in columns if column.key_place), key=lambda column: column.key_place)
     values = json.dumps([list(one) if isinstance(one, tuple) else [one] for one in keys])
     of_table = ", ".join(quoted(column.name) for column in key)
