@@ -58,5 +58,5 @@ bench: setup ## Run the side-by-side measurements
 requirements: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashes
 	@$(COMPILE) --upgrade requirements/build.in -o requirements/build.txt
 	@$(COMPILE) --upgrade --extra demo --extra dev pyproject.toml -o requirements/dev.txt
-	@$(COMPILE) --constraint requirements/dev.txt --extra demo pyproject.toml -o requirements/demo.txt
-	@$(COMPILE) --constraint requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	@$(COMPILE) --constraint requirements/dev.txt --extra demo --extra spark pyproject.toml -o requirements/demo.txt
+	@$(COMPILE) --constraint requirements/dev.txt --extra spark pyproject.toml -o requirements/runtime.txt

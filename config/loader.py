@@ -13,6 +13,7 @@ from config.cycles import job_cycles
 from config.document import Document, KeyPath, read
 from config.environment import override_settings
 from config.errors import ConfigurationInvalid, Problem
+from config.ingest import ingest_faults
 from config.interpolation import Interpolation
 from config.models import AliasConfig, Configuration, JobConfig
 from config.names import Scope, did_you_mean
@@ -76,16 +77,21 @@ def _content(document: Document, report: Report, vocabulary: Vocabulary, folder:
     settings = report.validate(Settings, sections["settings"], ("settings",), scope)
     if settings is not None:
         vocabulary.add_plugins(settings.plugins_dir)
+    connections = {name: _connection(entry, path, report, vocabulary) for name, entry, path in entries("connections")}
+    assets = {name: reader.read(name, entry, path) for name, entry, path in entries("assets")}
+    jobs = {name: report.validate(JobConfig, entry, path, scope) for name, entry, path in entries("jobs")}
+    for name, job in jobs.items():
+        if job is not None:
+            for place, sentence in ingest_faults(job, assets, connections):
+                report.add(("jobs", name, *place), sentence)
     return {
         "settings": settings,
-        "connections": {
-            name: _connection(entry, path, report, vocabulary) for name, entry, path in entries("connections")
-        },
-        "assets": {name: reader.read(name, entry, path) for name, entry, path in entries("assets")},
+        "connections": connections,
+        "assets": assets,
         "aliases": {
             name: report.validate(AliasConfig, _given(entry), path) for name, entry, path in entries("aliases")
         },
-        "jobs": {name: report.validate(JobConfig, entry, path, scope) for name, entry, path in entries("jobs")},
+        "jobs": jobs,
     }
 
 

@@ -100,21 +100,13 @@ class BatchConfig(Section):
     """Most events of one run."""
 
 
-class IngestOptions(Section):
-    """`spark.options` of `builtin:ingest`."""
+def _check_connection(name: str, info: ValidationInfo) -> str:
+    if info.context and (fault := info.context.check_connection(name)):
+        raise ValueError(fault)
+    return name
 
-    target: str | None = None
-    """Folder or URL of the table."""
-    format: str = "parquet"
-    """Format of the table."""
-    schema_: Annotated[str | None, Field(alias="schema")] = None
-    """Columns as Spark's DDL (`id long, amount double`); null infers them once and enforces them from then on."""
-    partition_by: tuple[str, ...] = ()
-    """Columns to partition by."""
-    dedupe_key: str | tuple[str, ...] | None = None
-    """Columns that tell rows apart."""
-    bad_records: str | None = None
-    """Folder for rows that do not fit; null is `<target>_bad`."""
+
+ConnectionName: TypeAlias = Annotated[str, AfterValidator(_check_connection)]
 
 
 def _text(value: Any) -> Any:
@@ -141,17 +133,35 @@ def _check_application(application: str) -> str:
     return application
 
 
-def _check_connection(name: str, info: ValidationInfo) -> str:
-    if info.context and (fault := info.context.check_connection(name)):
-        raise ValueError(fault)
-    return name
-
-
-ConnectionName: TypeAlias = Annotated[str, AfterValidator(_check_connection)]
 _SCALAR: Final = WithJsonSchema({"type": ["string", "number", "boolean"]})
 Text: TypeAlias = Annotated[str, BeforeValidator(_text), _SCALAR]
 SecretText: TypeAlias = Annotated[SecretStr, BeforeValidator(_text), _SCALAR]
 Place: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_located)]
+
+
+class IngestOptions(Section):
+    """`spark.options` of `builtin:ingest`."""
+
+    target: Place | None = None
+    """Folder or URL of the table; null is the uri of the job's outlet."""
+    format: Literal["parquet"] = "parquet"
+    """Format of the table."""
+    schema_: Annotated[str | None, Field(alias="schema")] = None
+    """Columns as Spark's DDL (`id long, amount double`); null infers them once and enforces them from then on."""
+    partition_by: str | tuple[str, ...] = ()
+    """Columns to partition by."""
+    dedupe_key: str | tuple[str, ...] | None = None
+    """Columns that tell rows apart; of several with the same values the table gets one."""
+    bad_records: Place | None = None
+    """Folder for rows that do not fit; null is `<target>_bad`."""
+    input_format: Literal["json", "csv", "text", "parquet"] | None = None
+    """How to read the files; null is what their names say."""
+    missing: Literal["fail", "skip"] = "fail"
+    """A file that was deleted or overwritten since it was detected fails the run, or is left out."""
+    connection: ConnectionName | None = None
+    """The connection to read by, where `spark.connections` lists several of a kind."""
+    target_connection: ConnectionName | None = None
+    """The connection to write by, likewise."""
 
 
 class SparkConfig(Section):
@@ -189,9 +199,10 @@ class SparkConfig(Section):
     def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if info.data.get("application") == INGEST:
             try:
-                IngestOptions.model_validate(options)
+                checked = IngestOptions.model_validate(options, context=info.context)
             except ValidationError as error:
                 raise misplaced(options, *sentences(error, IngestOptions, options)) from None
+            return checked.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return options
 
 

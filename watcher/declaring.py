@@ -8,11 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
-from config.models import Configuration, JobConfig
+from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.assets import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from watcher.dispatcher.preparing import JobToStart
 from watcher.submit.base import SparkApplication
+from watcher.submit.sdk_archive import INGEST_PROGRAM
 
 
 def declared(configuration: Configuration) -> Declared:
@@ -58,7 +59,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         "retry_delay": job.retry_delay.total_seconds(),
         "timeout": None if job.timeout is None else job.timeout.total_seconds(),
         "spark": {"application": str(job.spark.application), "master": job.spark.master},
-        "options": {},
+        "options": job.spark.options,
     }
     return DeclaredJob(
         dag_id=dag_id,
@@ -93,7 +94,7 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
 def _application(job: JobConfig) -> SparkApplication:
     spark = job.spark
     return SparkApplication(
-        application=str(spark.application),
+        application=str(INGEST_PROGRAM) if spark.application == INGEST else spark.application,
         master=spark.master,
         profile=spark.profile,
         driver_memory=spark.driver_memory,

@@ -12,6 +12,9 @@ from tempfile import mkstemp
 from watcher.submit.base import SubmitError
 
 SDK = Path(__file__).parents[1] / "sdk" / "asset_job"
+INGEST_PROGRAM = SDK.with_name("ingest.py")
+"""The application of `builtin:ingest`."""
+
 _MADE_AT = (1980, 1, 1, 0, 0, 0)
 
 

@@ -134,9 +134,10 @@ assets:
 def test_relative_paths_start_at_the_file(load_text: Callable[..., Configuration], tmp_path: Path) -> None:
     configuration = load_text("""\
 settings: {home: ../home, plugins_dir: /plugins, logs: {directory: logs}}
+assets: {orders: }
 jobs:
   a: {spark: {application: a.py, jars: [lib/x.jar, "hdfs:///x.jar", "local:/x.jar"], py_files: [/x.zip, x.zip]}}
-  b: {spark: {application: builtin:ingest}}
+  b: {spark: {application: builtin:ingest, options: {target: table, bad_records: "file:///bad"}}, outlets: [orders]}
   c: {spark: {application: "s3a://code/c.py"}}
 """)
     settings, jobs = configuration.settings, configuration.jobs
@@ -148,6 +149,7 @@ jobs:
     assert jobs["a"].spark.jars == (f"{tmp_path}/lib/x.jar", "hdfs:///x.jar", "local:/x.jar")
     assert jobs["a"].spark.py_files == ("/x.zip", f"{tmp_path}/x.zip")
     assert (jobs["b"].spark.application, jobs["b"].task_id) == ("builtin:ingest", "ingest")
+    assert jobs["b"].spark.options == {"target": f"{tmp_path}/table", "bad_records": "file:///bad"}
     assert (jobs["c"].spark.application, jobs["c"].task_id) == ("s3a://code/c.py", "c")
 
 

@@ -42,7 +42,7 @@ jobs:
     inlets: [orders, {alias: daily}]
     outlets: []
     timeout: null
-  time: {spark: {application: builtin:ingest, options: {target: t, dedupe_key: id}}, schedule: {cron: "@daily"}}
+  time: {spark: {application: builtin:ingest, options: {target: t, dedupe_key: id}}, schedule: {cron: "@daily"}, outlets: [customers]}
   name: {spark: {application: a.py}, schedule: orders}
   alias: {spark: {application: a.py}, schedule: {alias: daily}}
   hand: {spark: {application: a.py}, schedule: null}

@@ -45,7 +45,9 @@ def wanted(project: dict[str, Any], *extras: str) -> list[Requirement]:
     return [requirement for requirement in requirements if requirement.name != project["name"]]
 
 
-@pytest.mark.parametrize(("file", "extras"), [("runtime", ()), ("demo", ("demo",)), ("dev", ("demo", "dev"))])
+@pytest.mark.parametrize(
+    ("file", "extras"), [("runtime", ("spark",)), ("demo", ("spark", "demo")), ("dev", ("spark", "demo", "dev"))]
+)
 def test_every_dependency_is_pinned_within_its_range(
     project: dict[str, Any], file: str, extras: tuple[str, ...]
 ) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 from uuid import uuid4
 
 from .background import Background, Progress, Renewal
@@ -19,6 +19,7 @@ from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext
 from .events import InletEvents, TriggeringAssetEvents
 from .local import LocalFolder
 from .outlets import OutletEvents
+from .sources.failures import sentence_in
 from .stores import AssetStores, TaskStore
 from .transport import Transport
 from .values import now, storable
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from .tables.appending import Appended, Table
+    from .tables.layout import Place
 
 log = logging.getLogger("asset_job")
 
@@ -49,6 +53,10 @@ class Run:
     task_store: TaskStore
     inlet_events: InletEvents
     outlet_events: OutletEvents
+    outlets: Mapping[str, str]
+    """The assets among the job's outlets: name -> uri."""
+    options: Mapping[str, Any]
+    """The job's `spark.options`."""
     connections: Mapping[str, Mapping[str, Any]]
     """The connections that `spark.connections` names, with their credentials: not for printing."""
 
@@ -68,7 +76,10 @@ class Run:
         self.dag_id, self.run_id, self.task_id = claim["dag_id"], claim["run_id"], claim["task_id"]
         self.map_index, self.try_number = claim["map_index"], claim["try_number"]
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
+        self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
+        self._appended: set[Place] = set()
         self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
+        self.options = claim["options"]
         self._worker = Worker(claim.get("worker_backend"))
         self._clear_on_success = claim["clear_on_success"]
         self.asset_store = AssetStores(self._client, self._worker, known)
@@ -91,7 +102,7 @@ class Run:
             self._finish("skipped", str(error), [])
             return True
         try:
-            self._finish("failed", f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE], [])
+            self._finish("failed", words_of(error)[:_LONGEST_MESSAGE], [])
         except AssetJobError as unreported:
             log.warning("the failure could not be reported: %s", unreported)  # and must not hide the job's own error
         return False
@@ -102,6 +113,77 @@ class Run:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the module itself needs no Spark
 
         return SparkSession.builder.getOrCreate()
+
+    def read(
+        self,
+        new: Any,
+        *,
+        format: str | None = None,  # noqa: A002 - as Spark's readers call it
+        schema: Any = None,
+        table: str | None = None,
+        connection: str | None = None,
+        missing: Literal["fail", "skip"] = "fail",
+        **options: Any,
+    ) -> DataFrame:
+        """Exactly these files, ranges of ids, or rows and files of these events, as a DataFrame.
+
+        `format` is json, csv, text or parquet, by default as the files' names say; `schema` is Spark's DDL, by default
+        inferred; `options` are those of Spark's reader. `table` and `connection` are needed only where there are several.
+        A file that was deleted or overwritten meanwhile fails the job, or with `missing="skip"` is left out. Raises
+        `AssetJobError`; what executors meet comes as Spark's exception when the DataFrame is used.
+        """
+        from .sources.reading import read  # noqa: PLC0415 - only jobs that read need it
+        from .sources.request import Reading  # noqa: PLC0415
+
+        reading = Reading(
+            spark=self.spark,
+            connections=self.connections,
+            format=format,
+            schema=schema,
+            connection=connection,
+            missing=missing,
+            options=options,
+        )
+        events = [event for found in self.triggering_asset_events.values() for event in found]
+        return read(reading, new, events, table)
+
+    def append(
+        self,
+        frame: DataFrame,
+        target: str,
+        *,
+        partition_by: str | Sequence[str] = (),
+        connection: str | None = None,
+    ) -> Appended:
+        """Make the frame this run's part of a Parquet table; a later try of the run replaces it as a whole.
+
+        `target` is an outlet's name, whose uri is used, an absolute path, or a `file:` or `s3:` URL. The part is
+        `<target>/run=<run_id>`, with dots for colons. `connection` is needed only where there are several for S3. Raises
+        `AssetJobError`, and `Fenced` before anything is changed when this try was superseded.
+        """
+        from .tables.appending import commit, stage  # noqa: PLC0415 - only jobs that write need it
+
+        table = self.table(target, connection)
+        if table.place in self._appended:
+            raise AssetJobError(
+                f"{table.place} was appended to before, and a run has one part of a table: unite the frames"
+            )
+        self._appended.add(table.place)
+        staged = stage(table, frame, (partition_by,) if isinstance(partition_by, str) else tuple(partition_by))
+        commit([staged], self.check_still_ours)
+        return staged.appended
+
+    def table(self, target: str, connection: str | None = None) -> Table:
+        """The way of this try to a table, `target` as in `append`. Raises `AssetJobError`."""
+        from .tables.appending import table_at  # noqa: PLC0415
+        from .tables.layout import Owner, place_of  # noqa: PLC0415
+
+        owner = Owner(dag_id=self.dag_id, run_id=self.run_id, task_id=self.task_id, map_index=self.map_index)
+        return table_at(place_of(target, self.outlets), owner, self.connections, connection)
+
+    def check_still_ours(self) -> None:
+        """Raises `Fenced` when the try was superseded, stopped or has ended."""
+        self._client.call("POST", "tries/token", body={})
 
     @property
     def spark_app_id(self) -> str:
@@ -133,6 +215,12 @@ class Run:
     def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]]) -> None:
         body = {"state": state, "outlet_events": storable("outlet_events", outlet_events), "message": message}
         self._client.call("POST", "tries/finish", body=body)
+
+
+def words_of(error: BaseException) -> str:
+    """What an executor said in a sentence of ours comes back from Spark inside of a page of traces."""
+    text = f"{type(error).__name__}: {error}"
+    return sentence_in(text) or text
 
 
 def run(local: str | os.PathLike[str] | None = None) -> Run:

@@ -1,0 +1,244 @@
+"""`r.read` in one real Spark application: S3 over HTTP, a real PostgreSQL, local files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tests.servers import PostgresDatabase, S3Server
+from tests.service.spark.submitter_contract import ended, log_of
+from tests.unit.sdk.execution_server import event, running_execution_server
+from watcher.submit.base import TaskTry
+from watcher.submit.spark_submit import SparkSubmit
+
+pytestmark = [pytest.mark.spark, pytest.mark.service]
+
+EVENT_LOG = {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false"}
+PASSWORD = "a-password-to-hide"
+
+JOB = """
+import io, json, pathlib, contextlib
+from asset_job import AssetJobError, run
+
+found = {}
+def rows(name, frame):
+    found[name] = sorted((list(map(str, row)) for row in frame.collect()))
+
+def fault(name, function):
+    try:
+        function()
+    except Exception as error:
+        found[name] = f"{type(error).__name__}: {error}"
+
+with run() as r:
+    new = r.triggering_asset_events
+    orders = "id long, amount double"
+    rows("json", r.read(new.files("json"), schema=orders))
+    rows("json inferred", r.read(new.files("json"), format="json"))
+    rows("csv", r.read(new.files("csv"), schema=orders))
+    rows("csv inferred", r.read(new["csv"], inferSchema=True))
+    rows("text", r.read(new.files("text")))
+    rows("parquet", r.read(new.files("parquet"), schema="id long, amount double, more string"))
+    rows("parquet inferred", r.read(new["parquet"]))
+    rows("local", r.read(new["local"], schema=orders))
+    rows("skipped", r.read(new.files("gone"), schema=orders, missing="skip"))
+    rows("local skipped", r.read(new.files("local gone"), schema=orders, missing="skip"))
+    rows("nothing", r.read([], schema=orders))
+    fault("gone", lambda: r.read(new.files("gone"), schema=orders).collect())
+    fault("overwritten", lambda: r.read(new.files("overwritten"), schema=orders).collect())
+    fault("overwritten parquet", lambda: r.read(new.files("overwritten parquet"), schema=orders).collect())
+    fault("other header", lambda: r.read(new.files("csv"), schema="id long, price double").collect())
+    fault("local gone", lambda: r.read(new.files("local gone"), schema=orders))
+    fault("odd key", lambda: r.read(new.files("odd key"), schema=orders).collect())
+    fault("not parquet", lambda: r.read(new.files("json"), format="parquet", schema=orders).collect())
+    fault("which format", lambda: r.read([{"bucket": "b", "key": "noending"}]))
+    ranges = new.ranges("rows")
+    table = r.read(ranges)
+    rows("ranges", table.select("id"))
+    rows("some columns", r.read(new["rows"], schema="email string, id int"))
+    rows("keys", r.read(new["updated"]).select("id", "part", "note"))
+    rows("types", r.read([(1, 1)], table="public.orders").drop("id"))
+    found["columns"] = table.dtypes
+    fault("no column", lambda: r.read(ranges, table="public.orders", schema="colour string"))
+    fault("no table", lambda: r.read(ranges, table="public.nowhere"))
+    seen = io.StringIO()
+    with contextlib.redirect_stdout(seen):
+        table.explain(True)
+        r.read(new.files("json"), schema=orders).explain(True)
+    found["plans"] = seen.getvalue()
+    ui = r.spark.sparkContext.uiWebUrl
+    pathlib.Path(RESULT).write_text(json.dumps(found))
+    pathlib.Path(RESULT + ".ui").write_bytes(everything(ui, r.spark_app_id))
+"""
+EVERYTHING = """
+def everything(ui, application):
+    import urllib.request
+    ask = lambda path: urllib.request.urlopen(f"{ui}/{path}").read()
+    api = f"api/v1/applications/{application}"
+    return ask(f"{api}/sql?details=true&length=1000") + ask(f"{api}/environment") + ask("environment/")
+"""
+
+
+def put(server: S3Server, bucket: str, key: str, body: bytes) -> dict[str, Any]:
+    """The file as a watcher's event names it."""
+    etag = server.client.put_object(Bucket=bucket, Key=key, Body=body)["ETag"].strip('"')
+    return {"bucket": bucket, "key": key, "size": len(body), "etag": etag, "last_modified": "2026-11-20T09:00:00Z"}
+
+
+def parquet_bytes(**columns: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    parquet.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue())
+
+
+def fill(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("""
+            CREATE TABLE orders (id bigint PRIMARY KEY, email text, amount numeric(10,2), exact numeric, day date,
+                                 at timestamptz, local timestamp, ok boolean, tags text[], numbers int[], doc jsonb,
+                                 "odd `name" varchar(9))""")
+        connection.execute("""
+            INSERT INTO orders SELECT n, n || '@x', 1.5, 1.50, '2026-11-20', '2026-11-20 09:00:00.5+02',
+                   '2026-11-20 09:00', true, '{a,b}', '{1,2}', '{"a": 1}', 'x' FROM generate_series(1, 1000) n""")
+        connection.execute("CREATE TABLE parts (part text, id int, note text, PRIMARY KEY (id, part))")
+        connection.execute("INSERT INTO parts VALUES ('a''\\', 1, 'odd'), ('b', 1, 'one'), ('b', 2, 'two')")
+
+
+@pytest.fixture
+def new(s3_server: S3Server, bucket: str, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
+    def on_s3(key: str, body: bytes) -> dict[str, Any]:
+        return put(s3_server, bucket, key, body)
+
+    local = tmp_path / "a [1] {x}.json"
+    local.write_text('{"id": 1, "amount": 2.5}\n')
+    replaced, replaced_parquet = on_s3("r.json", b'{"id": 1}'), on_s3("r.parquet", parquet_bytes(id=[1], amount=[2.5]))
+    on_s3("r.json", b'{"id": 2}')
+    on_s3("r.parquet", parquet_bytes(id=[2], amount=[2.5]))
+    on_s3("not-of-the-event.json", b'{"id": 666}')
+    plain = on_s3("ü [1] 100%#+.json", b'\xef\xbb\xbf{"id": 1, "amount": 2.5}\r\n\r\n{"id": 2}\n{"id": "three"}')
+    gone = {**plain, "key": "gone.json"}
+    return {
+        "json": [plain, on_s3("b.json.gz", gzip.compress(b'{"id": 4, "amount": 1}\n'))],
+        "csv": [
+            on_s3("a.csv", b'ID,amount\n1,"2.5"\n\n2,3\n'),
+            on_s3("b.csv", b"id,amount\n3,4\n"),
+            on_s3("e.csv", b""),
+        ],
+        "text": [on_s3("a.txt", b"one\n\ntwo")],
+        "parquet": [
+            on_s3("a.parquet", parquet_bytes(id=pa.array([1, 2], pa.int32()), amount=[2.5, None])),
+            on_s3("b.parquet", parquet_bytes(amount=[1.0], id=[3])),
+        ],
+        "gone": [plain, gone],
+        "overwritten": [replaced],
+        "overwritten parquet": [replaced_parquet],
+        "odd key": [{**plain, "key": "a//b.json"}],
+        "local": [{"path": str(local), "size": local.stat().st_size}],
+        "local gone": [{"path": str(local), "size": 3}, {"path": str(tmp_path / "gone.json"), "size": 1}],
+    }
+
+
+async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one Spark application for all of it
+    new: dict[str, list[dict[str, Any]]],
+    s3_server: S3Server,
+    bucket: str,
+    postgres_database: PostgresDatabase,
+    new_try: Callable[..., TaskTry],
+    tmp_path: Path,
+) -> None:
+    fill(postgres_database.dsn)
+    result = tmp_path / "result.json"
+    events = {name: [event(1, name, "2026-11-20T09:00:00Z", files=files)] for name, files in new.items()}
+    ranges = {"table": "public.orders", "column": "id", "ranges": [[1, 3], [7, 7], [2, 4], [999, 2000]]}
+    keys = {"table": "public.parts", "column": "updated_at", "keys": [[1, "a'\\"], [2, "b"], [2, "b"], [3, "x"]]}
+    events["rows"] = [event(2, "rows", "2026-11-20T09:00:00Z", **ranges)]
+    events["updated"] = [event(3, "updated", "2026-11-20T09:00:00Z", **keys)]
+    dsn = postgres_database.dsn.replace("postgres@", f"postgres:{PASSWORD}@")
+    lake = {"access_key_id": s3_server.access_key, "secret_access_key": s3_server.secret_key, "region": "us-east-1"}
+    connections = {
+        "lake": {"type": "s3", "endpoint_url": s3_server.endpoint, "addressing_style": "path", **lake},
+        "shop": {"type": "postgres", "dsn": dsn},
+    }
+    (tmp_path / "events").mkdir()
+    with running_execution_server() as daemon:
+        daemon.claim = {"triggering_asset_events": events}
+        submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+        task_try = new_try(
+            f"RESULT = {str(result)!r}\n{EVERYTHING}\n{JOB}",
+            context=daemon.context(connections=connections),
+            conf={
+                **EVENT_LOG,
+                "spark.eventLog.dir": (tmp_path / "events").as_uri(),
+                "spark.sql.session.timeZone": "UTC",
+            },
+        )
+        handle = await submitter.submit(task_try)
+        status = await ended(submitter, handle)
+        log = await log_of(submitter, handle)
+        assert status.exit_code == 0, log
+
+    found = json.loads(result.read_text())
+    assert found["json"] == [["1", "2.5"], ["2", "None"], ["4", "1.0"], ["None", "None"]]
+    assert sorted(row[1] for row in found["json inferred"]) == ["1", "2", "4", "three"]
+    assert found["csv"] == found["csv inferred"] == [["1", "2.5"], ["2", "3.0"], ["3", "4.0"]]
+    assert found["text"] == [[""], ["one"], ["two"]]
+    assert found["parquet"] == [["1", "2.5", "None"], ["2", "None", "None"], ["3", "1.0", "None"]]
+    assert found["parquet inferred"] == [row[:2] for row in found["parquet"]]
+    assert found["local"] == [["1", "2.5"]]
+    assert found["skipped"] == found["json"][:2] + found["json"][3:]
+    assert found["local skipped"] == found["nothing"] == []
+    assert "skipped: s3://" in log
+
+    where = f"s3://{bucket}"
+    assert f"{where}/gone.json was deleted since it was detected" in found["gone"]
+    assert f"{where}/r.json was overwritten since it was detected" in found["overwritten"]
+    assert f"{where}/r.parquet was overwritten since it was detected" in found["overwritten parquet"]
+    assert f"{where}/a.csv has the columns ID, amount where id, price are expected" in found["other header"]
+    assert "was overwritten since it was detected; put it back" in found["local gone"]
+    assert f"{where}/a//b.json cannot be read: its key has an empty part" in found["odd key"]
+    assert "cannot be read: " in found["not parquet"]
+    assert found["which format"].endswith("say how to read noending by format=: json, csv, text or parquet")
+
+    assert sorted(int(row[0]) for row in found["ranges"]) == [1, 2, 3, 4, 7, 999, 1000]
+    assert found["some columns"][0] == ["1000@x", "1000"]
+    assert found["keys"] == [["1", "a'\\", "odd"], ["2", "b", "two"]]
+    assert found["types"] == [
+        [
+            *("1@x", "1.50", "1.50", "2026-11-20", "2026-11-20 07:00:00.500000", "2026-11-20 09:00:00", "True"),
+            *("['a', 'b']", "[1, 2]", '{"a": 1}', "x"),
+        ]
+    ]
+    assert dict(found["columns"]) == {
+        "id": "bigint",
+        "email": "string",
+        "amount": "decimal(10,2)",
+        "exact": "string",
+        "day": "date",
+        "at": "timestamp",
+        "local": "timestamp_ntz",
+        "ok": "boolean",
+        "tags": "array<string>",
+        "numbers": "array<int>",
+        "doc": "string",
+        "odd `name": "string",
+    }
+    assert "the table public.orders has no column colour" in found["no column"]
+    assert "PostgreSQL: " in found["no table"]
+    assert "nowhere" in found["no table"]
+
+    written = b"".join(path.read_bytes() for path in (tmp_path / "events").rglob("*") if path.is_file())
+    shown = written + Path(f"{result}.ui").read_bytes() + found["plans"].encode() + log.encode()
+    assert b"s3files" in shown
+    assert b"pgrows" in shown
+    assert PASSWORD.encode() not in shown
+    assert s3_server.secret_key.encode() not in shown

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.sdk.execution_server import event
+from watcher.sdk.asset_job import AssetJobError
+from watcher.sdk.asset_job.events import TriggeringAssetEvents
+from watcher.sdk.asset_job.ingesting.plan import Destination, IngestOptions, destination, sources, watermark
+
+OUTLETS = {"orders": "s3://lake/tables/orders/", "more": "file:///data/more", "plain": "plain"}
+
+
+def events(*told: tuple[str, dict[str, Any]]) -> TriggeringAssetEvents:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for number, (name, extra) in enumerate(told):
+        found.setdefault(name, []).append(event(number, name, f"2026-11-20T09:00:{number:02}Z", **extra))
+    return TriggeringAssetEvents(found)
+
+
+def test_options_come_as_they_were_written():
+    sent = {"target": "/t", "partition_by": "day", "dedupe_key": ["id", "day"], "schema": None, "unknown": 1}
+    assert IngestOptions.of(sent) == IngestOptions(target="/t", partition_by=("day",), dedupe_key=("id", "day"))
+    assert IngestOptions.of({}) == IngestOptions()
+
+
+@pytest.mark.parametrize(
+    ("options", "outlets", "expected"),
+    [
+        ({}, ["orders"], ("orders", "s3://lake/tables/orders", "s3://lake/tables/orders_bad")),
+        ({}, ["more"], ("more", "/data/more", "/data/more_bad")),
+        ({"target": "/t/", "bad_records": "/b"}, ["plain"], ("plain", "/t", "/b")),
+        (
+            {"target": "s3a://lake/tables/orders"},
+            ["orders", "more"],
+            ("orders", *["s3://lake/tables/orders"] * 1, None),
+        ),
+        ({"target": "more"}, ["orders", "more"], ("more", "/data/more", "/data/more_bad")),
+    ],
+)
+def test_the_table_is_the_outlet_or_the_target(options, outlets, expected):
+    found = destination(IngestOptions(**options), {name: OUTLETS[name] for name in outlets})
+    outlet, target, bad = expected
+    assert found == Destination(outlet=outlet, target=target, bad_records=bad or f"{target}_bad")
+
+
+@pytest.mark.parametrize(
+    ("options", "outlets"), [({}, []), ({}, ["orders", "more"]), ({}, ["plain"]), ({"target": "x"}, ["plain"])]
+)
+def test_without_one_place_nothing_is_loaded(options, outlets):
+    with pytest.raises(AssetJobError):
+        destination(IngestOptions(**options), {name: OUTLETS[name] for name in outlets})
+
+
+def test_each_format_and_each_table_is_read_by_itself():
+    a, b, c = {"key": "a.json"}, {"key": "b.csv.gz"}, {"path": "/c.JSON"}
+    rows, keys, none = (
+        {"table": "public.rows", "column": "id", "ranges": [[1, 2]]},
+        {"table": "public.keys", "column": "at", "keys": [1]},
+        {"table": "public.rows", "column": "id", "ranges": []},
+    )
+    of_run = events(
+        ("s3", {"files": [a, b]}), ("s3", {"files": [a]}), ("local", {"files": [c]}), ("pg", rows), ("pg", none)
+    )
+    found = [(source.format, source.given) for source in sources(of_run, None)]
+    assert found == [("json", [a, a]), ("csv", [b]), ("json", [c]), (None, of_run["pg"][:1])]
+    assert [source.format for source in sources(of_run, "text")] == ["text", "text", None]
+    assert [len(source.given) for source in sources(events(("pg", keys), ("pg", rows)), None)] == [1, 1]
+    assert sources(events(("job", {"row_count": 3})), None) == []
+    with pytest.raises(AssetJobError, match=r"say how to read x.dat by spark.options.input_format"):
+        sources(events(("s3", {"files": [{"key": "x.dat"}]})), None)
+
+
+@pytest.mark.parametrize(
+    ("before", "ends", "after"),
+    [
+        (None, [("a", "2026-11-20"), ("a", "2026-11-19")], "2026-11-20"),
+        ("2026-11-21", [("a", "2026-11-20")], "2026-11-21"),
+        (12, [("a", 15)], 15),
+        (99, [("a", 15)], 99),
+        (None, [("a", 15), ("b", "x")], {"a": 15, "b": "x"}),
+        ({"a": 20, "b": "w"}, [("a", 15), ("b", "x")], {"a": 20, "b": "x"}),
+        ({"a": 20, "b": "w"}, [("b", "x")], {"a": 20, "b": "x"}),
+        (7, [], 7),
+        (None, [], None),
+    ],
+)
+def test_the_watermark_never_goes_back(before, ends, after):
+    of_run = events(*((name, {"watermark": {"from": None, "to": end}}) for name, end in ends))
+    assert watermark(of_run, before) == after

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from watcher.sdk.asset_job import AssetJobError
+from watcher.sdk.asset_job.tables.layout import (
+    Owner,
+    Place,
+    StagedFile,
+    check_columns,
+    partition_folder,
+    place_of,
+    plan_commit,
+)
+
+OUTLETS = {"orders": "file:///data/my%20orders/", "lake": "s3://lake/tables/orders/", "shop": "postgres://h/d/s/t"}
+
+
+def owner(run_id: str = "manual__2026-11-20T09:00:00+00:00") -> Owner:
+    return Owner(dag_id="load_orders", run_id=run_id, task_id="load", map_index=-1)
+
+
+def test_a_run_has_one_folder():
+    assert owner().part == "run=manual__2026-11-20T09.00.00+00.00"
+    assert owner("by/hand:1").part == "run=by.hand.1"
+
+
+def test_another_runs_part_is_left_alone():
+    owner().check(None, "/data/orders")
+    owner().check(
+        {"dag_id": "load_orders", "run_id": owner().run_id, "task_id": "load", "map_index": -1}, "/data/orders"
+    )
+    for other in ({"dag_id": "load_more"}, {"run_id": "manual__2026-11-20T09.00.00+00.00"}):
+        with pytest.raises(
+            AssetJobError, match=r"of /data/orders was written by the job .*: give each job a target of its own"
+        ):
+            owner().check(other, "/data/orders")
+
+
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        ("orders", Place(bucket=None, path="/data/my orders")),
+        ("lake", Place(bucket="lake", path="tables/orders")),
+        ("/data/my%20orders/", Place(bucket=None, path="/data/my%20orders")),
+        ("file:///data/x", Place(bucket=None, path="/data/x")),
+        ("s3a://lake/ü#x?", Place(bucket="lake", path="ü#x?")),
+        ("s3://lake", Place(bucket="lake", path="")),
+    ],
+)
+def test_targets_are_outlets_paths_and_urls(target, place):
+    assert place_of(target, OUTLETS) == place
+
+
+@pytest.mark.parametrize("target", ["shop", "elsewhere", "data/x", "", "/", "file:///", "s3:///x", "hdfs://n/x"])
+def test_where_no_table_can_be_written_is_told_in_a_sentence(target):
+    with pytest.raises(AssetJobError):
+        place_of(target, OUTLETS)
+
+
+def test_partitions_are_named_as_spark_names_them():
+    assert partition_folder(["day", "a b"], ["2026-11-20", "K/ö=%1"]) == "day=2026-11-20/a b=K%2Fö%3D%251"
+    assert (
+        partition_folder(["day", "city"], [None, ""])
+        == "day=__HIVE_DEFAULT_PARTITION__/city=__HIVE_DEFAULT_PARTITION__"
+    )
+    assert partition_folder([], []) == ""
+
+
+def test_columns_that_could_not_be_read_back_are_refused():
+    check_columns(["id", "day"], ["DAY"])
+    for columns, partition_by in [(["id", "Run"], []), (["id"], ["day"]), (["day"], ["day"])]:
+        with pytest.raises(AssetJobError):
+            check_columns(columns, partition_by)
+
+
+def test_a_commit_removes_what_was_there_and_takes_only_what_was_collected():
+    staged = [StagedFile(path="day=1/part-b.parquet", rows=2), StagedFile(path="part-c.parquet", rows=1)]
+    plan = plan_commit("t/_staging/run=1/x", "t/run=1", staged, ["t/run=1/part-z", "t/run=1/day=0/part-a"])
+    assert plan.deletes == ["t/run=1/day=0/part-a", "t/run=1/part-z"]
+    assert plan.copies == [
+        ("t/_staging/run=1/x/day=1/part-b.parquet", "t/run=1/day=1/part-b.parquet"),
+        ("t/_staging/run=1/x/part-c.parquet", "t/run=1/part-c.parquet"),
+    ]

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from watcher.sdk.asset_job.sources.items import Rows
+from watcher.sdk.asset_job.sources.pgrows import Postgres
+from watcher.sdk.asset_job.sources.postgres_sql import (
+    TableColumn,
+    address,
+    jdbc,
+    literal,
+    predicates,
+    queries,
+    table_sql,
+)
+from watcher.sdk.asset_job.sources.s3access import s3_access
+
+
+def column(name: str, kind: str, key_place: int = 0) -> TableColumn:
+    return TableColumn(name=name, postgres=kind, key_place=key_place)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "spark"),
+    [
+        ("bigint", '"c"', "bigint"),
+        ("character varying(20)", '"c"::text AS "c"', "string"),
+        ("numeric(10,2)", '"c"::text AS "c"', "decimal(10,2)"),
+        ("numeric(50,2)", '"c"::text AS "c"', "string"),
+        ("numeric", '"c"::text AS "c"', "string"),
+        ("timestamp(3) with time zone", '"c"', "timestamp"),
+        ("timestamp without time zone", '"c"', "timestamp_ntz"),
+        ("integer[]", '"c"', "array<int>"),
+        ("numeric(5,1)[]", '"c"::text AS "c"', "string"),
+        ("uuid", '"c"::text AS "c"', "string"),
+    ],
+)
+def test_types_become_sparks_or_stay_text(kind, expression, spark):
+    found = column("c", kind)
+    assert (found.expression, found.spark) == (expression, spark)
+
+
+def test_ranges_become_conditions_on_the_index():
+    one = Rows(table="public.orders", column="id", ranges=((5, 5), (1, 3)))
+    columns = [column("id", "bigint", 1)]
+    table = 'SELECT "id" FROM "public"."orders" WHERE "id" BETWEEN '
+    several = "SELECT w.* FROM unnest('{}'::int8[], '{}'::int8[]) AS r(low, high) CROSS JOIN LATERAL ({}) AS w"
+    inner = f"{table}r.low AND r.high"
+    assert queries(one, columns, tasks=1) == [several.format("{1,5}", "{3,5}", inner)]
+    assert queries(one, columns, tasks=2) == [f"{table}1 AND 2", several.format("{3,5}", "{3,5}", inner)]
+    assert predicates(one, tasks=1) == ['"id" BETWEEN 1 AND 3 OR "id" = 5']
+
+
+def test_keys_are_compared_in_their_own_types_and_asked_for_once():
+    some = Rows(table="public.parts", column="updated_at", keys=((1, "it's"), (1, "it's")))
+    [query] = queries(some, [column("part", "text", 2), column("id", "integer", 1), column("note", "text")], tasks=4)
+    condition = (
+        '("id", "part") IN (SELECT (k.value->>0)::integer, (k.value->>1)::text FROM json_array_elements({}) AS k)'
+    )
+    assert query.endswith(" WHERE " + condition.format("""E'[[1, "it''s"]]'::json"""))
+
+
+def test_names_and_texts_cannot_break_out():
+    assert table_sql('public.a"b') == '"public"."a""b"'
+    assert table_sql("odd.name.with.dots") == '"odd"."name.with.dots"'
+    assert table_sql("orders") == '"public"."orders"'
+    assert literal("a'b\\") == "E'a''b\\\\'"
+
+
+def test_addresses_of_connections():
+    parts = {"host": "db", "port": 5433, "database": "shop", "user": "me@x", "password": "p:/w", "sslmode": "require"}
+    uri = address(parts)
+    assert uri == "postgresql://me%40x:p%3A%2Fw@db:5433/shop?sslmode=require"
+    assert address({"dsn": "postgresql://h/d"}) == "postgresql://h/d"
+    assert address({"host": "db"}) == "postgresql://db/"
+    assert jdbc(uri) == ("jdbc:postgresql://db:5433/shop?sslmode=require", {"user": "me@x", "password": "p:/w"})
+
+
+def test_what_travels_to_executors_shows_no_secret():
+    access = s3_access({"access_key_id": "AKIA", "secret_access_key": "hidden", "endpoint_url": "http://x"})
+    assert dict(access.config)["secret_access_key"] == "hidden"
+    assert "hidden" not in repr(access) + str(access)
+    assert "hidden" not in repr(Postgres(uri="postgresql://me:hidden@db/shop"))
+
+
+@pytest.mark.parametrize(
+    ("connection", "config"),
+    [
+        ({"anonymous": True}, {"skip_signature": "true", "virtual_hosted_style_request": "true"}),
+        ({"endpoint_url": "http://x", "region": "r"}, {"endpoint": "http://x", "region": "r"}),
+        (
+            {"endpoint_url": "http://x", "addressing_style": "virtual", "requester_pays": True},
+            {"endpoint": "http://x", "virtual_hosted_style_request": "true", "request_payer": "true"},
+        ),
+        (
+            {"endpoint_url": "http://x", "addressing_style": "path"},
+            {"endpoint": "http://x", "virtual_hosted_style_request": "false"},
+        ),
+    ],
+)
+def test_settings_of_a_connection_reach_the_client(connection, config):
+    assert dict(s3_access(connection).config) == config

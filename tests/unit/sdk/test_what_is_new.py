@@ -1,0 +1,135 @@
+"""What `r.read` makes of files, ranges and events, and how it is shared among tasks."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.sdk.execution_server import event
+from watcher.sdk.asset_job import AssetJobError
+from watcher.sdk.asset_job.events import TriggeringAssetEvents
+from watcher.sdk.asset_job.sources.connections import connection_of
+from watcher.sdk.asset_job.sources.failures import SourceFailed, require, sentence_in
+from watcher.sdk.asset_job.sources.items import LocalFile, Rows, S3File, items_of
+from watcher.sdk.asset_job.sources.splitting import merged, split_files, split_ranges
+
+A = {"bucket": "landing", "key": "a.json", "size": 3, "etag": "1"}
+RANGES = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9)).map(lambda one: (one[0], one[0] + one[1])))
+
+
+def events(**assets: Any) -> TriggeringAssetEvents:
+    return TriggeringAssetEvents(
+        {name: [event(1, name, "2026-11-20T09:00:00Z", **more)] for name, more in assets.items()}
+    )
+
+
+def ids(ranges: list[tuple[int, int]]) -> list[int]:
+    return [number for low, high in ranges for number in range(low, high + 1)]
+
+
+def test_files_are_told_by_what_names_them():
+    assert items_of([A, A], ()) == [S3File(bucket="landing", key="a.json", size=3, etag="1")]
+    assert items_of([{"path": "/a", "size": 1}], ()) == [LocalFile(path="/a", size=1)]
+    assert items_of([], ()) == []
+
+
+def test_events_bring_their_table_along():
+    of_run = events(
+        customers={"table": "public.customers", "column": "id", "ranges": [[1, 2]]},
+        parts={"table": "public.parts", "column": "updated_at", "keys": [1, [2, "b"]]},
+    )
+    customers = Rows(table="public.customers", column="id", ranges=((1, 2),))
+    assert items_of(of_run["customers"], ()) == customers
+    assert items_of(of_run["parts"], ()) == Rows(table="public.parts", column="updated_at", keys=(1, (2, "b")))
+    assert items_of(of_run.ranges(), [*of_run["customers"], *of_run["parts"]]) == customers
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ([A, {"path": "/a"}], "partly local, partly on S3"),
+        (["a.json"], "r.read takes files, ranges of ids, or events"),
+        ([(1, 2)], "say which table is meant, as in r.read(…, table='public.orders'): the events name none"),
+        (events(a={"files": [A]}, b={"table": "t", "column": "id", "ranges": []}), "read one asset's events at a time"),
+        (
+            events(
+                a={"table": "public.a", "column": "id", "ranges": []},
+                b={"table": "public.b", "column": "id", "ranges": []},
+            ),
+            "the events name public.a, public.b",
+        ),
+    ],
+)
+def test_what_is_not_one_thing_is_refused_in_a_sentence(given, sentence):
+    with pytest.raises(AssetJobError) as refused:
+        items_of(given, ())
+    assert sentence in str(refused.value)
+
+
+def test_bare_ranges_of_a_table_that_no_event_names_are_of_its_id():
+    assert items_of([(1, 2)], (), "public.orders") == Rows(table="public.orders", column="id", ranges=((1, 2),))
+
+
+@given(RANGES)
+def test_merged_ranges_hold_the_same_ids_once(ranges):
+    found = merged(ranges)
+    assert ids(found) == sorted(set(ids(ranges)))
+    assert all(after[0] > before[1] + 1 for before, after in pairwise(found))
+
+
+@given(RANGES, st.integers(1, 5), st.integers(1, 20), st.integers(1, 4))
+def test_shares_of_ranges_hold_all_ids_once_and_no_share_is_too_large(ranges, tasks, most_ids, most_ranges):
+    wanted = merged(ranges)
+    shares = split_ranges(wanted, tasks=tasks, most_ids=most_ids, most_ranges=most_ranges)
+    assert ids([limits for share in shares for limits in share]) == ids(wanted)
+    assert all(share and len(share) <= most_ranges and len(ids(share)) <= most_ids for share in shares)
+
+
+@given(st.lists(st.integers(0, 1 << 30)), st.integers(1, 8))
+def test_shares_of_files_keep_all_files_and_are_small_or_single(sizes, tasks):
+    files = [S3File(bucket="b", key=str(at), size=size, etag=None) for at, size in enumerate(sizes)]
+    shares = split_files(files, tasks=tasks, most=128 << 20)
+    assert [file for share in shares for file in share] == files
+    assert all(len(share) == 1 or sum(file.size for file in share) <= 128 << 20 for share in shares)
+
+
+def test_few_files_occupy_all_tasks_and_many_small_ones_share_them():
+    def shares(count: int, size: int) -> int:
+        files = [S3File(bucket="b", key=str(at), size=size, etag=None) for at in range(count)]
+        return len(split_files(files, tasks=4, most=128 << 20))
+
+    assert shares(4, 10) == 4
+    assert shares(1000, 10) in range(4, 20)
+    assert shares(8, 100 << 20) == 8
+
+
+def test_the_only_connection_of_a_kind_needs_no_name():
+    lake, cellar, shop = {"type": "s3", "region": "a"}, {"type": "s3", "region": "b"}, {"type": "postgres"}
+    assert connection_of({"lake": lake, "shop": shop}, "s3", None) is lake
+    assert connection_of({"lake": lake, "cellar": cellar}, "s3", "cellar") is cellar
+    for connections, name, sentence in [
+        ({"shop": shop}, None, "the job has no S3 connection: name one in its spark.connections"),
+        ({"lake": lake, "cellar": cellar}, None, "is meant by connection=: lake, cellar"),
+        ({"lake": lake, "shop": shop}, "shop", "is meant by connection=: lake"),
+    ]:
+        with pytest.raises(AssetJobError, match=sentence):
+            connection_of(connections, "s3", name)
+
+
+def test_a_sentence_is_found_in_what_spark_makes_of_it():
+    trace = "PythonException: Traceback …\n  raise X\nasset_job.sources.objects.FileUnreadable: s3://a/b was deleted\n\nat org…"
+    assert sentence_in(trace) == "s3://a/b was deleted"
+    assert str(sentence_in("x\nModuleNotFoundError: No module named 'obstore'\n")).startswith("obstore missing in the")
+    assert sentence_in("ValueError: No module named 'mine'") is None
+
+
+def test_a_missing_package_is_named_with_the_remedies():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "obstore", None)
+        with pytest.raises(SourceFailed, match=r"^obstore missing in the .*: install it there, or .*\(hadoop-aws"):
+            require("pyarrow", "obstore")

@@ -1,0 +1,122 @@
+"""One run of `builtin:ingest`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import AssetJobError, StoreConflict
+from ..runs import Run, run
+from ..tables.appending import Staged, commit, stage
+from .plan import Destination, IngestOptions, destination, sources, watermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger("asset_job")
+
+_ATTEMPTS = 10
+
+
+def main() -> None:
+    with run() as r:
+        Ingest(run=r, options=IngestOptions.of(r.options)).execute()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What a run brought into the table."""
+
+    rows: int
+    bad: int
+    duplicates: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ingest:
+    run: Run
+    options: IngestOptions
+
+    def execute(self) -> None:
+        """Raises `AssetJobError`; ends the run as skipped when its events name nothing to load."""
+        to = destination(self.options, self.run.outlets)
+        found = sources(self.run.triggering_asset_events, self.options.input_format)
+        if not found:
+            self.run.skip("the events of this run name neither files nor rows")
+        self._load(found, to)
+
+    def _load(self, found: list[Any], to: Destination) -> None:
+        from .records import check_schema, fitting, inferred, not_fitting, records  # noqa: PLC0415 - only now Spark is needed
+
+        store = self.run.asset_store[to.outlet]
+        schema = self.options.schema or store.get("schema")
+        if schema is None:
+            schema = inferred(self.run, found, self.options)
+            store.set("schema", schema)
+        check_schema(self.run, schema)
+        everything = records(self.run, found, self.options, schema)
+        good, counted = fitting(everything)
+        table = self._staged(self._deduplicated(good, to), to.target, self.options.partition_by)
+        # Looked for once more only when there are some, which is rare.
+        bad = self._staged(not_fitting(everything) if counted.bad else None, to.bad_records)
+        commit([table, bad], self.run.check_still_ours)
+        rows = table.appended.rows
+        self._tell(to, Loaded(rows=rows, bad=counted.bad, duplicates=counted.records - counted.bad - rows))
+
+    def _deduplicated(self, good: DataFrame, to: Destination) -> DataFrame:
+        from .records import once  # noqa: PLC0415
+
+        key = self.options.dedupe_key
+        lacking = [name for name in key if name not in good.columns]
+        if lacking:
+            raise AssetJobError(f"dedupe_key names {', '.join(lacking)}, but the columns are {', '.join(good.columns)}")
+        if not key:
+            return good
+        table = self.run.table(to.target, self.options.target_connection)
+        types = {name: good.schema[name].dataType.simpleString() for name in key}
+        return once(good, table.others(self.run.spark, types, self.options.partition_by), key)
+
+    def _staged(self, frame: DataFrame | None, target: str, partition_by: Sequence[str] = ()) -> Staged:
+        return stage(self.run.table(target, self.options.target_connection), frame, partition_by)
+
+    def _tell(self, to: Destination, loaded: Loaded) -> None:
+        """In the outlet's store and in its event."""
+        summary = {"rows_loaded": loaded.rows, "bad_records": loaded.bad, "duplicates": loaded.duplicates}
+        earlier = self._before(to)
+        told = self.run.task_store.get("rows_loaded")
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._record(to, {**summary, "run_id": self.run.run_id, **earlier}, told)
+                break
+            except StoreConflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        self.run.task_store.set("rows_loaded", loaded.rows)
+        self.run.outlet_events[to.outlet].extra = {"row_count": loaded.rows, **summary}
+        log.warning("loaded %s into %s", json.dumps(summary), to.target)
+
+    def _before(self, to: Destination) -> Mapping[str, Any]:
+        """The watermark before this run's first try: a later one would find its own."""
+        kept: Mapping[str, Any] | None = self.run.task_store.get("before")
+        if kept is None:
+            mark = self.run.asset_store[to.outlet].get("watermark")
+            kept = {} if mark is None else {"prev_watermark": mark}
+            self.run.task_store.set("before", kept)
+        return kept
+
+    def _record(self, to: Destination, summary: Mapping[str, Any], told: int | None) -> None:
+        """The increments of a try are not repeated by the next: what differs from an earlier one's is put right."""
+        rows = summary["rows_loaded"]
+        with self.run.asset_store[to.outlet].transaction() as t:
+            t.increment("total_runs")
+            if told is None or told == rows:
+                t.increment("rows_loaded", rows)
+            else:
+                t["rows_loaded"] = t.get("rows_loaded", 0) - told + rows
+            mark = watermark(self.run.triggering_asset_events, t.get("watermark"))
+            if mark is not None:
+                t["watermark"] = mark
+            t["last_run_summary"] = {**summary, "completed_at": self.run.now()}

@@ -1,0 +1,108 @@
+"""Records as they come, told apart into those that fit the schema and those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Observation
+from pyspark.sql import functions as sql
+
+from ..errors import AssetJobError
+from ..sources.request import quoted
+from .plan import IngestOptions, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ..runs import Run
+
+RECORD = "_record"
+"""The column of a record that does not fit, as it came; null of one that does."""
+
+
+def inferred(run: Run, found: Sequence[Source], options: IngestOptions) -> str:
+    """The schema of the first source, as Spark's DDL. Raises `AssetJobError`."""
+    frame = _read(run, found[0], options, None)
+    columns = [field for field in frame.schema if field.name != "_corrupt_record"]
+    if not columns:
+        raise AssetJobError("no record of these files can be understood: say how by input_format, or give a schema")
+    return ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in columns)
+
+
+def check_schema(run: Run, schema: str) -> None:
+    """Raises `AssetJobError`."""
+    try:
+        run.spark.createDataFrame([], schema)
+    except PySparkException as error:
+        said = str(error).splitlines()[0]
+        raise AssetJobError(
+            f"the schema {schema!r} is not Spark's DDL, such as `id long, amount double`: {said}"
+        ) from None
+
+
+def records(run: Run, found: Sequence[Source], options: IngestOptions, schema: str) -> DataFrame:
+    """All records in the columns of the schema and, last, `RECORD`."""
+    return reduce(lambda one, other: one.unionByName(other), [_read(run, one, options, schema) for one in found])
+
+
+def _read(run: Run, source: Source, options: IngestOptions, schema: str | None) -> DataFrame:
+    if source.format is None:
+        frame = run.read(source.given, schema=schema, connection=options.connection)
+    elif schema is None or source.format not in {"json", "csv"}:
+        frame = run.read(
+            source.given,
+            format=source.format,
+            schema=schema,
+            missing=options.missing,
+            connection=options.connection,
+        )
+    else:
+        return run.read(
+            source.given,
+            format=source.format,
+            schema=f"{schema}, {RECORD} string",
+            missing=options.missing,
+            connection=options.connection,
+            columnNameOfCorruptRecord=RECORD,
+        )
+    return frame if schema is None else frame.withColumn(RECORD, sql.lit(None).cast("string"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Known once the frame was written."""
+
+    observation: Observation
+
+    @property
+    def records(self) -> int:
+        return int(self.observation.get["records"])
+
+    @property
+    def bad(self) -> int:
+        return int(self.observation.get["bad"])
+
+
+def fitting(frame: DataFrame) -> tuple[DataFrame, Counted]:
+    observation = Observation()
+    bad = sql.count_if(sql.col(RECORD).isNotNull())
+    counted = frame.observe(observation, sql.count(sql.lit(1)).alias("records"), bad.alias("bad"))
+    return counted.where(sql.col(RECORD).isNull()).drop(RECORD), Counted(observation=observation)
+
+
+def not_fitting(frame: DataFrame) -> DataFrame:
+    """With all columns as far as they could be read, which shows what did not fit."""
+    return frame.where(sql.col(RECORD).isNotNull())
+
+
+def once(frame: DataFrame, others: DataFrame | None, key: Sequence[str]) -> DataFrame:
+    """One row of each key, and none whose key is among `others`; nulls are as equal as other values."""
+    found = frame.dropDuplicates(list(key))
+    if others is None:
+        return found
+    same = [found[quoted(name)].eqNullSafe(others[quoted(name)]) for name in key]
+    return found.join(others, reduce(lambda one, other: one & other, same), "left_anti")

@@ -1,0 +1,45 @@
+"""Bytes of a file as Arrow batches of its lines, as many at a time as there are in one piece of it."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+LINES = pa.schema([("value", pa.string())])
+
+
+def batches_of_lines(pieces: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    """Lines end with LF, CR LF or CR; a byte order mark is left out, and what is no UTF-8 becomes U+FFFD, as Spark has it."""
+    for text in _whole_lines(_without_mark(pieces)):
+        lines = pc.list_flatten(pc.split_pattern(pa.array([text]), "\n"))
+        yield pa.record_batch([lines], schema=LINES)
+
+
+def _without_mark(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    at_start = True
+    for piece in pieces:
+        yield piece.removeprefix(codecs.BOM_UTF8) if at_start else piece
+        at_start = False
+
+
+def _whole_lines(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Without the last line's end; a CR at a piece's end waits for what may follow it."""
+    begun: list[bytes] = []
+    for piece in pieces:
+        cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1))
+        begun.append(piece[: cut + 1])
+        if cut >= 0:
+            yield _text(b"".join(begun))
+            begun = []
+        begun.append(piece[cut + 1 :])
+    if rest := b"".join(begun):
+        yield _text(rest)
+
+
+def _text(lines: bytes) -> str:
+    if b"\r" in lines:
+        lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return lines.removesuffix(b"\n").decode("utf-8", "replace")

@@ -1,0 +1,134 @@
+"""One version of one object: read in pieces, or at places as Parquet wants it; never a mixture of two versions."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import obstore
+import pyarrow as pa
+from obstore import exceptions
+
+from .failures import SourceFailed
+from .items import S3File
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+_PIECE = 4 << 20
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+
+
+class FileUnreadable(SourceFailed):
+    """The file is there no more, is another one by now, may not be read, or is not what it should be."""
+
+
+@contextmanager
+def told_of(file: S3File) -> Iterator[None]:
+    """What goes wrong in the block is told in a sentence that names the file."""
+    try:
+        yield
+    except (FileNotFoundError, exceptions.NotFoundError):
+        raise FileUnreadable(f"{file.url} was deleted since it was detected; {_REMEDY}") from None
+    except exceptions.PreconditionError:
+        raise FileUnreadable(f"{file.url} was overwritten since it was detected; {_REMEDY}") from None
+    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
+        raise FileUnreadable(f"{file.url} may not be read with this connection: give its identity the right") from None
+    except (pa.ArrowException, ValueError, EOFError) as error:
+        raise FileUnreadable(f"{file.url} cannot be read: {_first_line(error)}") from None
+    except (exceptions.BaseError, OSError) as error:
+        raise SourceFailed(f"{file.url} cannot be reached: {_first_line(error)}") from None
+
+
+_REMEDY = "put it back and retry the run, or read with missing='skip'"
+
+
+def pieces(store: S3Store, file: S3File) -> Iterator[bytes]:
+    """The file's bytes, a few megabytes at a time; unpacked where its name says how it is packed."""
+    content = obstore.get(store, path_of(file.key), options=_pinned(file))
+    stream: Iterator[bytes] = map(bytes, content.stream(min_chunk_size=_PIECE))
+    packed = next((codec for ending, codec in _COMPRESSIONS.items() if file.key.endswith(ending)), None)
+    return stream if packed is None else _unpacked(stream, packed)
+
+
+def _unpacked(stream: Iterator[bytes], codec: str) -> Iterator[bytes]:
+    raw = io.BufferedReader(_Stream(stream), _PIECE)
+    with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec) as unpacked:
+        while piece := unpacked.read(_PIECE):
+            yield piece
+
+
+class _Stream(io.RawIOBase):
+    """Pieces as a file to be read from beginning to end."""
+
+    def __init__(self, stream: Iterator[bytes]) -> None:
+        self._stream = stream
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = next(self._stream, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+class PinnedObject(io.RawIOBase):
+    """Random access to one version; a request for each read, so to be read in large ones."""
+
+    def __init__(self, store: S3Store, file: S3File) -> None:
+        self._store, self._file = store, file
+        self._size = file.size if file.etag else obstore.head(store, path_of(file.key))["size"]
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._size if size < 0 else min(self._size, self._position + size)
+        if end <= self._position:
+            return b""
+        options = _pinned(self._file) | {"range": (self._position, end)}
+        found = bytes(obstore.get(self._store, path_of(self._file.key), options=options).bytes())
+        self._position += len(found)
+        return found
+
+
+def path_of(key: str) -> str:
+    """Raises ValueError for the few keys that obstore would take for others."""
+    parts = key.split("/")
+    if any(part in {"", ".", ".."} for part in parts):
+        raise ValueError(
+            "its key has an empty part, or one that is . or ..: give the job spark.packages with hadoop-aws to read it"
+        )
+    return key
+
+
+def _pinned(file: S3File) -> Any:
+    return {} if file.etag is None else {"if_match": f'"{file.etag}"'}
+
+
+def _first_line(error: Exception) -> str:
+    """Obstore tells a screenful."""
+    lines: Sequence[str] = str(error).splitlines() or [type(error).__name__]
+    return lines[0]

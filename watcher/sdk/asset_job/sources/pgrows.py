@@ -1,0 +1,77 @@
+"""`pgrows`: exactly the given rows of one table, through ADBC, which copies them in binary form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from .failures import SourceFailed, require
+
+
+@dataclass(frozen=True)
+class Query(InputPartition):
+    """What one task reads."""
+
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Postgres:
+    """Where to connect; it travels pickled, and does not show its credentials."""
+
+    uri: str = field(repr=False)
+
+    @contextmanager
+    def cursor(self) -> Iterator[Any]:
+        """Raises `SourceFailed` for whatever the server or the way to it says."""
+        require("pyarrow", "adbc_driver_postgresql")
+        from adbc_driver_manager import Error  # noqa: PLC0415 - only where rows are read
+        from adbc_driver_postgresql import dbapi  # noqa: PLC0415
+
+        try:
+            with closing(dbapi.connect(self.uri)) as connection, closing(connection.cursor()) as cursor:
+                yield cursor
+        except Error as error:
+            said = str(error).partition("Query was:")[0]
+            raise SourceFailed(f"PostgreSQL: {' '.join(said.split())}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PgRowsReader(DataSourceReader):
+    postgres: Postgres
+    queries: Sequence[str]
+    schema: pa.Schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [Query(query) for query in self.queries]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with self.postgres.cursor() as cursor:
+            cursor.execute(partition.value)
+            for batch in cursor.fetch_record_batch():
+                yield pa.record_batch(
+                    [batch.column(at).cast(one.type) for at, one in enumerate(self.schema)], schema=self.schema
+                )
+
+
+def pgrows(reader: PgRowsReader, columns: str) -> type[DataSource]:
+    """The data source for one read, as `s3files` has it: nothing of the address is an option, which would be shown."""
+    unique = f"pgrows_{id(reader):x}"  # Spark warns when a name is taken again
+
+    class PgRows(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return unique
+
+        def schema(self) -> str:
+            return columns
+
+        def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface
+            return reader
+
+    return PgRows

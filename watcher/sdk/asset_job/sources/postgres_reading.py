@@ -1,0 +1,83 @@
+"""Rows of PostgreSQL: by `pgrows`, or by Spark's JDBC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .connections import connection_of
+from .failures import SourceFailed, require
+from .items import Rows
+from .postgres_sql import COLUMNS, TableColumn, address, jdbc, literal, predicates, queries, table_sql
+from .request import Reading, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
+
+    from .pgrows import Postgres
+
+
+def rows_of_postgres(reading: Reading, rows: Rows) -> DataFrame:
+    uri = address(connection_of(reading.connections, "postgres", reading.connection))
+    if reading.has_jar("postgresql") and not rows.keys:
+        frame = _by_jdbc(reading, rows, uri)
+    else:
+        require("pyarrow", "adbc_driver_postgresql")
+        frame = _by_adbc(reading, rows, uri)
+    return frame if reading.schema is None else _as_wanted(frame, reading, rows)
+
+
+def _by_jdbc(reading: Reading, rows: Rows, uri: str) -> DataFrame:
+    url, properties = jdbc(uri)
+    found = predicates(rows, tasks=reading.tasks) or ["false"]
+    properties = {"driver": "org.postgresql.Driver", **properties, **reading.options}
+    return reading.spark.read.jdbc(url, table_sql(rows.table), predicates=found, properties=properties)
+
+
+def _by_adbc(reading: Reading, rows: Rows, uri: str) -> DataFrame:
+    from pyspark.sql.functions import col  # noqa: PLC0415 - only jobs that read need it
+
+    from .arrow_schemas import arrow_schema, load  # noqa: PLC0415 - needs what was just required
+    from .pgrows import PgRowsReader, Postgres, pgrows  # noqa: PLC0415
+
+    postgres = Postgres(uri=uri)
+    columns = _columns(postgres, rows)
+    sent = ", ".join(f"{quoted(column.name)} {column.sent}" for column in columns)
+    reader = PgRowsReader(
+        postgres=postgres,
+        queries=queries(rows, columns, tasks=reading.tasks),
+        schema=arrow_schema(reading.spark.createDataFrame([], sent)),
+    )
+    frame = load(reading.spark, pgrows(reader, sent))
+    return frame.select(*(col(quoted(column.name)).cast(column.spark).alias(column.name) for column in columns))
+
+
+def _columns(postgres: Postgres, rows: Rows) -> list[TableColumn]:
+    with postgres.cursor() as cursor:
+        cursor.execute(COLUMNS.format(table=literal(table_sql(rows.table))))
+        return [TableColumn(name=name, postgres=kind, key_place=place) for name, kind, place in cursor.fetchall()]
+
+
+def _as_wanted(frame: DataFrame, reading: Reading, rows: Rows) -> DataFrame:
+    """The columns that the schema names, in its types; a value that does not fit fails the job."""
+    there = {field.name.lower(): field for field in frame.schema}
+    wanted = reading.spark.createDataFrame([], reading.schema).schema
+    lacking = [field.name for field in wanted if field.name.lower() not in there]
+    if lacking:
+        raise SourceFailed(f"the table {rows.table} has no column {', '.join(lacking)}: correct the schema")
+    return frame.select(*(_fitting(there[field.name.lower()], field, rows.table) for field in wanted))
+
+
+def _fitting(found: StructField, wanted: StructField, table: str) -> Column:
+    from pyspark.sql import functions as sql  # noqa: PLC0415
+
+    value = sql.col(quoted(found.name))
+    if found.dataType == wanted.dataType:
+        return value.alias(wanted.name)
+    fault = sql.concat(
+        sql.lit(f"SourceFailed: a value of the table {table} does not fit the schema: in {wanted.name} there is "),
+        value.cast("string"),
+    )
+    cast = value.try_cast(wanted.dataType)
+    raised = sql.raise_error(fault).cast(wanted.dataType)
+    return sql.when(value.isNull() | cast.isNotNull(), cast).otherwise(raised).alias(wanted.name)

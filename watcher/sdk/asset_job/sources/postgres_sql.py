@@ -1,0 +1,157 @@
+"""What is asked of PostgreSQL for rows: pure texts of SQL, and how its types become Spark's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from .items import Rows
+from .splitting import chunks, merged, split_ranges
+
+_MOST_IDS = 250_000
+_MOST_RANGES = 10_000
+_MOST_KEYS = 50_000
+_MOST_PREDICATES = 200
+"""Ranges in one condition of JDBC."""
+
+COLUMNS = """\
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), COALESCE(k.place, 0)::int
+FROM pg_attribute a
+LEFT JOIN (SELECT i.indrelid, u.attnum, u.place FROM pg_index i,
+           LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, place) WHERE i.indisprimary) k
+  ON k.indrelid = a.attrelid AND k.attnum = a.attnum
+WHERE a.attrelid = {table}::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+"""Name, type, and place in the primary key (from 1; 0 = none)."""
+
+_SPARK_TYPES = {
+    "smallint": "smallint",
+    "integer": "int",
+    "bigint": "bigint",
+    "real": "float",
+    "double precision": "double",
+    "boolean": "boolean",
+    "text": "string",
+    "date": "date",
+    "bytea": "binary",
+    "timestamp with time zone": "timestamp",
+    "timestamp without time zone": "timestamp_ntz",
+}
+_LARGEST_DECIMAL = 38
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableColumn:
+    """`sent` is how the server sends it, `spark` what it becomes."""
+
+    name: str
+    postgres: str
+    key_place: int
+
+    @property
+    def expression(self) -> str:
+        """Types without a counterpart travel as text, as PostgreSQL writes them."""
+        name = quoted(self.name)
+        return name if self._counterpart else f"{name}::text AS {name}"
+
+    @property
+    def sent(self) -> str:
+        """As which of Spark's types the value arrives."""
+        return self._counterpart or "string"
+
+    @property
+    def _counterpart(self) -> str | None:
+        plain = re.sub(r"\([^)]*\)", "", self.postgres)
+        found = _SPARK_TYPES.get(plain.removesuffix("[]"))
+        return f"array<{found}>" if found and plain.endswith("[]") else found
+
+    @property
+    def spark(self) -> str:
+        """A numeric with a precision that Spark has is a decimal; without one it stays text, which loses nothing."""
+        number = re.fullmatch(r"numeric\((\d+),(\d+)\)", self.postgres)
+        if number and int(number[2]) <= int(number[1]) <= _LARGEST_DECIMAL:
+            return f"decimal({number[1]},{number[2]})"
+        return self.sent
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Whatever the server's standard_conforming_strings says."""
+    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def table_sql(table: str) -> str:
+    """Of `schema.table` as the watcher writes it: names exactly as the catalogue has them."""
+    schema, _, name = table.rpartition(".") if table.count(".") < 2 else table.partition(".")  # noqa: PLR2004
+    return f"{quoted(schema or 'public')}.{quoted(name)}"
+
+
+def queries(rows: Rows, columns: Sequence[TableColumn], *, tasks: int) -> list[str]:
+    """One for each task; together they give each wanted row that is still there once."""
+    chosen = ", ".join(column.expression for column in columns)
+    select = f"SELECT {chosen} FROM {table_sql(rows.table)}"  # noqa: S608 - quoted
+    shares = split_ranges(merged(rows.ranges), tasks=tasks, most_ids=_MOST_IDS, most_ranges=_MOST_RANGES)
+    keys = list(dict.fromkeys(rows.keys))
+    some_keys = chunks(keys, max(1, min(_MOST_KEYS, -(-len(keys) // max(tasks, 1)))))
+    return [
+        *(_in_ranges(select, quoted(rows.column), share) for share in shares),
+        *(f"{select} WHERE {_is_among(some, columns)}" for some in some_keys),
+    ]
+
+
+def _in_ranges(select: str, column: str, share: Sequence[tuple[int, int]]) -> str:
+    """Range after range, each by the index."""
+    if len(share) == 1:
+        return f"{select} WHERE {between(column, share[0])}"
+    lows, highs = (",".join(map(str, ends)) for ends in zip(*share, strict=True))
+    ranges = f"unnest('{{{lows}}}'::int8[], '{{{highs}}}'::int8[]) AS r(low, high)"
+    return f"SELECT w.* FROM {ranges} CROSS JOIN LATERAL ({select} WHERE {column} BETWEEN r.low AND r.high) AS w"  # noqa: S608
+
+
+def between(column: str, limits: tuple[int, int]) -> str:
+    low, high = limits
+    return f"{column} = {low}" if low == high else f"{column} BETWEEN {low} AND {high}"
+
+
+def _is_among(keys: Sequence[Any], columns: Sequence[TableColumn]) -> str:
+    key = sorted((column for column in columns if column.key_place), key=lambda column: column.key_place)
+    values = json.dumps([list(one) if isinstance(one, tuple) else [one] for one in keys])
+    of_table = ", ".join(quoted(column.name) for column in key)
+    of_json = ", ".join(f"(k.value->>{at})::{column.postgres}" for at, column in enumerate(key))
+    return f"({of_table}) IN (SELECT {of_json} FROM json_array_elements({literal(values)}::json) AS k)"  # noqa: S608
+
+
+def predicates(rows: Rows, *, tasks: int) -> list[str]:
+    """The same for Spark's JDBC reader, which takes conditions on one table."""
+    column = quoted(rows.column)
+    shares = split_ranges(merged(rows.ranges), tasks=tasks, most_ids=_MOST_IDS, most_ranges=_MOST_PREDICATES)
+    return [" OR ".join(between(column, limits) for limits in share) for share in shares]
+
+
+def address(connection: Mapping[str, Any]) -> str:
+    """Libpq's URI of a job's connection (`type: postgres`)."""
+    if connection.get("dsn"):
+        return str(connection["dsn"])
+    who = quote(connection["user"], safe="") if connection.get("user") else ""
+    if connection.get("password"):
+        who += ":" + quote(connection["password"], safe="")
+    port = f":{connection['port']}" if connection.get("port") else ""
+    sslmode = f"?sslmode={connection['sslmode']}" if connection.get("sslmode") else ""
+    host, database = connection["host"], quote(connection.get("database") or "", safe="")
+    host = quote(host, safe="") if host.startswith("/") else host
+    return f"postgresql://{who}{'@' if who else ''}{host}{port}/{database}{sslmode}"
+
+
+def jdbc(uri: str) -> tuple[str, dict[str, str]]:
+    """JDBC's URL and properties; user and password are no part of the URL, which is shown."""
+    parts = urlsplit(uri)
+    place = parts.netloc.rpartition("@")[2]
+    url = f"jdbc:postgresql://{place}{parts.path}{'?' + parts.query if parts.query else ''}"
+    found = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
+    return url, {name: value for name, value in found.items() if value}

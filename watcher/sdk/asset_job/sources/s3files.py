@@ -1,0 +1,149 @@
+"""`s3files`: exactly the given versions of the given objects, as lines of text or as the columns of Parquet files."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from ..tables.layout import partition_values
+from .failures import SourceFailed
+from .items import S3File
+from .lines import batches_of_lines
+from .objects import FileUnreadable, PinnedObject, pieces, told_of
+from .s3access import S3Access
+
+log = logging.getLogger("asset_job")
+
+ReadFile: TypeAlias = Callable[[S3Access, S3File], Iterator[pa.RecordBatch]]
+_BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Share(InputPartition):
+    """What one task reads."""
+
+    value: Sequence[S3File]
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3FilesReader(DataSourceReader):
+    access: S3Access
+    shares: Sequence[Sequence[S3File]]
+    read_file: ReadFile
+    skip: bool
+    """Leave out a file of which nothing can be read."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [Share(share) for share in self.shares]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        for file in partition.value:
+            begun = False
+            try:
+                with told_of(file):
+                    for batch in self.read_file(self.access, file):
+                        begun = True
+                        yield batch
+            except FileUnreadable as error:
+                if begun or not self.skip:
+                    raise
+                log.warning("skipped: %s", error)
+
+
+def s3files(reader: S3FilesReader, columns: str) -> type[DataSource]:
+    """The data source for one read: the reader travels inside of the class, since options would be shown in plan and UI.
+
+    `columns` are Spark's DDL of what `read_file` gives.
+    """
+    unique = f"s3files_{id(reader):x}"  # Spark warns when a name is taken again
+
+    class S3Files(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return unique
+
+        def schema(self) -> str:
+            return columns
+
+        def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface
+            return reader
+
+    return S3Files
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadLines:
+    """Of a CSV file the first line that is not blank is checked and left out, when `header` tells what it must say."""
+
+    header: Sequence[str] | None = None
+    dialect: Mapping[str, Any] | None = None
+    """For Python's csv, which reads the header only."""
+
+    def __call__(self, access: S3Access, file: S3File) -> Iterator[pa.RecordBatch]:
+        wanted = self.header is not None
+        for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
+            rest = batch
+            if wanted and (at := _first_not_blank(batch)) is not None:
+                self._check(batch.column(0)[at].as_py(), file)
+                wanted, rest = False, batch.slice(at + 1)
+            if not wanted and rest.num_rows:
+                yield rest
+
+    def _check(self, line: str, file: S3File) -> None:
+        found = header_of(line, self.dialect or {})
+        if [name.lower() for name in found] != [name.lower() for name in self.header or ()]:
+            raise SourceFailed(
+                f"{file.url} has the columns {', '.join(found)} where {', '.join(self.header or ())} are expected: "
+                "correct the file or the schema"
+            )
+
+
+def header_of(line: str, dialect: Mapping[str, Any]) -> list[str]:
+    return [name.strip() for name in next(csv.reader([line], **dialect))]
+
+
+def _first_not_blank(batch: pa.RecordBatch) -> int | None:
+    return next((at for at, line in enumerate(batch.column(0)) if line.as_py().strip()), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadParquet:
+    """Columns by name, cast to `schema` where that loses nothing; columns a file lacks are null."""
+
+    schema: pa.Schema
+    from_path: Sequence[str] = ()
+    """Columns that are in the file's path, as in a table's partitions, and not in the file."""
+
+    def __call__(self, access: S3Access, file: S3File) -> Iterator[pa.RecordBatch]:
+        parquet = open_parquet(access, file)
+        constants = {name: value for name, value in partition_values(file.key).items() if name in self.from_path}
+        there = [name for name in self.schema.names if name in parquet.schema_arrow.names and name not in constants]
+        for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=there):
+            columns = [
+                pa.array([constants[field.name]], pa.string()).take(pa.repeat(0, batch.num_rows)).cast(field.type)
+                if field.name in constants
+                else _column(batch, field)
+                for field in self.schema
+            ]
+            yield pa.record_batch(columns, schema=self.schema)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    if field.name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, field.type)
+    try:
+        return batch.column(field.name).cast(field.type)
+    except pa.ArrowException as error:
+        raise ValueError(f"its column {field.name} does not fit the schema: {error}") from error
+
+
+def open_parquet(access: S3Access, file: S3File) -> Any:
+    from pyarrow import parquet  # noqa: PLC0415 - a large module, of no use to lines
+
+    return parquet.ParquetFile(pa.PythonFile(PinnedObject(access.store(file.bucket), file), mode="r"), pre_buffer=True)

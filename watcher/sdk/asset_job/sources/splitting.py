@@ -1,0 +1,65 @@
+"""How the work is shared among tasks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from .items import S3File
+
+T = TypeVar("T")
+_OPENING_COSTS = 1 << 20
+"""Bytes that could be read while a file is opened, so that very many small files make more than one task."""
+
+
+def split_files(files: Iterable[S3File], *, tasks: int, most: int) -> list[list[S3File]]:
+    """Files in their order, in shares of at most `most` bytes each unless a file alone is larger; at least `tasks` where they suffice."""
+    files = list(files)
+    total = sum(file.size + _OPENING_COSTS for file in files)
+    share = min(most, -(-total // max(tasks, 1)))
+    shares: list[list[S3File]] = []
+    room = 0
+    for file in files:
+        cost = file.size + _OPENING_COSTS
+        if not shares or cost > room:
+            shares.append([])
+            room = share
+        shares[-1].append(file)
+        room -= cost
+    return shares
+
+
+def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
+    """The same ids, ascending, each once; ranges that touch become one."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted((low, high) for low, high in ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return found
+
+
+def split_ranges(
+    ranges: Sequence[tuple[int, int]], *, tasks: int, most_ids: int, most_ranges: int
+) -> list[list[tuple[int, int]]]:
+    """Merged ranges in shares of at most `most_ids` ids and `most_ranges` ranges, cutting ranges where need be."""
+    total = sum(high - low + 1 for low, high in ranges)
+    share = max(1, min(most_ids, -(-total // max(tasks, 1))))
+    shares: list[list[tuple[int, int]]] = []
+    room = 0
+    for first, high in ranges:
+        low = first
+        while low <= high:
+            if room == 0 or len(shares[-1]) == most_ranges:
+                shares.append([])
+                room = share
+            last = min(high, low + room - 1)
+            shares[-1].append((low, last))
+            room -= last - low + 1
+            low = last + 1
+    return shares
+
+
+def chunks(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -1,0 +1,135 @@
+"""Where the rows of a run lie. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from urllib.parse import unquote, urlsplit
+
+from ..errors import AssetJobError
+from .errors import TargetFailed
+
+STAGING = "_staging"
+OWNER = "_run.json"
+RUN = "run"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
+"""Spark escapes these in the name of a partition's folder, and reads them back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """Whose part it is: the tries of one task instance share it."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+
+    @property
+    def part(self) -> str:
+        """The name of the part's folder. Colons are what Hadoop cannot have in a path, slashes what nobody can."""
+        return f"{RUN}={re.sub('[:/]', '.', self.run_id)}"
+
+    def check(self, found: Mapping[str, object] | None, target: str) -> None:
+        """`found` is what the part says of itself. Raises `TargetFailed` when it is another run's."""
+        if found is not None and {**asdict(self), **found} != asdict(self):
+            raise TargetFailed(
+                f"{self.part} of {target} was written by the job {found.get('dag_id')}, run {found.get('run_id')}: "
+                "give each job a target of its own"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A table's root: a folder of this machine, or a prefix of a bucket."""
+
+    bucket: str | None
+    path: str
+    """Without a slash at its end; of a bucket, without one at its beginning."""
+
+    def __str__(self) -> str:
+        return self.path if self.bucket is None else f"s3://{self.bucket}/{self.path}"
+
+    def inside(self, *names: str) -> str:
+        return "/".join(filter(None, (self.path, *names)))
+
+
+def place_of(target: str, outlets: Mapping[str, str]) -> Place:
+    """Of an outlet's name, a `file:` or `s3:` URL, or an absolute path. `outlets`: name -> uri. Raises `TargetFailed`."""
+    url = urlsplit(outlets.get(target, target))
+    if url.scheme in {"s3", "s3a"} and url.netloc:
+        return Place(
+            bucket=url.netloc, path=outlets.get(target, target).partition("://")[2].partition("/")[2].strip("/")
+        )
+    if url.scheme == "file" and url.netloc in {"", "localhost"} and url.path.strip("/"):
+        return Place(bucket=None, path=unquote(url.path).rstrip("/"))
+    if target.startswith("/") and target.strip("/"):
+        return Place(bucket=None, path=target.rstrip("/"))
+    if target in outlets:
+        raise TargetFailed(
+            f"the outlet {target} has the uri {outlets[target]}, where no table can be written: give it one that begins "
+            "with file: or s3:, or name another target"
+        )
+    raise TargetFailed(f"{target!r} is neither an outlet of this job nor an absolute path, a file: or an s3: URL")
+
+
+def partition_folder(columns: Sequence[str], values: Sequence[str | None]) -> str:
+    """`day=2026-11-20/city=K%2FK`, as Spark names it."""
+    return "/".join(f"{_escaped(name)}={_value(value)}" for name, value in zip(columns, values, strict=True))
+
+
+def _value(value: str | None) -> str:
+    return _escaped(value) if value else NO_VALUE
+
+
+def _escaped(text: str) -> str:
+    return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def partition_values(path: str) -> dict[str, str | None]:
+    """By name, of the folders that a file's path leads through."""
+    parts = [part.partition("=") for part in path.split("/")[:-1]]
+    return {unquote(name): None if value == NO_VALUE else unquote(value) for name, equals, value in parts if equals}
+
+
+def is_of_another_run(path: str, part: str) -> bool:
+    """Whether a file of the table, by its path inside of it, holds rows, and not of this run's part."""
+    folders = path.split("/")
+    hidden = any(folder.startswith(("_", ".")) for folder in folders)
+    return not hidden and folders[0] != part and folders[0].startswith(f"{RUN}=")
+
+
+def check_columns(columns: Sequence[str], partition_by: Sequence[str]) -> None:
+    """Raises `AssetJobError` for a table that could not be read back."""
+    lower = [name.lower() for name in columns]
+    if RUN in lower:
+        raise AssetJobError(f"a column is called {RUN!r}, as the folder of each run's part: rename it")
+    lacking = [name for name in partition_by if name.lower() not in lower]
+    if lacking:
+        raise AssetJobError(f"partition_by names {', '.join(lacking)}, but the columns are {', '.join(columns)}")
+    if len(partition_by) >= len(columns):
+        raise AssetJobError("partition_by names all columns: leave one for the files")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedFile:
+    """What one task wrote, relative to the try's staging folder and, once committed, to the run's part."""
+
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitPlan:
+    """First `deletes`, then `copies` (from, to): a reader may miss rows in between, but never sees one twice."""
+
+    deletes: Sequence[str]
+    copies: Sequence[tuple[str, str]]
+
+
+def plan_commit(staging: str, part: str, staged: Iterable[StagedFile], there: Iterable[str]) -> CommitPlan:
+    """Replaces all that is there of the run's part by what was staged. All are whole keys but the staged files' paths."""
+    copies = [(f"{staging}/{file.path}", f"{part}/{file.path}") for file in staged]
+    return CommitPlan(deletes=sorted(there), copies=copies)

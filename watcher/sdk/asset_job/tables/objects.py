@@ -1,0 +1,139 @@
+"""A table on S3 without extra jars: executors upload what they write where readers do not look, the driver commits by copying."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import obstore
+from obstore import exceptions
+
+from ..sources.items import S3File
+from ..sources.request import Reading, quoted
+from ..sources.s3access import S3Access
+from .errors import TargetFailed
+from .layout import OWNER, STAGING, Owner, Place, StagedFile, is_of_another_run, plan_commit
+from .s3writer import MANIFEST, S3Writer, s3table
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+    from pyspark.sql import DataFrame, SparkSession
+
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Table:
+    place: Place
+    owner: Owner
+    attempt: str
+    """Unique to this try."""
+    access: S3Access
+
+    def prepare(self) -> None:
+        """What earlier tries of the run left behind is removed. Raises `TargetFailed`."""
+        with self._told():
+            self.owner.check(self._owner_there(), str(self.place))
+            self._delete(self._keys(self._attempts))
+
+    def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
+        from pyspark.sql.functions import col  # noqa: PLC0415 - kept out of what executors import
+
+        lower = {name.lower() for name in partition_by}
+        data = [name for name in frame.columns if name.lower() not in lower]
+        folders = [f"_partition_{at}" for at in range(len(partition_by))]
+        chosen = frame.select(
+            *(col(quoted(name)) for name in data),
+            *(col(quoted(name)).cast("string").alias(alias) for name, alias in zip(partition_by, folders, strict=True)),
+        )
+        ordered = chosen.sortWithinPartitions(*folders) if folders else chosen
+        writer = S3Writer(
+            access=self.access, bucket=self._bucket, staging=self._staged, data=data, partition_by=list(partition_by)
+        )
+        source = s3table(writer)
+        frame.sparkSession.dataSource.register(source)
+        ordered.write.format(source.name()).mode("append").save()
+
+    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
+        from ..sources.s3_reading import parquet_files  # noqa: PLC0415 - kept out of what executors import
+
+        with self._told():
+            files = [
+                S3File(
+                    bucket=self._bucket, key=found["path"], size=found["size"], etag=(found["e_tag"] or "").strip('"')
+                )
+                for page in obstore.list(self._store, self.place.path)
+                for found in page
+                if is_of_another_run(found["path"].removeprefix(self.place.path).lstrip("/"), self.owner.part)
+            ]
+        if not files:
+            return None
+        ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
+        reading = Reading(spark=spark, schema=ddl)
+        return parquet_files(reading, self.access, files, from_path=[name for name in partition_by if name in columns])
+
+    def commit(self, rows: int) -> None:  # noqa: ARG002 - the interface
+        """No step of it is atomic but each file's: readers see the part grow. Ends by telling whose it is."""
+        with self._told():
+            files = [StagedFile(**file) for file in json.loads(self._read(f"{self._staged}/{MANIFEST}") or b"[]")]
+            plan = plan_commit(self._staged, self._part, files, self._keys(self._part))
+            self._delete(plan.deletes)
+            with ThreadPoolExecutor(_AT_ONCE) as threads:
+                list(threads.map(lambda copy: obstore.copy(self._store, *copy), plan.copies))
+            obstore.put(self._store, f"{self._part}/{OWNER}", json.dumps(asdict(self.owner)).encode())
+            self._delete(self._keys(self._attempts))
+
+    def withdraw(self) -> None:
+        """Without rows: the run has no part, whatever it had before."""
+        with self._told():
+            self._delete([*self._keys(self._part), *self._keys(self._attempts)])
+
+    @property
+    def _part(self) -> str:
+        return self.place.inside(self.owner.part)
+
+    @property
+    def _attempts(self) -> str:
+        return self.place.inside(STAGING, self.owner.part)
+
+    @property
+    def _staged(self) -> str:
+        return f"{self._attempts}/{self.attempt}"
+
+    @property
+    def _bucket(self) -> str:
+        return str(self.place.bucket)
+
+    @property
+    def _store(self) -> S3Store:
+        return self.access.store(self._bucket)
+
+    def _keys(self, prefix: str) -> list[str]:
+        """Obstore takes a prefix for a folder: `run=a` does not find `run=ab`."""
+        return [found["path"] for page in obstore.list(self._store, prefix) for found in page]
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        if found := list(keys):
+            obstore.delete(self._store, found)
+
+    def _read(self, key: str) -> bytes | None:
+        try:
+            return bytes(obstore.get(self._store, key).bytes())
+        except FileNotFoundError:
+            return None
+
+    def _owner_there(self) -> dict[str, Any] | None:
+        content = self._read(f"{self._part}/{OWNER}")
+        return None if content is None else json.loads(content)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            said = (str(error).splitlines() or [type(error).__name__])[0]
+            raise TargetFailed(f"{self.place} cannot be written: {said}") from None
