@@ -12,7 +12,7 @@ with run() as r:
     customers = r.spark.createDataFrame(rows, "id long, email string, city string")
     customers.write.mode("overwrite").parquet(f"{table}/run={r.run_id.replace(':', '.')}")
     by_city = {row["city"]: row["count"] for row in customers.groupBy("city").count().collect()}
-    store = r.asset_store["customers_table"]
-    store.set("rows_loaded", store.get("rows_loaded", default=0) + len(rows))
-    store.set("last_run_summary", {"rows": len(rows), "by_city": by_city, "finished_at": r.now().isoformat()})
+    with r.asset_store["customers_table"].transaction() as t:
+        t.increment("rows_loaded", len(rows))
+        t["last_run_summary"] = {"rows": len(rows), "by_city": by_city, "finished_at": r.now()}
     r.outlet_events["customers_table"].extra = {"rows_loaded": len(rows)}

@@ -36,7 +36,7 @@ with run() as r:
     )
     orders.write.mode("overwrite").parquet(f"{table}/run={r.run_id.replace(':', '.')}")
     count = len(r.triggering_asset_events.files())
-    store = r.asset_store["orders_table"]
-    store.set("files_loaded", store.get("files_loaded", default=0) + count)
-    store.set("last_run_summary", {"files": count, "finished_at": r.now().isoformat()})
+    with r.asset_store["orders_table"].transaction() as t:
+        t.increment("files_loaded", count)
+        t["last_run_summary"] = {"files": count, "finished_at": r.now()}
     r.outlet_events["orders_table"].extra = {"files_loaded": count}
