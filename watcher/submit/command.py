@@ -124,7 +124,7 @@ def _connections(task_try: TaskTry) -> ConnectionSettings:
     application = task_try.application
     if not application.packages and not application.jars:
         return ConnectionSettings()
-    return connection_settings(task_try.context.get("connections", {}), local=application.master.startswith("local"))
+    return connection_settings(task_try.context.get("connections", {}))
 
 
 def properties(configuration: Mapping[str, str]) -> str:

@@ -178,7 +178,6 @@ def _bury(folder: TryFolder, tag: str) -> None:
 def _tidy(folder: TryFolder) -> None:
     """Credentials and temporary files do not outlive the try."""
     folder.context.unlink(missing_ok=True)
-    folder.properties.unlink(missing_ok=True)
     rmtree(folder.scratch, ignore_errors=True)
 
 

@@ -56,7 +56,7 @@ class SparkSubmit(ShimSubmitter):
             python=runtime.python,
             sdk=SDK,
             context=folder.context,
-            properties=folder.properties,
+            properties=folder.path / "spark.properties",
             log4j2=folder.path / "log4j2.properties",
             scratch=folder.scratch,
             class_archive=find_archive(self.home, runtime.java, runtime.spark_home),
