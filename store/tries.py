@@ -213,6 +213,13 @@ async def set_progress(session: AsyncSession, held: FencedTry, progress: str) ->
     await session.execute(update(task_try).where(this).values(progress=progress))
 
 
+async def note_progress(session: AsyncSession, task_instance_id: str, try_number: int, progress: str) -> bool:
+    """The same as seen from outside, for a try that does not tell itself; False when it does, or has ended."""
+    silent = and_(_this(task_instance_id, try_number), task_try.c.nonce.is_(None), task_try.c.ended_at.is_(None))
+    noted = update(task_try).where(silent).values(progress=progress).returning(task_try.c.try_number)
+    return (await session.execute(noted)).one_or_none() is not None
+
+
 async def finish(
     session: AsyncSession,
     task_instance_id: str,

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Final, TypeAlias
 
@@ -35,6 +35,7 @@ from watcher.wakeups import Wakeup
 
 LOOK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
+PROGRESS_EVERY: Final = timedelta(seconds=2)
 CANCEL_GRACE: Final = 10.0
 _BEHIND: Final = "waits for its turn behind older runs"
 LOST_FOR_GOOD: Final = (Attachment.LOST, Attachment.RESTARTED)
@@ -284,11 +285,30 @@ class Dispatcher:
         timeout = json.loads(open_try.definition)["timeout"]
         left = math.inf if timeout is None else timeout - open_try.age_seconds
         with anyio.move_on_after(max(left, 0)):
-            return await self._exited(handle)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._note_progress, open_try, handle)
+                status = await self._exited(handle)
+                tasks.cancel_scope.cancel()
+            return status
         log.warning("run.timed_out", timeout=timeout)
         await self._submitter.cancel(handle, CANCEL_GRACE)
         status = await self._exited(handle)
         return replace(status, reason=f"the job ran longer than its timeout of {timeout:g} s and was stopped")
+
+    async def _note_progress(self, open_try: OpenTry, handle: Handle) -> None:
+        """Of a job that does not use the SDK, which would tell it better."""
+        noted = None
+        while True:
+            await anyio.sleep(PROGRESS_EVERY.total_seconds())
+            async with keep_going("run.progress_failed"):
+                found = await self._submitter.progress(handle)
+                if found is None or found == noted:
+                    continue
+                progress = json.dumps(asdict(found))
+                async with self._database.transaction() as session:
+                    if not await tries.note_progress(session, open_try.task_instance_id, open_try.try_number, progress):
+                        return
+                noted = found
 
     async def _exited(self, handle: Handle) -> Status:
         while (status := await self._submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110  it is a poll

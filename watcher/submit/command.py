@@ -14,6 +14,7 @@ from watcher.submit.base import SparkApplication, TaskTry
 from watcher.submit.class_archive import ClassArchive
 from watcher.submit.connections import ConnectionSettings, connection_settings, redaction
 from watcher.submit.processes import TAG_VARIABLE
+from watcher.submit.spark_ui import ADDRESS_FILE
 
 PASSED_ON = frozenset(
     {
@@ -33,20 +34,34 @@ SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 """An archive that does not fit, say in a heap of more than 32 GB, is no news to the job's author."""
 
-LOG4J2 = """\
+LOG4J2 = f"""\
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %p %c{1}: %m%n%ex
+appender.console.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSSXXX}} %p %c{{1}}: %m%n%ex
 appender.console.filter.every_start.type = RegexFilter
 appender.console.filter.every_start.regex = .*(Unable to load native-hadoop|Note that spark.local.dir will be).*
 appender.console.filter.every_start.onMatch = DENY
 appender.console.filter.every_start.onMismatch = NEUTRAL
+appender.ui.type = File
+appender.ui.name = ui
+appender.ui.fileName = ${{sys:java.io.tmpdir}}/{ADDRESS_FILE}
+appender.ui.createOnDemand = true
+appender.ui.layout.type = PatternLayout
+appender.ui.layout.pattern = %m%n
+appender.ui.filter.port.type = RegexFilter
+appender.ui.filter.port.regex = Successfully started service 'SparkUI'.*
+logger.utils.name = org.apache.spark.util.Utils
+logger.utils.level = info
+logger.utils.additivity = false
+logger.utils.appenderRef.ui.ref = ui
+logger.utils.appenderRef.console.ref = console
+logger.utils.appenderRef.console.level = warn
 """
-"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out."""
+"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`spark_ui.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +139,7 @@ def _connections(task_try: TaskTry) -> ConnectionSettings:
     application = task_try.application
     if not application.packages and not application.jars:
         return ConnectionSettings()
-    return connection_settings(task_try.context.get("connections", {}), local=application.master.startswith("local"))
+    return connection_settings(task_try.context.get("connections", {}))
 
 
 def properties(configuration: Mapping[str, str]) -> str:

@@ -1,8 +1,8 @@
 """What a job's connections mean to Spark's own readers, for jobs that bring connectors as `packages` or `jars`. Pure.
 
 An S3 connection becomes the settings of `s3a://`, a PostgreSQL connection a JDBC address and user. Passwords of databases
-stay in the job's private context. S3 keys reach a local master by the driver's environment, which only its own user can
-read; executors elsewhere need them in Hadoop's settings, which Spark's UI and event log show redacted.
+stay in the job's private context. S3 keys travel in the driver's environment, which only its own user can read: from there
+Spark itself takes them into Hadoop's settings (SparkHadoopUtil), for executors anywhere, and never into its own.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class ConnectionSettings:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-def connection_settings(connections: Mapping[str, Mapping[str, Any]], *, local: bool) -> ConnectionSettings:
+def connection_settings(connections: Mapping[str, Mapping[str, Any]]) -> ConnectionSettings:
     """Of S3 connections the first one counts: `s3a://` has one set of settings."""
     buckets = [connection for connection in connections.values() if connection["type"] == "s3"]
-    conf = {f"{_S3A}.{key}": value for bucket in buckets[:1] for key, value in _s3a(bucket, local=local)}
+    conf = {f"{_S3A}.{key}": value for bucket in buckets[:1] for key, value in _s3a(bucket)}
     for name, connection in connections.items():
         if connection["type"] == "postgres":
             conf |= {f"{_JDBC}.{name}.{key}": value for key, value in _jdbc(connection).items()}
-    env = {key: value for bucket in buckets[:1] for key, value in _environment(bucket, local=local)}
+    env = {key: value for bucket in buckets[:1] for key, value in _environment(bucket)}
     return ConnectionSettings(conf=conf, env=env)
 
 
@@ -42,7 +42,7 @@ def redaction(own: str | None) -> str:
     return f"{REDACTED}|(?-i:{own})" if own else REDACTED
 
 
-def _s3a(connection: Mapping[str, Any], *, local: bool) -> Iterator[tuple[str, str]]:
+def _s3a(connection: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     endpoint, style = connection.get("endpoint_url"), connection.get("addressing_style", "auto")
     if endpoint:
         yield "endpoint", endpoint
@@ -54,10 +54,7 @@ def _s3a(connection: Mapping[str, Any], *, local: bool) -> Iterator[tuple[str, s
         yield "path.style.access", "true"
     if connection.get("requester_pays"):
         yield "requester.pays.enabled", "true"
-    if connection.get("access_key_id") and not local:
-        yield "access.key", connection["access_key_id"]
-        yield "secret.key", connection["secret_access_key"]
-    if provider := _provider(connection, local=local):
+    if provider := _provider(connection):
         yield "aws.credentials.provider", provider
     if role := connection.get("role_arn"):
         yield "assumed.role.arn", role
@@ -66,20 +63,19 @@ def _s3a(connection: Mapping[str, Any], *, local: bool) -> Iterator[tuple[str, s
             yield "assumed.role.credentials.provider", provider
 
 
-def _provider(connection: Mapping[str, Any], *, local: bool) -> str | None:
+def _provider(connection: Mapping[str, Any]) -> str | None:
     """None where AWS's own tools look for credentials themselves."""
     if connection.get("anonymous"):
         return f"{_HADOOP_PROVIDERS}.AnonymousAWSCredentialsProvider"
     if connection.get("access_key_id"):
-        keys = f"{_SDK_PROVIDERS}.EnvironmentVariableCredentialsProvider"
-        return keys if local else f"{_HADOOP_PROVIDERS}.SimpleAWSCredentialsProvider"
+        return f"{_HADOOP_PROVIDERS}.SimpleAWSCredentialsProvider"
     if connection.get("profile"):
         return f"{_SDK_PROVIDERS}.ProfileCredentialsProvider"
     return None
 
 
-def _environment(connection: Mapping[str, Any], *, local: bool) -> Iterator[tuple[str, str]]:
-    if connection.get("access_key_id") and local:
+def _environment(connection: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if connection.get("access_key_id"):
         yield "AWS_ACCESS_KEY_ID", connection["access_key_id"]
         yield "AWS_SECRET_ACCESS_KEY", connection["secret_access_key"]
     if connection.get("profile"):

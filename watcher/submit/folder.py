@@ -38,11 +38,6 @@ class TryFolder:
         return self.path / "context.json"
 
     @property
-    def properties(self) -> Path:
-        """Spark's configuration, which may hold credentials, too."""
-        return self.path / "spark.properties"
-
-    @property
     def scratch(self) -> Path:
         """Where Spark and Python put temporary files; deleted when the try has ended."""
         return self.path / "scratch"

@@ -21,6 +21,7 @@ from watcher.submit.base import Attachment, Handle, Progress, Status, SubmitErro
 from watcher.submit.explaining import TAIL, explain_log
 from watcher.submit.folder import Exit, TryFolder
 from watcher.submit.processes import TAG_VARIABLE, kill_tagged, signal_tagged
+from watcher.submit.spark_ui import ADDRESS_FILE, ask_spark_ui
 
 CLAIMED_BY_ANOTHER = 75
 """The SDK's exit code when somebody else has claimed the try (EX_TEMPFAIL)."""
@@ -70,8 +71,8 @@ class ShimSubmitter(Submitter):
             yield chunk
             offset += len(chunk)
 
-    async def progress(self, handle: Handle) -> Progress | None:  # noqa: ARG002 - the SDK reports it; Spark is not asked
-        return None
+    async def progress(self, handle: Handle) -> Progress | None:
+        return await ask_spark_ui(_folder(handle).scratch / ADDRESS_FILE)
 
     def _submit(self, task_try: TaskTry) -> Handle:
         folder = TryFolder(task_try.folder)
@@ -178,7 +179,6 @@ def _bury(folder: TryFolder, tag: str) -> None:
 def _tidy(folder: TryFolder) -> None:
     """Credentials and temporary files do not outlive the try."""
     folder.context.unlink(missing_ok=True)
-    folder.properties.unlink(missing_ok=True)
     rmtree(folder.scratch, ignore_errors=True)
 
 

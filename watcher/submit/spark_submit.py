@@ -52,7 +52,7 @@ class SparkSubmit(ShimSubmitter):
             python=runtime.python,
             sdk=sdk_archive(self.home),
             context=folder.context,
-            properties=folder.properties,
+            properties=folder.path / "spark.properties",
             log4j2=folder.path / "log4j2.properties",
             scratch=folder.scratch,
             class_archive=find_archive(self.home, runtime.java, runtime.spark_home),

@@ -25,7 +25,7 @@ from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import JobToStart, Preparation
 from watcher.leading import Leadership
-from watcher.submit.base import SparkApplication
+from watcher.submit.base import Progress, SparkApplication
 
 HOUR = timedelta(hours=1)
 LEASE = timedelta(seconds=15)
@@ -547,3 +547,44 @@ async def test_a_home_has_a_lease_to_speak_up_after_an_outage_and_never_gives_it
         await settle(database, "failed")
         dispatcher.wakeup.set()
         await until_all_have_ended(database)
+
+
+class Telling(PlainPython):
+    """A job that Spark's UI could tell of."""
+
+    asked = 0
+
+    async def progress(self, handle):
+        assert handle["tag"]
+        self.asked += 1
+        return Progress(stages=1, tasks=10, tasks_done=self.asked)
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, jobs, tmp_path, monkeypatch, claimed):
+    monkeypatch.setattr("watcher.dispatcher.dispatcher.PROGRESS_EVERY", timedelta(milliseconds=50))
+    pids, submitter = tmp_path / "pids", Telling()
+    jobs.add("slow", SLEEPER.format(pids=str(pids)))
+    await queue(database, jobs, "slow")
+    async with database.transaction() as session:
+        (task,) = await runs.startable(session)
+        tag = f"run-{task.task_instance_id}-1"
+        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+        if claimed:
+            await tries.claim(session, task.task_instance_id, 1, "nonce")
+    async with dispatching(database, jobs, submitter=submitter) as dispatcher:
+        with anyio.fail_after(30):
+            while submitter.asked < (1 if claimed else 3):
+                await anyio.sleep(0.05)
+        if not claimed:
+            with anyio.fail_after(30):
+                while (await rows(database, select(task_try.c.progress)))[0].progress is None:
+                    await anyio.sleep(0.05)
+        await settle(database, "failed")
+        dispatcher.wakeup.set()
+        await until_all_have_ended(database)
+    ((progress,),) = await rows(database, select(task_try.c.progress))
+    if claimed:
+        assert (progress, submitter.asked) == (None, 1)
+    else:
+        assert json.loads(progress).keys() == {"stages", "tasks", "tasks_done"}

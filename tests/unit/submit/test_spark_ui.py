@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from watcher.submit.base import Progress
+from watcher.submit.spark_ui import ask_spark_ui, progress_of, ui_port
+
+
+def stage(number: int, status: str, tasks: int, done: int, attempt: int = 0) -> dict[str, Any]:
+    return {"stageId": number, "attemptId": attempt, "status": status, "numTasks": tasks, "numCompleteTasks": done}
+
+
+@pytest.mark.parametrize(
+    ("stages", "progress"),
+    [
+        ([], None),
+        ([stage(0, "SKIPPED", 3, 0)], None),
+        ([stage(1, "ACTIVE", 4, 1), stage(0, "COMPLETE", 2, 2)], (2, 6, 3)),
+        ([stage(2, "PENDING", 5, 0), stage(1, "SKIPPED", 3, 0), stage(0, "FAILED", 9, 4)], (2, 9, 4)),
+        ([stage(0, "ACTIVE", 9, 1, attempt=1), stage(0, "FAILED", 9, 4)], (1, 9, 1)),
+    ],
+)
+def test_stages_are_counted_once_and_only_what_can_still_be_done(
+    stages: list[dict[str, Any]], progress: tuple[int, int, int] | None
+) -> None:
+    found = progress_of(stages)
+    assert (None if found is None else (found.stages, found.tasks, found.tasks_done)) == progress
+    assert found is None or isinstance(found, Progress)
+
+
+async def test_an_application_without_a_ui_says_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "spark-ui.txt"
+    assert ui_port(log) is None
+    log.write_text(
+        "Successfully started service 'SparkUI' on port 4040.\nSuccessfully started service 'SparkUI' on port 1.\n"
+    )
+    assert ui_port(log) == 1, "the application began anew"
+    assert await ask_spark_ui(log) is None
