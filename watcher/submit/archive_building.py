@@ -144,7 +144,7 @@ def main() -> int:
     try:
         spark_home = wanted.spark_home or spark_home_of(wanted.python)
         build(wanted.folder, java_home(os.environ), spark_home, wanted.python, os.environ)
-    except SubmitError as error:
+    except (SubmitError, OSError) as error:
         print(error, flush=True)  # noqa: T201
         return 1
     return 0
