@@ -123,7 +123,9 @@ def _run(argv: list[str], environment: Mapping[str, str]) -> None:
 
 def _end_with_stdin() -> None:
     def wait() -> None:
-        sys.stdin.buffer.read()
+        # Not by sys.stdin: its lock, held by this thread, would abort the interpreter's own end.
+        while os.read(sys.stdin.fileno(), 1):
+            pass
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
