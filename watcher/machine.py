@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 _MB = 1024 * 1024
 
 
-def memory_mb(root: Path = Path("/")) -> int:
-    """The machine's memory, or the lowest limit of our control groups (version 1 or 2) when that is less."""
-    return min(_installed(root), *_limits(root)) // _MB
+def memory_mb(*, installed: int | None = None, root: Path = Path("/")) -> int:
+    """The machine's memory (`installed`, in bytes), or the lowest limit of our control groups when that is less."""
+    return min([_installed() if installed is None else installed, *_limits(root)]) // _MB
 
 
-def _installed(root: Path) -> int:
-    """In bytes; /proc/meminfo has kB (proc(5))."""
-    lines = (root / "proc" / "meminfo").read_text().splitlines()
-    found = next(line for line in lines if line.startswith("MemTotal:"))
-    return int(found.split()[1]) * 1024
+def _installed() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _limits(root: Path) -> Iterator[int]:
-    """Of our groups and all above them (cgroups(7)): in a container only some of them can be seen."""
-    yield _installed(root)
+    """Of our groups and all above them, version 1 or 2 (cgroups(7)): in a container only some of them can be seen."""
     try:
         groups = (root / "proc" / "self" / "cgroup").read_text().splitlines()
     except OSError:

@@ -30,16 +30,17 @@ from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.preparing import Preparation
 from watcher.leading import Leadership
 from watcher.retrying import keep_going
-from watcher.submit.base import Attachment, Handle, Status, SubmitError, Submitter
+from watcher.submit.base import Attachment, Handle, Progress, Status, SubmitError, Submitter
 from watcher.wakeups import Wakeup
 
 LOOK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
 PROGRESS_EVERY: Final = timedelta(seconds=2)
 CANCEL_GRACE: Final = 10.0
-_BEHIND: Final = "waits for its turn behind older runs"
-LOST_FOR_GOOD: Final = (Attachment.LOST, Attachment.RESTARTED)
 LOST: Final = "the job was lost: its process is gone without a word"
+
+_BEHIND: Final = "waits for its turn behind older runs"
+_LOST_FOR_GOOD: Final = (Attachment.LOST, Attachment.RESTARTED)
 
 Transaction: TypeAlias = AbstractAsyncContextManager[AsyncSession]
 
@@ -223,6 +224,7 @@ class Dispatcher:
         self._followed[open_try.tag] = None
         self._need_mb[open_try.tag] = self._limits.need_mb(self._preparation.driver_memory(open_try.dag_id))
         tasks.start_soon(self._to_its_end, open_try, token)
+        tasks.start_soon(self._note_progress, open_try)
 
     # --- following one try
 
@@ -264,7 +266,7 @@ class Dispatcher:
     async def _found(self, open_try: OpenTry) -> Handle | Status:
         stored = None if open_try.handle is None else json.loads(open_try.handle)
         found = await self._submitter.attach(self._preparation.describe(open_try), stored)
-        if found in LOST_FOR_GOOD or (found is Attachment.ABSENT and open_try.cancelled):
+        if found in _LOST_FOR_GOOD or (found is Attachment.ABSENT and open_try.cancelled):
             return Status(phase="exited", reason=LOST, restarted=found is Attachment.RESTARTED)
         if found is Attachment.ABSENT:
             token = self._preparation.issue_token(open_try.task_instance_id, open_try.try_number)
@@ -285,30 +287,29 @@ class Dispatcher:
         timeout = json.loads(open_try.definition)["timeout"]
         left = math.inf if timeout is None else timeout - open_try.age_seconds
         with anyio.move_on_after(max(left, 0)):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._note_progress, open_try, handle)
-                status = await self._exited(handle)
-                tasks.cancel_scope.cancel()
-            return status
+            return await self._exited(handle)
         log.warning("run.timed_out", timeout=timeout)
         await self._submitter.cancel(handle, CANCEL_GRACE)
         status = await self._exited(handle)
         return replace(status, reason=f"the job ran longer than its timeout of {timeout:g} s and was stopped")
 
-    async def _note_progress(self, open_try: OpenTry, handle: Handle) -> None:
-        """Of a job that does not use the SDK, which would tell it better."""
+    async def _note_progress(self, open_try: OpenTry) -> None:
+        """Of a job that does not use the SDK, which would tell it better; until the try is followed no more."""
         noted = None
-        while True:
-            await anyio.sleep(PROGRESS_EVERY.total_seconds())
+        while open_try.tag in self._followed:
             async with keep_going("run.progress_failed"):
-                found = await self._submitter.progress(handle)
-                if found is None or found == noted:
-                    continue
-                progress = json.dumps(asdict(found))
-                async with self._database.transaction() as session:
-                    if not await tries.note_progress(session, open_try.task_instance_id, open_try.try_number, progress):
+                handle = self._followed[open_try.tag]
+                found = None if handle is None else await self._submitter.progress(handle)
+                if found is not None and found != noted:
+                    if not await self._noted(open_try, found):
                         return
-                noted = found
+                    noted = found
+            await anyio.sleep(PROGRESS_EVERY.total_seconds())
+
+    async def _noted(self, open_try: OpenTry, progress: Progress) -> bool:
+        text = json.dumps(asdict(progress))
+        async with self._database.transaction() as session:
+            return await tries.note_progress(session, open_try.task_instance_id, open_try.try_number, text)
 
     async def _exited(self, handle: Handle) -> Status:
         while (status := await self._submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110  it is a poll

@@ -123,7 +123,9 @@ def _run(argv: list[str], environment: Mapping[str, str]) -> None:
 
 def _end_with_stdin() -> None:
     def wait() -> None:
-        sys.stdin.buffer.read()
+        # Not by sys.stdin: its lock, held by this thread, would abort the interpreter's own end.
+        while os.read(sys.stdin.fileno(), 1):
+            pass
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -144,7 +146,7 @@ def main() -> int:
     try:
         spark_home = wanted.spark_home or spark_home_of(wanted.python)
         build(wanted.folder, java_home(os.environ), spark_home, wanted.python, os.environ)
-    except SubmitError as error:
+    except (SubmitError, OSError) as error:
         print(error, flush=True)  # noqa: T201
         return 1
     return 0

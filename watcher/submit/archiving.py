@@ -17,6 +17,7 @@ import structlog
 from anyio.abc import Process
 from anyio.to_thread import run_sync
 
+from watcher.retrying import keep_going
 from watcher.submit import archive_building
 from watcher.submit.base import SparkApplication, SubmitError
 from watcher.submit.class_archive import archive_name, archives_of, find_archive
@@ -49,13 +50,14 @@ class ArchiveMaker:
         if not self._applications:
             return
         await anyio.sleep(self._after.total_seconds())
-        runtimes = await run_sync(self._runtimes)
-        await run_sync(self._sweep, runtimes.keys())
-        for name, runtime in runtimes.items():
-            if find_archive(self._submitter.home, runtime.java, runtime.spark_home) is None:
-                while not self._idle():  # noqa: ASYNC110  a moment's delay more or less is nothing here
-                    await anyio.sleep(LOOK_EVERY.total_seconds())
-                await self._make(name, runtime)
+        async with keep_going("archive.failed"):
+            runtimes = await run_sync(self._runtimes)
+            await run_sync(self._sweep, runtimes.keys())
+            for name, runtime in runtimes.items():
+                if find_archive(self._submitter.home, runtime.java, runtime.spark_home) is None:
+                    while not self._idle():  # noqa: ASYNC110  a moment's delay more or less is nothing here
+                        await anyio.sleep(LOOK_EVERY.total_seconds())
+                    await self._make(name, runtime)
 
     def _runtimes(self) -> dict[str, Runtime]:
         """By the archive's name. A runtime that lacks something is told when its job starts."""

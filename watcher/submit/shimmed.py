@@ -191,7 +191,7 @@ def explain(found: Exit, log: Path) -> str:
     if found.exit_code == CLAIMED_BY_ANOTHER:
         return "another process had claimed this try before"
     if found.exit_code == 128 + Signals.SIGKILL:
-        return "the job was killed (SIGKILL); if nobody did that, the machine is out of memory: lower scheduler.parallelism"
+        return "the job was killed (SIGKILL); if nobody did that, the machine is out of memory: lower settings.scheduler.memory_mb"
     how = f"the job {_ended(found)}"
     text, lines_before = _end_of(log)
     finding = explain_log(text)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watcher.submit.base import SparkApplication, SubmitError, TaskTry
-from watcher.submit.class_archive import find_archive
-from watcher.submit.command import LOG4J2, Paths, arguments, configuration, environment, properties
+from watcher.submit.class_archive import ClassArchive, find_archive
+from watcher.submit.command import CLASS_PATH, LOG4J2, Paths, arguments, configuration, environment, properties
 from watcher.submit.folder import TryFolder
 from watcher.submit.java import java_home
 from watcher.submit.sdk_archive import sdk_archive
@@ -43,6 +43,11 @@ class SparkSubmit(ShimSubmitter):
             java=java_home({**self.environment, **application.env}),
         )
 
+    def _archive(self, runtime: Runtime, application: SparkApplication) -> ClassArchive | None:
+        """None, too, where the site's own defaults have a class path, which the archive's would replace."""
+        conf = Path(application.env.get("SPARK_CONF_DIR") or runtime.spark_home / "conf")
+        return None if _site_has_class_path(conf) else find_archive(self.home, runtime.java, runtime.spark_home)
+
     def command(self, task_try: TaskTry, folder: TryFolder) -> Command:
         application = task_try.application
         _check_files(task_try.dag_id, application)
@@ -55,7 +60,7 @@ class SparkSubmit(ShimSubmitter):
             properties=folder.path / "spark.properties",
             log4j2=folder.path / "log4j2.properties",
             scratch=folder.scratch,
-            class_archive=find_archive(self.home, runtime.java, runtime.spark_home),
+            class_archive=self._archive(runtime, application),
         )
         return Command(
             argv=arguments(task_try, paths),
@@ -65,6 +70,11 @@ class SparkSubmit(ShimSubmitter):
                 paths.log4j2.name: LOG4J2,
             },
         )
+
+
+def _site_has_class_path(conf: Path) -> bool:
+    defaults = conf / "spark-defaults.conf"
+    return defaults.exists() and CLASS_PATH in defaults.read_text(encoding="utf-8", errors="replace")
 
 
 def _check_files(dag_id: str, application: SparkApplication) -> None:

@@ -30,6 +30,9 @@ MASTER = "WATCHER_TEST_SPARK_MASTER"
 CONF = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
+    "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # no task starts before both executors are there
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
     "spark.executor.extraJavaOptions": " ".join(SMALL),
     "spark.driver.host": "127.0.0.1",
 }

@@ -10,7 +10,7 @@ GB = 1024**3
 
 
 def machine(root: Path, groups: str, limits: dict[str, str]) -> Path:
-    files = {"proc/meminfo": f"MemFree: 1 kB\nMemTotal:       {8 * GB // 1024} kB\n", "proc/self/cgroup": groups}
+    files = {"proc/self/cgroup": groups}
     for name, content in (files | {f"sys/fs/cgroup/{name}": content for name, content in limits.items()}).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(content)
@@ -31,7 +31,11 @@ def machine(root: Path, groups: str, limits: dict[str, str]) -> Path:
     ],
 )
 def test_a_containers_limit_counts_when_it_is_lower(tmp_path, groups, limits, gigabytes):
-    assert memory_mb(machine(tmp_path, groups, limits)) == gigabytes * 1024
+    assert memory_mb(installed=8 * GB, root=machine(tmp_path, groups, limits)) == gigabytes * 1024
+
+
+def test_a_machine_without_control_groups_has_what_is_installed(tmp_path):
+    assert memory_mb(installed=8 * GB, root=tmp_path) == 8 * 1024
 
 
 def test_this_machine_has_some_memory():

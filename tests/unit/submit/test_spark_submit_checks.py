@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from watcher.submit.base import SubmitError, TaskTry
+from watcher.submit.class_archive import archive_name, archives_of
+from watcher.submit.folder import TryFolder
 from watcher.submit.spark_submit import SparkSubmit
 
 NewTry = Callable[..., TaskTry]
@@ -56,3 +58,20 @@ async def test_a_machine_without_java_is_told(new_try: NewTry, tmp_path: Path) -
     submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment={"PATH": "/nowhere"})
     with pytest.raises(SubmitError, match="Spark needs Java"):
         await submitter.submit(new_try(""))
+
+
+@pytest.mark.parametrize(
+    ("defaults", "used"),
+    [("", True), ("spark.executor.cores 1", True), ("spark.driver.extraClassPath /site.jar", False)],
+)
+def test_an_archive_does_not_replace_the_sites_own_class_path(
+    submitter: SparkSubmit, new_try: NewTry, tmp_path: Path, defaults: str, used: bool
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(defaults)
+    task_try = new_try("", env={"SPARK_CONF_DIR": str(tmp_path)})
+    runtime = submitter.runtime_of(task_try.application)
+    archive = archives_of(tmp_path) / archive_name(runtime.java, runtime.spark_home)
+    archive.parent.mkdir()
+    archive.touch()
+    command = submitter.command(task_try, TryFolder(task_try.folder))
+    assert ("SharedArchiveFile" in command.files["spark.properties"]) == used
