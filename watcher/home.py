@@ -13,6 +13,9 @@ from pathlib import Path
 from store.locks import exclusive
 from watcher.errors import StartRefused
 
+_MISREAD = frozenset(":,#*?[]{}\\")
+"""A job gets files of the home by PYTHONPATH, Spark's lists of folders, and --py-files, which are URIs with wildcards."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
@@ -39,8 +42,10 @@ def lock_path(folder: Path) -> Path:
 @contextmanager
 def open_home(folder: Path) -> Iterator[Home]:
     """Make the folder where needed (0700) and hold it. Raises `HeldElsewhere` when another daemon runs in it."""
-    if ":" in str(folder):
-        raise StartRefused(f"settings.home {folder} holds a colon, which no PYTHONPATH can; choose another folder")
+    if misread := "".join(sorted(_MISREAD & set(str(folder)))):
+        raise StartRefused(
+            f"settings.home {folder} holds {misread}, which Spark takes for more than a name; choose another folder"
+        )
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with exclusive(lock_path(folder)):
         yield Home(folder=folder, id=_made_once(folder / "home_id", lambda: str(uuid.uuid4())))

@@ -48,7 +48,7 @@ async def test_the_documented_job_runs_as_documented(
         f"print(r.spark.conf.get('spark.odd') == {ODD!r}, sorted(os.environ), os.listdir(os.environ['TMPDIR']) != [])"
     )
     environment = {**os.environ, "LAKE_SECRET": "s3cret"}
-    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=environment)
+    submitter = SparkSubmit(home=tmp_path / "a höme %20", python=sys.executable, environment=environment)
     task_try = new_try(
         f"{documented(tmp_path)[0]}\n{looks}\n",
         context=daemon.context(),

@@ -66,8 +66,8 @@ class ExecutionServer:
     entries: dict[tuple[str, str], Any] = field(default_factory=dict)
     versions: dict[tuple[str, str], int] = field(default_factory=dict)
     """By asset and key; they go on after a delete."""
-    tagged: bool = True
-    """Whether values have an ETag."""
+    tag_form: str = '"{}"'
+    """What ETags look like; '' = there are none."""
     transactions: set[tuple[str, int]] = field(default_factory=set)
     """Whose increments are applied already: asset and ordinal."""
     task_entries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class ExecutionServer:
             self.put((asset, key), {"value": self.entries.get((asset, key), {"value": 0})["value"] + n})
         return 200, {
             "versions": {key: self.version((asset, key)) for key in [*body["set"], *body["increment"]]},
-            "values": {key: self.entries[asset, key]["value"] for key in body["increment"]},
+            "values": {key: self.entries.get((asset, key), {}).get("value") for key in body["increment"]},
         }
 
     def _asset(self, request: Request, what: str, name: str) -> Answer:
@@ -195,10 +195,10 @@ class ExecutionServer:
 
     def tag(self, request: Request) -> str | None:
         """The ETag of an answer."""
-        if not self.tagged or request.method != "GET" or not request.path.endswith("/value"):
+        if not self.tag_form or request.method != "GET" or not request.path.endswith("/value"):
             return None
         name = request.query.get("name") or request.query["uri"]
-        return f'"{self.version((name, request.query["key"]))}"'
+        return self.tag_form.format(self.version((name, request.query["key"])))
 
     def _task(self, request: Request, key: str | None = None) -> Answer:
         if key is None and request.method == "GET":

@@ -38,6 +38,15 @@ def test_it_is_one_call_with_what_was_read_and_what_changes(daemon: ExecutionSer
     assert [one.query["key"] for one in daemon.requests if one.method == "GET"] == ["watermark", "step"]
 
 
+def test_a_tag_that_a_proxy_has_weakened_is_understood(daemon: ExecutionServer) -> None:
+    daemon.claim = {"outlets": [ORDERS]}
+    daemon.put(("orders", "a"), {"value": 1})
+    daemon.tag_form = 'W/"{}"'
+    with submitted_run(daemon.context()) as r, r.asset_store.transaction() as t:
+        t.get("a")
+    assert sent(daemon)[0].body["reads"] == {"a": 1}
+
+
 def test_a_lost_answer_is_asked_for_again_as_the_same(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     with submitted_run(daemon.context()) as r, r.asset_store.transaction() as t:
@@ -97,7 +106,7 @@ def test_a_refusal_has_the_daemons_sentence(daemon: ExecutionServer, answer: Any
 def test_a_store_that_keeps_no_versions_is_told(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     daemon.put(("orders", "a"), {"value": 1})
-    daemon.tagged = False
+    daemon.tag_form = ""
     with (
         submitted_run(daemon.context()) as r,
         pytest.raises(AssetJobError, match="'a' has no version, because the daemon's store backend keeps none"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -159,6 +159,17 @@ def test_a_retry_increments_no_second_time_and_sets_anew(place: Place) -> None:
         work(2)
     assert place.stored("orders") == {"total": 2, "by_try": 2}
     assert place.stored("landing") == {"total": 1, "by_try": 2}
+
+
+def test_a_retry_says_what_is_there_now(place: Place) -> None:
+    for found in (1, 1, None):
+        with suppress(JobFailed), place.run() as r:
+            if found is None:
+                r.asset_store["orders"].delete("total")
+            with r.asset_store["orders"].transaction() as t:
+                t.increment("total")
+            assert t.values == {"total": found}
+            fail()
 
 
 def test_a_block_that_failed_is_repeated_as_the_same_transaction(place: Place) -> None:

@@ -137,10 +137,10 @@ class LocalFolder(Transport):
                 _put(entries, key, {"value": _number(key, _there(entries).get(key, {"value": 0})["value"]) + n})
         self._files.write("asset_store.json", everything)
         self._files.write("run.json", {**run, "transactions": {**run["transactions"], asset: max(made, ordinal + 1)}})
-        changed = {*body["set"], *body["delete"], *body["increment"]}
+        there, changed = _there(entries), {*body["set"], *body["delete"], *body["increment"]}
         return {
-            "versions": {key: _version(entries.get(key)) for key in changed},
-            "values": {key: entries[key]["value"] for key in body["increment"]},
+            "versions": {key: _version(there.get(key)) for key in changed},
+            "values": {key: there.get(key, {}).get("value") for key in body["increment"]},
         }
 
     def _past_events(self, query: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -36,8 +36,8 @@ class Transaction:
         self.sets: dict[str, Any] = {}
         self.increments: dict[str, float] = {}
         self.deletes: set[str] = set()
-        self.values: Mapping[str, float] = {}
-        """After the block: what the incremented keys hold now."""
+        self.values: Mapping[str, Any] = {}
+        """After the block: what the incremented keys hold now; None where a repetition found none."""
 
     def get(self, key: str, default: Any = None) -> Any:
         self._check()

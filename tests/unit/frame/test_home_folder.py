@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from watcher.errors import StartRefused
+from watcher.home import open_home
+
+
+@pytest.mark.parametrize("name", ["a:b", "a,b", "a#b", "a*", "a?", "[a]", "{a}", "a\\b"])
+def test_a_home_that_no_job_could_be_given_files_of_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StartRefused, match="which Spark takes for more than a name; choose another folder"):
+        open_home(tmp_path / name).__enter__()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a home", "höme", "100%20", "a+b=c;d&e'f"])
+def test_other_homes_are_made(tmp_path: Path, name: str) -> None:
+    with open_home(tmp_path / name) as home:
+        assert home.runs.parent == tmp_path / name
+    with open_home(tmp_path / name) as again:
+        assert again.id == home.id
