@@ -74,7 +74,9 @@ def repeat(task_instance_id: str, asked: Asked) -> Statements[None]:
     here = select(kept.request, kept.status, kept.body).where(
         kept.task_instance_id == task_instance_id, kept.key == asked.key
     )
-    before = (yield here).one()
+    before = (yield here).one_or_none()
+    if before is None:
+        return  # a clean-up has just removed it: nobody waits for that answer any more
     if before.request != asked.request:
         raise InvalidValue(
             "this Idempotency-Key was sent with another request (method, address or body); send each with a key of its own"

@@ -45,6 +45,18 @@ async def show_watcher(api: Api, show: Show, name: Name) -> None:
     show(found, lambda: properties(found | {"open": what_is_open(found["watermark"])}))
 
 
+@command(watchers, "rename")
+async def rename_watcher(
+    api: Api,
+    show: Show,
+    name: Name,
+    new: Annotated[str, typer.Argument(help="Its name in the configuration from now on.")],
+) -> None:
+    """Let a watcher that has another name now go on where it was; before its first start under the new name."""
+    moved = (await api.send("POST", _path(name) + "/rename", body={"to": new})).json()
+    show(moved, lambda: f"{new} goes on from {moved['watermark']}, where {name} was")
+
+
 def register(app: typer.Typer) -> None:
     """The commands that stand at the top."""
     command(app, "pause")(_pause)

@@ -1,4 +1,4 @@
-"""What people do to a watcher's position: look what a poll would find, rewind, undo."""
+"""What people do to a watcher's position: look what a poll would find, rewind, undo, rename."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import structlog
 
-from store import audit, positions, rewinding, runs
+from store import audit, positions, renaming, rewinding, runs
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database import Database
 from store.errors import Conflict, InvalidValue, NotFound
@@ -112,6 +112,30 @@ class Control:
         self.wake()
         return Moved(version=version, watermark=None if watermark is None else json.loads(watermark))
 
+    async def rename(self, old: str, new: str, actor: str) -> Moved:
+        """Let a watcher go on under another name, from where it was under its old one. Raises `NotFound`, `Conflict`."""
+        if new not in self.hosted:
+            raise NotFound(
+                f"no watcher {new!r} is configured; give the watcher its new name in the configuration first"
+            )
+        if old in self.hosted:
+            raise Conflict(f"{old} is still configured; take it out of the configuration first")
+        write_id = uuid.uuid4().hex
+        async with self.database.transaction() as session:
+            moved = await renaming.rename(session, old, new, self.database.dialect)
+            if moved.old_asset_id is not None:
+                await self.backend.adelete(
+                    AssetScope(asset_id=moved.old_asset_id),
+                    old + WATERMARK_SUFFIX,
+                    writer=_person(actor, write_id),
+                    session=session,
+                )
+            await self._record(session, new, actor, write_id, moved.watermark, "watcher.rename", {"from": old})
+        self.on_watermark(self.hosted[new].asset_id, new + WATERMARK_SUFFIX)
+        log.info("watcher.rename", watcher=new, old=old, actor=actor, position_version=moved.version, write_id=write_id)
+        self.wake()
+        return Moved(version=moved.version, watermark=None if moved.watermark is None else json.loads(moved.watermark))
+
     async def _record(
         self,
         session: Any,
@@ -123,12 +147,12 @@ class Control:
         detail: dict[str, Any],
     ) -> None:
         await audit.record(session, actor=actor, action=action, target=name, detail=detail, write_id=write_id)
-        if watermark is not None:
+        if watermark is not None and self.hosted[name].asset_id:  # a command may know an asset before the database does
             await self.backend.aset_asset_store(
                 AssetScope(asset_id=self.hosted[name].asset_id),
                 name + WATERMARK_SUFFIX,
                 watermark,
-                writer=Writer(kind=AssetStoreWriterKind.API, actor=actor, write_id=write_id),
+                writer=_person(actor, write_id),
                 session=session,
             )
 
@@ -165,6 +189,10 @@ class Control:
         async with self.database.reading() as session:
             jobs = await runs.scheduled_on(session, self.hosted[name].asset_id)
         return {dag_id: _expected(json.loads(definition)["batch"], events) for dag_id, definition in jobs}
+
+
+def _person(actor: str, write_id: str) -> Writer:
+    return Writer(kind=AssetStoreWriterKind.API, actor=actor, write_id=write_id)
 
 
 def _expected(batch: Mapping[str, Any], events: int) -> int:

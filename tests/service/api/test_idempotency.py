@@ -146,14 +146,25 @@ async def test_keys_belong_to_their_task_instance(api: Api) -> None:
     assert (await api.get(api.store("orders", "k")))["version"] == 2
 
 
-async def test_of_many_at_once_one_takes_effect(api: Api) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("PUT", "store/asset/by-name/value", BY_NAME, {"value": 1}),
+        (
+            "POST",
+            "store/asset/transaction",
+            None,
+            {"asset": "orders", "ordinal": 1, "reads": {"k": 0}, "set": {"k": 1}},
+        ),
+    ],
+)
+async def test_of_many_at_once_one_takes_effect(api: Api, call: tuple[str, str, Any, Any]) -> None:
     one = await claimed(api)
     answers: list[bytes] = []
 
     async def send() -> None:
-        body = {"asset": "orders", "ordinal": 1, "reads": {"k": 0}, "set": {"k": 1}, "increment": {"n": 1}}
-        answer = await keyed(one, "the key", "POST", "store/asset/transaction", None, body)
-        assert answer.status_code == 200, answer.text
+        answer = await keyed(one, "the key", *call)
+        assert answer.is_success, answer.text
         answers.append(answer.content)
 
     async with anyio.create_task_group() as tasks:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import anyio
 import pytest
+from sqlalchemy import select
 from typer.testing import CliRunner
 
 from config.loader import load
 from store import assets, migrations, positions
 from store.database import Database, sqlite_url
+from store.schema import asset_store_history
 from watcher.cli.app import app
 from watcher.declaring import declared
 from watcher.vocabulary import vocabulary
@@ -91,3 +93,48 @@ def test_a_place_that_does_not_exist_is_refused_in_one_sentence(configuration):
 def test_a_rewind_wants_a_place_or_undo(configuration, words):
     refused = watcher(configuration, *words)
     assert (refused.exit_code, "--to, or --undo" in refused.stderr) == (2, True)
+
+
+# --- another name
+
+
+async def entries(database: Path) -> list[tuple[str, str | None, str | None]]:
+    """Key, watcher and actor of every row of the history, oldest first."""
+    h = asset_store_history.c
+    async with Database.open(sqlite_url(database)) as opened, opened.reading() as session:
+        found = await session.execute(select(h.key, h.watcher, h.actor).order_by(h.written_at, h.deleted.desc()))
+        return [tuple(row) for row in found]
+
+
+def test_a_watcher_goes_on_under_another_name(configuration):
+    assert watcher(configuration, "rewind", "inbox_files", "--to", "start").exit_code == 0
+    before = json.loads(watcher(configuration, "watchers", "show", "inbox_files", "--json").stdout)
+    configuration.write_text(CONFIGURATION.replace("inbox_files", "arrivals"))
+
+    renamed = watcher(configuration, "watchers", "rename", "inbox_files", "arrivals")
+
+    assert (renamed.exit_code, "arrivals goes on from" in renamed.stdout) == (0, True), renamed.stderr
+    database = configuration.parent / ".watcher" / "watcher.db"
+    anyio.run(partial(apply, configuration, database))
+    after = json.loads(watcher(configuration, "watchers", "show", "arrivals", "--json").stdout)
+    assert after["watermark"] == before["watermark"]
+    assert after["position_version"] == before["position_version"] + 1
+    kept = json.loads(watcher(configuration, "store", "list", "inbox", "--json").stdout)
+    assert [entry["key"] for entry in kept] == ["arrivals.watermark"]
+    history = anyio.run(partial(entries, database))
+    assert [key for key, _, _ in history] == ["inbox_files.watermark"] * 2 + ["arrivals.watermark"]
+    assert all(actor and not watched for _, watched, actor in history)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status", "words"),
+    [
+        ("inbox_files", "arrivals", 4, "no watcher 'arrivals' is configured"),
+        ("inbox_files", "inbox_files", 5, "inbox_files is still configured"),
+        ("before", "inbox_files", 4, "'before' has left no position"),
+    ],
+)
+def test_what_cannot_be_renamed_is_told_in_one_sentence(configuration, old, new, status, words):
+    refused = watcher(configuration, "watchers", "rename", old, new)
+
+    assert (refused.exit_code, words in refused.stderr) == (status, True), refused.stderr

@@ -79,6 +79,16 @@ async def undo_rewind(context: Context, actor: Operator, name: str) -> Moved:
     return await _control(context).undo(name, actor.name)
 
 
+class RenameBody(Body):
+    to: Text
+
+
+@router.post("/{name}/rename")
+async def rename(context: Context, actor: Operator, name: str, body: RenameBody) -> Moved:
+    """Move the position of a watcher that is configured no more to one that is and has none yet."""
+    return await _control(context).rename(name, body.to, actor.name)
+
+
 def _control(context: ApiContext) -> Control:
     if context.control is None:
         raise HTTPException(

@@ -1,0 +1,140 @@
+"""A watcher under another name goes on where it was."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import update
+
+from store import detection, positions, renaming, rewinding
+from store.base import AssetStoreWriterKind, Writer
+from store.database import Database
+from store.detection import Detection
+from store.errors import Conflict, NotFound, PositionLost
+from store.metastore import MetastoreStoreBackend
+from store.positions import HeldPosition, LoadedPosition
+from store.rewinding import Rewind
+from store.schema import asset_event, triggerer, watcher, watcher_position_row
+from tests.service.store.words import apply, beat, declared, event, rows
+
+
+@pytest.fixture
+async def asset_id(database: Database) -> int:
+    await beat(database, "t1")
+    return (await apply(database, declared(assets={"a": "test://a"}, watchers={"old": "a"}))).asset_ids["a"]
+
+
+async def started(database: Database, name: str, owner: str = "t1") -> LoadedPosition:
+    async with database.transaction() as session:
+        loaded = await positions.claim(session, name, owner, database.dialect)
+    assert loaded is not None
+    return loaded
+
+
+async def found(database: Database, asset_id: int, held: HeldPosition, state: str = '"here"') -> HeldPosition:
+    """A commit of the watcher with one event and one row of its own."""
+    one = Detection(
+        held=held,
+        asset_id=asset_id,
+        source_identity='"source"',
+        state=state,
+        watermark=state,
+        writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=held.watcher, write_id="w"),
+        events=[event(asset_id)],
+        insert_members={held.version: 1},
+    )
+    async with database.transaction() as session:
+        return await detection.commit(session, one, MetastoreStoreBackend(database), database.dialect)
+
+
+async def stopped(database: Database) -> None:
+    async with database.transaction() as session:
+        await positions.release(session, "t1")
+
+
+async def rename(database: Database, old: str = "old", new: str = "new") -> renaming.Renamed:
+    async with database.transaction() as session:
+        return await renaming.rename(session, old, new, database.dialect)
+
+
+async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
+    database: Database, asset_id: int
+) -> None:
+    held = await found(database, asset_id, (await started(database, "old")).held)
+    async with database.transaction() as session:
+        to = Rewind(
+            watcher="old", version=1, source_identity='"source"', state='"back"', watermark='"back"', clear=True
+        )
+        await rewinding.rewind(session, to, database.dialect)
+        await session.execute(update(watcher).values(paused=True))
+    await stopped(database)
+
+    moved = await rename(database)
+
+    assert (moved.version, moved.watermark, moved.old_asset_id) == (3, '"back"', asset_id)
+    await apply(database, declared(assets={"a": "test://a"}, watchers={"new": "a"}))
+    [new, old] = await rows(database, watcher)
+    assert (old["active"], new["active"], new["paused"]) == (False, True, True)
+    now = await started(database, "new")
+    assert (now.source_identity, now.state, now.rows, now.held.version) == ('"source"', '"back"', {}, 3)
+    with pytest.raises(PositionLost):
+        await found(database, asset_id, held)
+    async with database.transaction() as session:
+        await rewinding.undo(session, "new")
+    undone = await started(database, "new")
+    assert (undone.state, undone.rows) == ('"here"', {0: 1})
+    assert {row["watcher"] for row in await rows(database, watcher_position_row)} == {"new"}
+
+
+async def test_event_ids_never_come_again_under_either_name(database: Database, asset_id: int) -> None:
+    await found(database, asset_id, (await started(database, "old")).held)
+    names = ("old", "new")
+    for turn in range(4):
+        here, there = names[turn % 2], names[1 - turn % 2]
+        await stopped(database)
+        await rename(database, here, there)
+        fresh = await started(database, here)
+        assert fresh.state is None
+        await found(database, asset_id, (await started(database, there)).held)
+    await found(database, asset_id, fresh.held)
+
+    assert len(await rows(database, asset_event)) == 6
+
+
+async def test_a_triggerer_that_has_just_begun_with_the_new_name_reads_the_moved_position(
+    database: Database, asset_id: int
+) -> None:
+    await found(database, asset_id, (await started(database, "old")).held)
+    await stopped(database)
+    begun = (await started(database, "new")).held
+
+    await rename(database)
+
+    with pytest.raises(PositionLost):
+        await found(database, asset_id, begun)
+    assert (await started(database, "new")).state == '"here"'
+
+
+async def test_a_position_that_somebody_watches_or_that_is_none_stays(database: Database, asset_id: int) -> None:
+    begun = (await started(database, "old")).held
+    for name in ("old", "nobody"):
+        with pytest.raises(NotFound, match="no position"):
+            await rename(database, name)
+
+    await found(database, asset_id, begun)
+    with pytest.raises(Conflict, match="still being watched"):
+        await rename(database)
+    async with database.transaction() as session:
+        await session.execute(update(triggerer).values(expires_at=datetime.now(UTC) - timedelta(days=1)))
+    await rename(database)
+
+
+async def test_a_position_is_not_moved_over_another(database: Database, asset_id: int) -> None:
+    for name in ("old", "new"):
+        await found(database, asset_id, (await started(database, name)).held, state=f'"{name}"')
+    await stopped(database)
+
+    with pytest.raises(Conflict, match="new has a position already"):
+        await rename(database)
+    assert (await started(database, "new")).state == '"new"'
