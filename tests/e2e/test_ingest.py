@@ -217,7 +217,7 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
         after = await of.entries("orders_table")
         assert (after["total_runs"], after["rows_loaded"]) == (2, 5)
         assert after["watermark"] > entries["watermark"]
-        assert (await of.entries("customers_table"))["schema"] == "`id` bigint, `email` string"
+        assert (await of.entries("customers_table"))["schema"] == "id BIGINT,email STRING"
         assert not of.staged()
 
 

@@ -169,7 +169,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "run=r.5": [4, 5, 6],
         "run=r.6": [1, 2],
     }
-    assert entries["schema"] == "`amount` bigint, `day` string, `id` bigint, `new` bigint"
+    assert entries["schema"] == "amount BIGINT,day STRING,id BIGINT,new BIGINT"
     assert entries["watermark"] == "2026-11-20"
     sentences = {
         "gone": f"s3://{bucket}/gone.json was deleted since it was detected; put it back and retry the run",

@@ -45,8 +45,8 @@ with run() as r:
     orders = "id long, amount double"
     rows("json", r.read(new.files("json"), schema=orders))
     rows("json inferred", r.read(new.files("json"), format="json"))
-    rows("csv", r.read(new.files("csv"), schema=orders))
-    rows("csv inferred", r.read(new["csv"], inferSchema=True))
+    rows("csv", r.read(new.files("csv"), schema=orders, comment="#"))
+    rows("csv inferred", r.read(new["csv"], comment="#"))
     rows("text", r.read(new.files("text")))
     rows("parquet", r.read(new.files("parquet"), schema="id long, amount double, more string"))
     rows("parquet inferred", r.read(new["parquet"]))
@@ -59,6 +59,8 @@ with run() as r:
     fault("overwritten parquet", lambda: r.read(new.files("overwritten parquet"), schema=orders).collect())
     fault("other header", lambda: r.read(new.files("csv"), schema="id long, price double").collect())
     fault("local gone", lambda: r.read(new.files("local gone"), schema=orders))
+    fault("broken", lambda: r.read(new["broken"], schema=orders).collect())
+    fault("several lines", lambda: r.read(new["json"], schema=orders, multiLine=True))
     fault("odd key", lambda: r.read(new.files("odd key"), schema=orders).collect())
     fault("not parquet", lambda: r.read(new.files("json"), format="parquet", schema=orders).collect())
     fault("which format", lambda: r.read([{"bucket": "b", "key": "noending"}]))
@@ -131,17 +133,18 @@ def new(s3_server: S3Server, bucket: str, tmp_path: Path) -> dict[str, list[dict
         "json": [plain, on_s3("b.json.gz", gzip.compress(b'{"id": 4, "amount": 1}\n'))],
         "csv": [
             on_s3("a.csv", b'ID,amount\n1,"2.5"\n\n2,3\n'),
-            on_s3("b.csv", b"id,amount\n3,4\n"),
+            on_s3("b.csv", b"# as of today\n\nid,amount\n3,4\n"),
             on_s3("e.csv", b""),
         ],
         "text": [on_s3("a.txt", b"one\n\ntwo")],
         "parquet": [
             on_s3("a.parquet", parquet_bytes(id=pa.array([1, 2], pa.int32()), amount=[2.5, None])),
-            on_s3("b.parquet", parquet_bytes(amount=[1.0], id=[3])),
+            on_s3("b.parquet", parquet_bytes(amount=[1.0], ID=pa.array([3]).dictionary_encode())),
         ],
         "gone": [plain, gone],
         "overwritten": [replaced],
         "overwritten parquet": [replaced_parquet],
+        "broken": [on_s3("broken.json.gz", gzip.compress(b'{"id": 1}\n' * 1000)[:-9])],
         "odd key": [{**plain, "key": "a//b.json"}],
         "local": [{"path": str(local), "size": local.stat().st_size}],
         "local gone": [{"path": str(local), "size": 3}, {"path": str(tmp_path / "gone.json"), "size": 1}],
@@ -207,6 +210,8 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
     assert "was overwritten since it was detected; put it back" in found["local gone"]
     assert f"{where}/a//b.json cannot be read: its key has an empty part" in found["odd key"]
     assert "cannot be read: " in found["not parquet"]
+    assert f"{where}/broken.json.gz cannot be read: Truncated compressed stream" in found["broken"]
+    assert "records of several lines are read by Spark only" in found["several lines"]
     assert found["which format"].endswith("say how to read noending by format=: json, csv, text or parquet")
 
     assert sorted(int(row[0]) for row in found["ranges"]) == [1, 2, 3, 4, 7, 999, 1000]

@@ -169,7 +169,8 @@ class Run:
                 f"{table.place} was appended to before, and a run has one part of a table: unite the frames"
             )
         self._appended.add(table.place)
-        staged = stage(table, frame, (partition_by,) if isinstance(partition_by, str) else tuple(partition_by))
+        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        staged = stage(table, frame, columns, self.check_still_ours)
         commit([staged], self.check_still_ours)
         return staged.appended
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,8 +13,6 @@ from .plan import Destination, IngestOptions, destination, sources, watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-log = logging.getLogger("asset_job")
 
 _ATTEMPTS = 10
 
@@ -80,7 +76,8 @@ class Ingest:
         return once(good, table.others(self.run.spark, types, self.options.partition_by), key)
 
     def _staged(self, frame: DataFrame | None, target: str, partition_by: Sequence[str] = ()) -> Staged:
-        return stage(self.run.table(target, self.options.target_connection), frame, partition_by)
+        table = self.run.table(target, self.options.target_connection)
+        return stage(table, frame, partition_by, self.run.check_still_ours)
 
     def _tell(self, to: Destination, loaded: Loaded) -> None:
         """In the outlet's store and in its event."""
@@ -96,7 +93,6 @@ class Ingest:
                     raise
         self.run.task_store.set("rows_loaded", loaded.rows)
         self.run.outlet_events[to.outlet].extra = {"row_count": loaded.rows, **summary}
-        log.warning("loaded %s into %s", json.dumps(summary), to.target)
 
     def _before(self, to: Destination) -> Mapping[str, Any]:
         """The watermark before this run's first try: a later one would find its own."""

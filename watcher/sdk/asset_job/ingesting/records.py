@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
 
 from ..errors import AssetJobError
 from ..sources.request import quoted
@@ -30,7 +31,7 @@ def inferred(run: Run, found: Sequence[Source], options: IngestOptions) -> str:
     columns = [field for field in frame.schema if field.name != "_corrupt_record"]
     if not columns:
         raise AssetJobError("no record of these files can be understood: say how by input_format, or give a schema")
-    return ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in columns)
+    return StructType(columns).toDDL()
 
 
 def check_schema(run: Run, schema: str) -> None:

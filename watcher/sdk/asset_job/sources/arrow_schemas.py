@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from .request import quoted
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -34,7 +32,3 @@ def _in_utc(kind: Any) -> Any:
     if pa.types.is_map(kind):
         return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)))
     return kind
-
-
-def ddl(frame: DataFrame) -> str:
-    return ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in frame.schema)

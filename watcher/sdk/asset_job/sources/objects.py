@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import obstore
 import pyarrow as pa
@@ -47,7 +47,7 @@ _REMEDY = "put it back and retry the run, or read with missing='skip'"
 
 def pieces(store: S3Store, file: S3File) -> Iterator[bytes]:
     """The file's bytes, a few megabytes at a time; unpacked where its name says how it is packed."""
-    content = obstore.get(store, path_of(file.key), options=_pinned(file))
+    content = _get(store, file)
     stream: Iterator[bytes] = map(bytes, content.stream(min_chunk_size=_PIECE))
     packed = next((codec for ending, codec in _COMPRESSIONS.items() if file.key.endswith(ending)), None)
     return stream if packed is None else _unpacked(stream, packed)
@@ -56,8 +56,18 @@ def pieces(store: S3Store, file: S3File) -> Iterator[bytes]:
 def _unpacked(stream: Iterator[bytes], codec: str) -> Iterator[bytes]:
     raw = io.BufferedReader(_Stream(stream), _PIECE)
     with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec) as unpacked:
-        while piece := unpacked.read(_PIECE):
+        while piece := _read_packed(unpacked):
             yield piece
+
+
+def _read_packed(unpacked: Any) -> bytes:
+    """Raises ValueError for what is not packed as the file's name says: Arrow calls it an OSError, as a lost connection."""
+    try:
+        return bytes(unpacked.read(_PIECE))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(str(error)) from error
 
 
 class _Stream(io.RawIOBase):
@@ -108,8 +118,7 @@ class PinnedObject(io.RawIOBase):
         end = self._size if size < 0 else min(self._size, self._position + size)
         if end <= self._position:
             return b""
-        options = _pinned(self._file) | {"range": (self._position, end)}
-        found = bytes(obstore.get(self._store, path_of(self._file.key), options=options).bytes())
+        found = bytes(_get(self._store, self._file, range=(self._position, end)).bytes())
         self._position += len(found)
         return found
 
@@ -124,8 +133,14 @@ def path_of(key: str) -> str:
     return key
 
 
-def _pinned(file: S3File) -> Any:
-    return {} if file.etag is None else {"if_match": f'"{file.etag}"'}
+def _get(store: S3Store, file: S3File, **options: Any) -> Any:
+    """Of this version only, also from a server that knows nothing of If-Match."""
+    if file.etag is None:
+        return obstore.get(store, path_of(file.key), options=cast("Any", options))
+    found = obstore.get(store, path_of(file.key), options=cast("Any", options | {"if_match": f'"{file.etag}"'}))
+    if (found.meta["e_tag"] or file.etag).strip('"') != file.etag:
+        raise exceptions.PreconditionError
+    return found
 
 
 def _first_line(error: Exception) -> str:

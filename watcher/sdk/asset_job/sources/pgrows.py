@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from .failures import SourceFailed, require
 
@@ -59,7 +60,7 @@ class PgRowsReader(DataSourceReader):
                 )
 
 
-def pgrows(reader: PgRowsReader, columns: str) -> type[DataSource]:
+def pgrows(reader: PgRowsReader, columns: StructType) -> type[DataSource]:
     """The data source for one read, as `s3files` has it: nothing of the address is an option, which would be shown."""
     unique = f"pgrows_{id(reader):x}"  # Spark warns when a name is taken again
 
@@ -68,7 +69,7 @@ def pgrows(reader: PgRowsReader, columns: str) -> type[DataSource]:
         def name(cls) -> str:
             return unique
 
-        def schema(self) -> str:
+        def schema(self) -> StructType:
             return columns
 
         def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface

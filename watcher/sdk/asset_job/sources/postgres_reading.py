@@ -42,13 +42,13 @@ def _by_adbc(reading: Reading, rows: Rows, uri: str) -> DataFrame:
 
     postgres = Postgres(uri=uri)
     columns = _columns(postgres, rows)
-    sent = ", ".join(f"{quoted(column.name)} {column.sent}" for column in columns)
+    sent = reading.spark.createDataFrame([], ", ".join(f"{quoted(column.name)} {column.sent}" for column in columns))
     reader = PgRowsReader(
         postgres=postgres,
         queries=queries(rows, columns, tasks=reading.tasks),
-        schema=arrow_schema(reading.spark.createDataFrame([], sent)),
+        schema=arrow_schema(sent),
     )
-    frame = load(reading.spark, pgrows(reader, sent))
+    frame = load(reading.spark, pgrows(reader, sent.schema))
     return frame.select(*(col(quoted(column.name)).cast(column.spark).alias(column.name) for column in columns))
 
 

@@ -50,7 +50,8 @@ class Reading:
     def has_jar(self, name: str) -> bool:
         """Whether the job brings Spark's own way along, by `packages` or `jars`."""
         conf = self.spark.sparkContext.getConf()
-        return any(name in conf.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
+        jars = ",".join(conf.get(key) or "" for key in ("spark.jars", "spark.jars.packages")).split(",")
+        return any(name in PurePosixPath(jar).name for jar in jars)
 
 
 def format_by_name(name: str) -> str | None:

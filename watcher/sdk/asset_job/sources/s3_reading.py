@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .arrow_schemas import arrow_schema, ddl, load
+from .arrow_schemas import arrow_schema, load
 from .connections import connection_of
 from .failures import SourceFailed
 from .items import S3File
 from .lines import batches_of_lines
-from .objects import pieces, told_of
+from .objects import FileUnreadable, pieces, told_of
 from .request import Reading
 from .s3access import S3Access, s3_access
-from .s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, header_of, open_parquet, s3files
+from .s3files import (
+    ReadFile,
+    ReadLines,
+    ReadParquet,
+    S3FilesReader,
+    first_saying,
+    header_of,
+    parquet_columns,
+    s3files,
+)
 from .splitting import split_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
+Found = TypeVar("Found")
 _LARGEST_SHARE = 128 << 20
 
 
 def s3_files(reading: Reading, files: Sequence[S3File]) -> DataFrame:
     access = s3_access(connection_of(reading.connections, "s3", reading.connection))
+    if str(reading.options.get("multiLine")).lower() == "true":
+        raise SourceFailed(
+            "records of several lines are read by Spark only: give the job spark.packages with hadoop-aws"
+        )
     match reading.format_of([file.key for file in files]):
         case "parquet":
             return parquet_files(reading, access, files)
         case "csv":
             return _csv(reading, access, files)
         case "json":
-            return reading.spark.read.json(_lines(reading, access, files), schema=reading.schema, **reading.options)
+            lines = _lines(reading, access, files)
+            return reading.spark.read.options(**reading.options).json(lines, schema=reading.schema)
         case _:
             return _lines(reading, access, files)
 
@@ -40,12 +56,13 @@ def parquet_files(
 ) -> DataFrame:
     """Columns `from_path` are not in the files: their folders tell their values."""
     if reading.schema is None:
-        with told_of(files[0]):
-            found = open_parquet(access, files[0]).schema_arrow
+        found = _first_of(reading, files, lambda file: parquet_columns(access, file))
+        if found is None:
+            raise SourceFailed("none of the files can be read: give a schema")
         empty = reading.spark.createDataFrame(found.empty_table())
     else:
         empty = reading.spark.createDataFrame([], reading.schema)
-    return _loaded(reading, access, files, ReadParquet(schema=arrow_schema(empty), from_path=from_path), ddl(empty))
+    return _loaded(reading, access, files, ReadParquet(schema=arrow_schema(empty), from_path=from_path), empty.schema)
 
 
 def _lines(reading: Reading, access: S3Access, files: Sequence[S3File], how: ReadLines | None = None) -> DataFrame:
@@ -53,7 +70,7 @@ def _lines(reading: Reading, access: S3Access, files: Sequence[S3File], how: Rea
 
 
 def _loaded(
-    reading: Reading, access: S3Access, files: Sequence[S3File], read_file: ReadFile, columns: str
+    reading: Reading, access: S3Access, files: Sequence[S3File], read_file: ReadFile, columns: StructType | str
 ) -> DataFrame:
     shares = split_files(files, tasks=reading.tasks, most=_LARGEST_SHARE)
     reader = S3FilesReader(access=access, shares=shares, read_file=read_file, skip=reading.missing == "skip")
@@ -61,31 +78,58 @@ def _loaded(
 
 
 def _csv(reading: Reading, access: S3Access, files: Sequence[S3File]) -> DataFrame:
-    options = {**reading.options}
-    header = str(options.pop("header", True)).lower() == "true"
-    marks = {"delimiter": options.get("sep") or options.get("delimiter"), "quotechar": options.get("quote")}
-    dialect = {name: mark for name, mark in marks.items() if mark}
+    """The header is checked, file by file, where the lines are read; Spark sees none."""
+    options = {**reading.options, "header": False}
+    names = _column_names(reading, access, files) if _has_header(reading) else None
+    how = ReadLines(header=names, dialect=_dialect(reading), comment=reading.options.get("comment"))
+    lines = _lines(reading, access, files, how)
     if reading.schema is not None:
-        names = _names_in_files(reading) if header else None
-        lines = _lines(reading, access, files, ReadLines(header=names, dialect=dialect))
-        return reading.spark.read.csv(lines, schema=reading.schema, header=False, **options)
-    names = header_of(_first_line(access, files), dialect) if header else None
-    lines = _lines(reading, access, files, ReadLines(header=names, dialect=dialect))
-    found = reading.spark.read.csv(lines, header=False, **{"inferSchema": True, **options})
+        return reading.spark.read.options(**options).csv(lines, schema=reading.schema)
+    found = reading.spark.read.options(**{"inferSchema": True, **options}).csv(lines)
     return found.toDF(*names) if names else found
 
 
-def _names_in_files(reading: Reading) -> list[str]:
-    """Without the column for what does not fit."""
-    corrupt = reading.options.get("columnNameOfCorruptRecord")
-    return [name for name in reading.spark.createDataFrame([], reading.schema).columns if name != corrupt]
+def _has_header(reading: Reading) -> bool:
+    return str(reading.options.get("header", True)).lower() == "true"
 
 
-def _first_line(access: S3Access, files: Sequence[S3File]) -> str:
+def _dialect(reading: Reading) -> dict[str, Any]:
+    """Spark's options as Python's csv has them."""
+    options = reading.options
+    marks = {"delimiter": options.get("sep") or options.get("delimiter"), "quotechar": options.get("quote")}
+    return {name: mark for name, mark in marks.items() if mark}
+
+
+def _column_names(reading: Reading, access: S3Access, files: Sequence[S3File]) -> list[str]:
+    """Of the schema, without the column for what does not fit; or else of the first file with a line."""
+    if reading.schema is not None:
+        corrupt = reading.options.get("columnNameOfCorruptRecord")
+        return [name for name in reading.spark.createDataFrame([], reading.schema).columns if name != corrupt]
+    comment = reading.options.get("comment")
+    found = _first_of(reading, files, lambda file: _first_line(access, file, comment))
+    if found is None:
+        raise SourceFailed("none of the files has a line: give a schema, or skip empty files by the watcher's min_size")
+    return header_of(found, _dialect(reading))
+
+
+def _first_line(access: S3Access, file: S3File, comment: str | None) -> str | None:
+    for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
+        at = first_saying(batch, comment)
+        if at is not None:
+            return str(batch.column(0)[at].as_py())
+    return None
+
+
+def _first_of(reading: Reading, files: Sequence[S3File], look: Callable[[S3File], Found | None]) -> Found | None:
+    """What the first file has that has something."""
     for file in files:
-        with told_of(file):
-            for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
-                found = [line for line in batch.column(0).to_pylist() if line.strip()]
-                if found:
-                    return str(found[0])
-    raise SourceFailed("none of the files has a line: give a schema, or skip empty files by the watcher's min_size")
+        try:
+            with told_of(file):
+                found = look(file)
+        except FileUnreadable:
+            if reading.missing == "fail":
+                raise
+        else:
+            if found is not None:
+                return found
+    return None

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from ..tables.layout import partition_values
 from .failures import SourceFailed
@@ -56,10 +57,10 @@ class S3FilesReader(DataSourceReader):
                 log.warning("skipped: %s", error)
 
 
-def s3files(reader: S3FilesReader, columns: str) -> type[DataSource]:
+def s3files(reader: S3FilesReader, columns: StructType | str) -> type[DataSource]:
     """The data source for one read: the reader travels inside of the class, since options would be shown in plan and UI.
 
-    `columns` are Spark's DDL of what `read_file` gives.
+    `columns` is what `read_file` gives.
     """
     unique = f"s3files_{id(reader):x}"  # Spark warns when a name is taken again
 
@@ -68,7 +69,7 @@ def s3files(reader: S3FilesReader, columns: str) -> type[DataSource]:
         def name(cls) -> str:
             return unique
 
-        def schema(self) -> str:
+        def schema(self) -> StructType | str:
             return columns
 
         def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface
@@ -79,17 +80,19 @@ def s3files(reader: S3FilesReader, columns: str) -> type[DataSource]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadLines:
-    """Of a CSV file the first line that is not blank is checked and left out, when `header` tells what it must say."""
+    """Of a CSV file the first line that says something is checked and left out, when `header` tells what it must say."""
 
     header: Sequence[str] | None = None
     dialect: Mapping[str, Any] | None = None
     """For Python's csv, which reads the header only."""
+    comment: str | None = None
+    """What lines begin with that say nothing."""
 
     def __call__(self, access: S3Access, file: S3File) -> Iterator[pa.RecordBatch]:
         wanted = self.header is not None
         for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
             rest = batch
-            if wanted and (at := _first_not_blank(batch)) is not None:
+            if wanted and (at := first_saying(batch, self.comment)) is not None:
                 self._check(batch.column(0)[at].as_py(), file)
                 wanted, rest = False, batch.slice(at + 1)
             if not wanted and rest.num_rows:
@@ -108,8 +111,12 @@ def header_of(line: str, dialect: Mapping[str, Any]) -> list[str]:
     return [name.strip() for name in next(csv.reader([line], **dialect))]
 
 
-def _first_not_blank(batch: pa.RecordBatch) -> int | None:
-    return next((at for at, line in enumerate(batch.column(0)) if line.as_py().strip()), None)
+def first_saying(batch: pa.RecordBatch, comment: str | None) -> int | None:
+    """Where the first line is that is neither blank nor a comment."""
+    lines = (line.as_py() for line in batch.column(0))
+    return next(
+        (at for at, line in enumerate(lines) if line.strip() and not (comment and line.startswith(comment))), None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,22 +130,35 @@ class ReadParquet:
     def __call__(self, access: S3Access, file: S3File) -> Iterator[pa.RecordBatch]:
         parquet = open_parquet(access, file)
         constants = {name: value for name, value in partition_values(file.key).items() if name in self.from_path}
-        there = [name for name in self.schema.names if name in parquet.schema_arrow.names and name not in constants]
-        for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=there):
+        names = _names_in(parquet.schema_arrow, [name for name in self.schema.names if name not in constants])
+        for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=list(names.values())):
             columns = [
-                pa.array([constants[field.name]], pa.string()).take(pa.repeat(0, batch.num_rows)).cast(field.type)
+                _repeated(constants[field.name], field.type, batch.num_rows)
                 if field.name in constants
-                else _column(batch, field)
+                else _column(batch, names.get(field.name), field)
                 for field in self.schema
             ]
             yield pa.record_batch(columns, schema=self.schema)
 
 
-def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    if field.name not in batch.schema.names:
+def _names_in(schema: pa.Schema, wanted: Sequence[str]) -> dict[str, str]:
+    """What the wanted columns are called in a file: by Spark's rules case does not matter, where it decides nothing."""
+    lower = {name.lower(): name for name in schema.names}
+    found = {name: name if name in schema.names else lower.get(name.lower()) for name in wanted}
+    return {name: there for name, there in found.items() if there is not None}
+
+
+def _repeated(value: str | None, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.array([value], pa.string()).take(pa.repeat(0, count)).cast(kind)
+
+
+def _column(batch: pa.RecordBatch, name: str | None, field: pa.Field) -> pa.Array:
+    if name is None:
         return pa.nulls(batch.num_rows, field.type)
+    column = batch.column(name)
+    moments = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type)
     try:
-        return batch.column(field.name).cast(field.type)
+        return column.cast(field.type, safe=not moments)  # Spark has no nanoseconds either
     except pa.ArrowException as error:
         raise ValueError(f"its column {field.name} does not fit the schema: {error}") from error
 
@@ -147,3 +167,10 @@ def open_parquet(access: S3Access, file: S3File) -> Any:
     from pyarrow import parquet  # noqa: PLC0415 - a large module, of no use to lines
 
     return parquet.ParquetFile(pa.PythonFile(PinnedObject(access.store(file.bucket), file), mode="r"), pre_buffer=True)
+
+
+def parquet_columns(access: S3Access, file: S3File) -> pa.Schema:
+    """With plain values for those that Arrow remembers as dictionaries, which Spark has not."""
+    found = open_parquet(access, file).schema_arrow
+    plain = [field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in found]
+    return pa.schema(plain)

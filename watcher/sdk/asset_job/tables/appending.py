@@ -78,8 +78,12 @@ def table_at(
     return S3Table(place=place, owner=owner, attempt=attempt, access=s3_access(chosen))
 
 
-def stage(table: Table, frame: DataFrame | None, partition_by: Sequence[str]) -> Staged:
-    """Write the frame where readers do not look; None: nothing. Raises `AssetJobError`, also for what executors say."""
+def stage(table: Table, frame: DataFrame | None, partition_by: Sequence[str], still_ours: Callable[[], None]) -> Staged:
+    """Write the frame where readers do not look; None: nothing. Raises `AssetJobError`, also for what executors say.
+
+    `still_ours` raises when the try was superseded, which must not take away what its successor is writing.
+    """
+    still_ours()
     table.prepare()
     seen = None if frame is None else _written(table, frame, partition_by)
     return Staged(table=table, appended=Appended(target=str(table.place), rows=seen.rows if seen else 0, seen=seen))

@@ -76,10 +76,14 @@ class S3Table:
         reading = Reading(spark=spark, schema=ddl)
         return parquet_files(reading, self.access, files, from_path=[name for name in partition_by if name in columns])
 
-    def commit(self, rows: int) -> None:  # noqa: ARG002 - the interface
+    def commit(self, rows: int) -> None:
         """No step of it is atomic but each file's: readers see the part grow. Ends by telling whose it is."""
         with self._told():
             files = [StagedFile(**file) for file in json.loads(self._read(f"{self._staged}/{MANIFEST}") or b"[]")]
+            if sum(file.rows for file in files) != rows:
+                raise TargetFailed(
+                    f"{self.place} is as it was: what was written for it is not all there; repeat the run"
+                )
             plan = plan_commit(self._staged, self._part, files, self._keys(self._part))
             self._delete(plan.deletes)
             with ThreadPoolExecutor(_AT_ONCE) as threads:

@@ -1,0 +1,199 @@
+"""What `r.read` gets through, beside the plainest way to the same bytes and rows, in one run on one machine.
+
+Files come from a process that serves them from memory as S3 would; rows from a PostgreSQL of its own. Spark has two tasks
+at a time and throws away what it reads (`noop`). `--maven` adds s3a and JDBC, whose jars Spark fetches from Maven.
+
+    python bench/spark_sources.py [megabytes] [rows] [--maven]
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+SDK = Path(__file__).parents[1] / "watcher" / "sdk"
+NUMBERS = [int(word) for word in sys.argv[1:] if word.isdigit()]
+MEGABYTES, ROWS = [*NUMBERS, *[256, 2_000_000][len(NUMBERS) :]]
+FILES = 8
+ORDER = '{"id": %d, "customer": %d, "amount": %d.25, "day": "2026-11-20", "note": "as ordered by telephone"}\n'
+LINE = '%d,%d,%d.25,2026-11-20,"as ordered by telephone"\n'
+SCHEMA = "id long, customer long, amount double, day date, note string"
+TABLE = """
+CREATE TABLE orders AS SELECT n::bigint AS id, n * 7 % 1000 AS customer, n * 0.25::float8 AS amount, now() AS at,
+       md5(n::text) AS note FROM generate_series(1, {rows}) n;
+ALTER TABLE orders ADD PRIMARY KEY (id); ANALYZE orders
+"""
+MAVEN = "org.apache.hadoop:hadoop-aws:3.5.0,org.postgresql:postgresql:42.7.7"
+
+
+def content(line: str, size: int) -> bytes:
+    lines = [line % (number, number % 1000, number) for number in range(10_000)]
+    block = "".join(lines).encode()
+    return block * max(1, size // len(block))
+
+
+def serve(port: Any, megabytes: int) -> None:
+    size = megabytes * (1 << 20) // FILES
+    bodies = {".json": content(ORDER, size), ".csv": content(LINE, size)}
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_HEAD(self) -> None:
+            self._answer(with_body=False)
+
+        def do_GET(self) -> None:
+            self._answer(with_body=True)
+
+        def _answer(self, *, with_body: bool) -> None:
+            body = bodies.get(Path(self.path.partition("?")[0]).suffix)
+            if body is None:  # s3a looks for folders
+                body = b"<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>"
+            wanted = self.headers.get("Range")
+            first, last = 0, len(body) - 1
+            if wanted:
+                low, _, high = wanted.removeprefix("bytes=").partition("-")
+                first, last = int(low), min(int(high or last), last)
+            self.send_response(206 if wanted else 200)
+            if wanted:
+                self.send_header("Content-Range", f"bytes {first}-{last}/{len(body)}")
+            self.send_header("Content-Length", str(last - first + 1))
+            self.send_header("ETag", '"1"')
+            self.send_header("Last-Modified", "Fri, 20 Nov 2026 09:00:00 GMT")
+            self.end_headers()
+            if with_body:
+                self.wfile.write(memoryview(body)[first : last + 1])
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        port.send((server.server_address[1], {ending: len(body) for ending, body in bodies.items()}))
+        server.serve_forever()
+
+
+@contextmanager
+def file_server() -> Iterator[tuple[str, dict[str, int]]]:
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.Process(target=serve, args=(theirs, MEGABYTES), daemon=True)
+    process.start()
+    port, sizes = ours.recv()
+    try:
+        yield f"http://127.0.0.1:{port}", sizes
+    finally:
+        process.kill()
+        process.join()
+
+
+def measured(name: str, amount: float, unit: str, work: Callable[[], object]) -> None:
+    began = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - began
+    print(f"{name:<42} {seconds:8.2f} s {amount / seconds:14,.1f} {unit}/s", flush=True)
+
+
+def noop(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def bench_files(spark: Any, endpoint: str, sizes: dict[str, int]) -> None:
+    import obstore
+    from asset_job.sources.items import S3File
+    from asset_job.sources.request import Reading
+    from asset_job.sources.s3_reading import s3_files
+    from asset_job.sources.s3access import s3_access
+
+    connection = {"type": "s3", "endpoint_url": endpoint, "region": "r", "access_key_id": "a", "secret_access_key": "b"}
+
+    def files(ending: str) -> list[S3File]:
+        return [S3File(bucket="lake", key=f"in/{at}{ending}", size=sizes[ending], etag="1") for at in range(FILES)]
+
+    def frame(ending: str, count: int = FILES, **more: Any) -> Any:
+        return s3_files(Reading(spark=spark, connections={"lake": connection}, **more), files(ending)[:count])
+
+    def download() -> None:
+        store = s3_access(connection).store("lake")
+        for file in files(".json"):
+            for _ in obstore.get(store, file.key).stream(min_chunk_size=4 << 20):
+                pass
+
+    megabytes = FILES * sizes[".json"] / (1 << 20)
+    noop(frame(".json", 1, schema=SCHEMA))  # the first read of a job starts Python
+    measured("plain download, one after the other", megabytes, "MB", download)
+    measured("s3files, lines", megabytes, "MB", lambda: noop(frame(".json", format="text")))
+    measured("s3files, JSON", megabytes, "MB", lambda: noop(frame(".json", schema=SCHEMA)))
+    measured(
+        "s3files, CSV",
+        FILES * sizes[".csv"] / (1 << 20),
+        "MB",
+        lambda: noop(frame(".csv", schema=SCHEMA, options={"header": False})),
+    )
+    if "--maven" in sys.argv:
+        paths = [f"s3a://lake/{file.key}" for file in files(".json")]
+        noop(spark.read.schema(SCHEMA).json(paths[:1]))
+        measured("s3a, JSON", megabytes, "MB", lambda: noop(spark.read.schema(SCHEMA).json(paths)))
+
+
+def bench_rows(spark: Any, dsn: str) -> None:
+    import psycopg
+    from adbc_driver_postgresql import dbapi
+    from asset_job.sources.items import Rows
+    from asset_job.sources.postgres_reading import _by_adbc, _by_jdbc
+    from asset_job.sources.request import Reading
+
+    with psycopg.connect(dsn) as connection:
+        connection.execute(TABLE.format(rows=ROWS))
+    half = [(first, first + 999) for first in range(1, ROWS, 2000)]
+    wanted = sum(high - low + 1 for low, high in half)
+
+    def adbc() -> None:
+        with dbapi.connect(dsn) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM orders WHERE id <= {wanted}")
+            for _ in cursor.fetch_record_batch():
+                pass
+
+    def copy() -> None:
+        asked = f"COPY (SELECT * FROM orders WHERE id <= {wanted}) TO STDOUT (FORMAT BINARY)"
+        with psycopg.connect(dsn) as connection, connection.cursor() as cursor, cursor.copy(asked) as found:
+            for _ in found:
+                pass
+
+    reading, rows = Reading(spark=spark), Rows(table="public.orders", column="id", ranges=tuple(half))
+    noop(_by_adbc(reading, Rows(table="public.orders", column="id", ranges=((1, 10),)), dsn))
+    measured("plain ADBC, one range", wanted, "rows", adbc)
+    measured("psycopg COPY, one range, bytes only", wanted, "rows", copy)
+    measured(f"pgrows, {len(half)} ranges", wanted, "rows", lambda: noop(_by_adbc(reading, rows, dsn)))
+    if "--maven" in sys.argv:
+        measured(f"JDBC, {len(half)} ranges", wanted, "rows", lambda: noop(_by_jdbc(reading, rows, dsn)))
+
+
+def main() -> None:
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(SDK), os.environ.get("PYTHONPATH", "")])
+    sys.path.insert(0, str(SDK))
+    from pyspark.sql import SparkSession
+
+    from watcher.demo.servers import running_postgres
+
+    with file_server() as (endpoint, sizes), running_postgres() as dsn:
+        conf = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "1g"}
+        s3a = {"endpoint": endpoint, "access.key": "a", "secret.key": "b", "path.style.access": "true"}
+        if "--maven" in sys.argv:
+            conf["spark.jars.packages"] = MAVEN
+            conf |= {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
+        spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        bench_files(spark, endpoint, sizes)
+        bench_rows(spark, dsn)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""What a job makes of each kind of S3 connection; Spark takes no part in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import obstore
+import pytest
+
+from tests.servers import S3Server
+from watcher.sdk.asset_job.sources.failures import SourceFailed
+from watcher.sdk.asset_job.sources.items import S3File
+from watcher.sdk.asset_job.sources.objects import FileUnreadable, pieces, told_of
+from watcher.sdk.asset_job.sources.s3access import S3Access, s3_access
+
+pytestmark = pytest.mark.service
+
+
+@pytest.fixture
+def file(s3_server: S3Server, bucket: str) -> S3File:
+    etag = s3_server.client.put_object(Bucket=bucket, Key="a.json", Body=b"found")["ETag"].strip('"')
+    return S3File(bucket=bucket, key="a.json", size=5, etag=etag)
+
+
+@pytest.fixture
+def role(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3_server.endpoint)
+    iam = boto3.client(
+        "iam",
+        endpoint_url=s3_server.endpoint,
+        region_name=s3_server.region,
+        aws_access_key_id=s3_server.access_key,
+        aws_secret_access_key=s3_server.secret_key,
+    )
+    arn: str = iam.create_role(RoleName="reader", AssumeRolePolicyDocument=json.dumps({}))["Role"]["Arn"]
+    yield arn
+    iam.delete_role(RoleName="reader")
+    iam.close()
+
+
+@pytest.fixture
+def access(s3_server: S3Server) -> S3Access:
+    keys = {"access_key_id": s3_server.access_key, "secret_access_key": s3_server.secret_key}
+    return s3_access({"endpoint_url": s3_server.endpoint, "region": s3_server.region, **keys})
+
+
+def read(access: S3Access, file: S3File) -> bytes:
+    with told_of(file):
+        return b"".join(pieces(access.store(file.bucket), file))
+
+
+def test_keys_a_role_a_profile_and_nobody_read_what_they_may(
+    s3_server: S3Server, file: S3File, role: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shared = tmp_path / "credentials"
+    shared.write_text(
+        f"[lake]\naws_access_key_id={s3_server.access_key}\naws_secret_access_key={s3_server.secret_key}\n"
+    )
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(shared))
+    server = {"type": "s3", "endpoint_url": s3_server.endpoint, "region": s3_server.region}
+    keys = {"access_key_id": s3_server.access_key, "secret_access_key": s3_server.secret_key}
+    with pytest.raises(FileUnreadable, match="may not be read with this connection"):
+        read(s3_access({**server, "anonymous": True}), file)
+    s3_server.client.put_object_acl(Bucket=file.bucket, Key=file.key, ACL="public-read")
+    for identity in (keys, {**keys, "role_arn": role}, {"profile": "lake"}, {"anonymous": True}):
+        access = s3_access({**server, **identity})
+        assert read(access, file) == b"found"
+        if "role_arn" in identity:
+            assert dict(access.config)["session_token"]
+            assert dict(access.config)["access_key_id"] != s3_server.access_key
+        assert dict(access.config).get("secret_access_key", "no secret") not in repr(access)
+
+
+def test_a_role_that_cannot_be_had_is_told_in_a_sentence(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3_server.endpoint)
+    with pytest.raises(SourceFailed, match=r"the connection's profile or role gives no credentials: .*nowhere"):
+        s3_access({"type": "s3", "profile": "nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("key", "etag", "sentence"),
+    [
+        ("a.json", "another", "was overwritten since it was detected; put it back"),
+        ("gone.json", "another", "was deleted since it was detected"),
+        ("gone.json", None, "was deleted since it was detected"),
+        ("a//b", "x", "its key has an empty part, or one that is . or .."),
+        ("../a", "x", "its key has an empty part, or one that is . or .."),
+    ],
+)
+def test_a_file_that_is_not_the_one_any_more_is_named(access, file, key, etag, sentence) -> None:
+    asked = S3File(bucket=file.bucket, key=key, size=1, etag=etag)
+    with pytest.raises(FileUnreadable) as refused:
+        read(access, asked)
+    assert str(refused.value).startswith(f"s3://{file.bucket}/{key} ")
+    assert sentence in str(refused.value)
+
+
+def test_odd_keys_are_read_and_written_as_they_are(s3_server: S3Server, bucket: str, access: S3Access) -> None:
+    for key in ("a b/ü [1] 100%.json", "run=a+b/day=x%3Ay", "q?x#y&z", "~{}^`<>|\\", "%20"):
+        s3_server.client.put_object(Bucket=bucket, Key=key, Body=key.encode())
+        assert read(access, S3File(bucket=bucket, key=key, size=1, etag=None)).decode() == key
+        obstore.put(access.store(bucket), key, b"again")
+        assert s3_server.client.get_object(Bucket=bucket, Key=key)["Body"].read() == b"again"
