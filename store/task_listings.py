@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import RowMapping, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -27,6 +27,11 @@ async def entry(session: AsyncSession, scope: TaskScope, key: str) -> RowMapping
     if row is None:
         raise NotFound(f"the task store has no key {key!r}")
     return row
+
+
+async def keys(session: AsyncSession, scope: TaskScope) -> Sequence[str]:
+    """The keys of a task instance's entries, in order, without those past their retention."""
+    return (await session.execute(select(_s.key).where(of_task(scope), alive()).order_by(_s.key))).scalars().all()
 
 
 async def references(session: AsyncSession, scope: TaskScope) -> Mapping[str, str]:

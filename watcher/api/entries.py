@@ -49,9 +49,19 @@ async def asset_entries(context: ApiContext, session: AsyncSession, asset: RowMa
 
 async def asset_keys(context: ApiContext, session: AsyncSession, asset: RowMapping) -> Sequence[str]:
     """The keys of all entries. Raises `Conflict` when the backend cannot tell."""
+    _refuse_unlisted(context)
+    return await listings.keys(session, asset["id"])
+
+
+async def task_keys(context: ApiContext, session: AsyncSession, scope: TaskScope) -> Sequence[str]:
+    """The keys of all entries of a task instance. Raises `Conflict` when the backend cannot tell."""
+    _refuse_unlisted(context)
+    return await task_listings.keys(session, scope)
+
+
+def _refuse_unlisted(context: ApiContext) -> None:
     if not abilities.knows_writers(context.backend):
         raise Conflict("the configured store backend cannot list its keys; ask for the keys you know")
-    return await listings.keys(session, asset["id"])
 
 
 async def task_entry(context: ApiContext, session: AsyncSession, scope: TaskScope, key: str) -> Row:

@@ -144,6 +144,7 @@ async def test_a_reference_is_shown_as_one(api: Api) -> None:
     assert await one.done("GET", f"{own}/big") == {"value": "s3://refs/1", "is_ref": True}
     assert await one.done("GET", f"{own}/plain") == {"value": "s3://refs/1"}
     assert await one.done("GET", own) == {"references": {"big": "s3://refs/1"}}
+    assert await one.done("GET", own, query={"what": "keys"}) == {"keys": ["big", "plain"]}
     assert (await api.get(f"{PATH}/big"))["is_ref"] is True
     assert "is_ref" not in await api.get(f"{PATH}/plain")
     await api.client.patch(f"{PATH}/big", json={"value": "a value"})

@@ -202,7 +202,8 @@ class ExecutionServer:
 
     def _task(self, request: Request, key: str | None = None) -> Answer:
         if key is None and request.method == "GET":
-            return _references(self.task_entries)
+            wants_keys = request.query.get("what") == "keys"
+            return (200, {"keys": sorted(self.task_entries)}) if wants_keys else _references(self.task_entries)
         if key is None:
             self.task_entries.clear()
             return NO_CONTENT

@@ -197,6 +197,14 @@ def test_what_is_set_is_read_until_it_is_deleted(place: Place, key: str) -> None
         assert store.keys() == []
 
 
+def test_what_a_try_leaves_in_its_task_store_is_listed_by_key(place: Place) -> None:
+    with place.run() as r:
+        for key in ("b", "a/b", "ü"):
+            r.task_store.set(key, 1)
+        r.task_store.delete("b")
+        assert r.task_store.keys() == ["a/b", "ü"]
+
+
 def test_an_entry_is_there_for_the_next_run(place: Place) -> None:
     place.outlets = [ORDERS]
     with place.run() as r:

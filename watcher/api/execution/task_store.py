@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Path
 from sqlalchemy import RowMapping
@@ -50,11 +50,15 @@ class PutTaskValue(Body):
 
 
 @router.get("")
-async def get_references(context: Context, own: Own) -> dict[str, Mapping[str, Any]]:
-    """What a worker-side backend has to remove when the store is cleared."""
+async def list_entries(
+    context: Context, own: Own, what: Literal["keys", "references"] = "references"
+) -> dict[str, Sequence[str] | Mapping[str, Any]]:
+    """All keys; or by key the references that a worker-side backend has to remove when the store is cleared."""
     async with reading(context, own) as (session, task):
+        if what == "keys":
+            return {what: await entries.task_keys(context, session, _scope(task))}
         found = await task_listings.references(session, _scope(task))
-    return {"references": {key: json.loads(stored) for key, stored in found.items()}}
+    return {what: {key: json.loads(stored) for key, stored in found.items()}}
 
 
 @router.get("/{key:path}")

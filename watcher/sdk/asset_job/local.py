@@ -49,6 +49,8 @@ class LocalFolder(Transport):
                     return Answer(content=self._transact(body))
                 case [_, "store", "asset", _, what]:
                     return self._asset_store(method, what, query or {}, body)
+                case ["GET", "store", "ti", _] if query:
+                    return Answer(content={"keys": sorted(_there(self._files.task_store()))})
                 case [_, "store", "ti", _, *key]:
                     return self._task_store(method, [unquote(part) for part in key], body)
                 case ["GET", "asset-events", _]:

@@ -250,6 +250,10 @@ class TaskStore(_Store):
         """Kept for `retention` from now; None = the configured default."""
         self._put(key, value, expires_at=_expiry(key, self._default if retention is None else retention))
 
+    def keys(self) -> list[str]:
+        found: list[str] = self._client.call("GET", self._path, query={"what": "keys"})["keys"]
+        return found
+
     def _entry(self, method: str, key: str, body: Any = None) -> Answer:
         return self._client.answer(method, f"{self._path}/{urllib.parse.quote(key, safe='')}", body=body)
 
