@@ -219,7 +219,7 @@ def _end_of(log: Path) -> tuple[str, int]:
                 file.readline()
                 before += 1
             return file.read(2 * TAIL).decode(errors="replace"), before
-    except FileNotFoundError:
+    except OSError:
         return "", 0
 
 
