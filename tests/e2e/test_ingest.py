@@ -177,9 +177,8 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
     async with world(tmp_path) as of:
         await run_sync(lambda: of.put("a.json", order(1), order(2, day="2026-11-21"), order(1)))
         await run_sync(lambda: of.put("b.json", order(3), '{"id": "four"}', "not JSON"))
-        await run_sync(lambda: of.insert(*range(1, 101)))
         await of.driver_killed_when(lambda: bool(of.staged()))
-        assert await of.ended("ingest_orders", 1) == await of.ended("ingest_customers", 1) == ["success"]
+        assert await of.ended("ingest_orders", 1) == ["success"]
         assert Counter(row["id"] for row in of.orders()) == Counter([1, 2, 3])
         assert {row["id"]: row["day"] for row in of.orders()} == {1: "2026-11-20", 2: "2026-11-21", 3: "2026-11-20"}
         assert [row["_record"] for row in of.orders("orders_bad")] == ['{"id": "four"}', "not JSON"]
@@ -198,7 +197,7 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
         assert await of.tries("ingest_orders", first) == 2
 
         await run_sync(lambda: of.put("c.json", order(2), order(5), order(6)))
-        await run_sync(lambda: of.insert(*range(101, 201)))
+        await run_sync(lambda: of.insert(*range(1, 201)))
         before = of.staged()
         with anyio.fail_after(120):
             while not of.staged() - before:
@@ -206,7 +205,7 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
         await of.daemon.kill()
         await of.driver_killed_when(lambda: True)
         await of.daemon.start()
-        assert set(await of.ended("ingest_orders", 2)) == set(await of.ended("ingest_customers", 2)) == {"success"}
+        assert set(await of.ended("ingest_orders", 2)) == set(await of.ended("ingest_customers", 1)) == {"success"}
         assert Counter(row["id"] for row in of.orders()) == Counter([1, 2, 3, 5, 6])
         assert Counter(row["id"] for row in of.customers()) == Counter(range(1, 201))
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from watcher.sdk.asset_job import AssetJobError
 from watcher.sdk.asset_job.tables.layout import (
@@ -8,7 +10,9 @@ from watcher.sdk.asset_job.tables.layout import (
     Place,
     StagedFile,
     check_columns,
+    is_of_another_run,
     partition_folder,
+    partition_values,
     place_of,
     plan_commit,
 )
@@ -65,6 +69,28 @@ def test_partitions_are_named_as_spark_names_them():
         == "day=__HIVE_DEFAULT_PARTITION__/city=__HIVE_DEFAULT_PARTITION__"
     )
     assert partition_folder([], []) == ""
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text(min_size=1) | st.none(), min_size=1))
+def test_what_partitions_are_named_tells_their_values(values):
+    folder = partition_folder(list(values), list(values.values()))
+    assert partition_values(f"tables/orders/{folder}/part-0.parquet") == values
+
+
+@pytest.mark.parametrize(
+    ("path", "is_there"),
+    [
+        ("run=2/part-0.parquet", True),
+        ("run=2/day=1/part-0.parquet", True),
+        ("run=1/part-0.parquet", False),
+        ("run=1.1/part-0.parquet", True),
+        ("run=2/_run.json", False),
+        ("_staging/run=2/x/part-0.parquet", False),
+        ("elsewhere/part-0.parquet", False),
+    ],
+)
+def test_other_runs_are_told_from_this_one_and_from_what_is_no_data(path, is_there):
+    assert is_of_another_run(path, "run=1") is is_there
 
 
 def test_columns_that_could_not_be_read_back_are_refused():

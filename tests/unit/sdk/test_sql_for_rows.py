@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from watcher.sdk.asset_job.sources.failures import SourceFailed
 from watcher.sdk.asset_job.sources.items import Rows
 from watcher.sdk.asset_job.sources.pgrows import Postgres
 from watcher.sdk.asset_job.sources.postgres_sql import (
@@ -81,6 +82,15 @@ def test_what_travels_to_executors_shows_no_secret():
     assert dict(access.config)["secret_access_key"] == "hidden"
     assert "hidden" not in repr(access) + str(access)
     assert "hidden" not in repr(Postgres(uri="postgresql://me:hidden@db/shop"))
+
+
+def test_an_address_that_is_not_understood_does_not_show_its_password():
+    with (
+        pytest.raises(SourceFailed, match=r"PostgreSQL: .*invalid percent-encoded") as refused,
+        Postgres(uri="postgresql://me:hidd%zz@127.0.0.1:1/shop").cursor(),
+    ):
+        pass
+    assert "hidd" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -168,10 +168,10 @@ class Run:
             raise AssetJobError(
                 f"{table.place} was appended to before, and a run has one part of a table: unite the frames"
             )
-        self._appended.add(table.place)
         columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         staged = stage(table, frame, columns, self.check_still_ours)
         commit([staged], self.check_still_ours)
+        self._appended.add(table.place)
         return staged.appended
 
     def table(self, target: str, connection: str | None = None) -> Table:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -38,8 +39,14 @@ class Postgres:
             with closing(dbapi.connect(self.uri)) as connection, closing(connection.cursor()) as cursor:
                 yield cursor
         except Error as error:
-            said = str(error).partition("Query was:")[0]
-            raise SourceFailed(f"PostgreSQL: {' '.join(said.split())}") from None
+            raise SourceFailed(f"PostgreSQL: {_said(error, self.uri)}") from None
+
+
+def _said(error: Exception, uri: str) -> str:
+    """Without the statement, and without the password: libpq repeats a part of an address that it does not understand."""
+    said = " ".join(str(error).partition("Query was:")[0].split())
+    password = urlsplit(uri).password
+    return said.replace(password, "***") if password else said
 
 
 @dataclass(frozen=True, kw_only=True)

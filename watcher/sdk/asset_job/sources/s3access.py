@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,11 @@ from .failures import SourceFailed, require
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
+
+_LONGEST_READ = timedelta(hours=12)
+"""Of one file: Spark may be slow to take it."""
+_LONGEST_SILENCE = timedelta(minutes=1)
+_MOST_RETRIES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,4 +105,13 @@ def _store(access: S3Access, bucket: str) -> S3Store:
     from obstore.store import S3Store  # noqa: PLC0415 - only where S3 is read
 
     config: Any = dict(access.config)
-    return S3Store(bucket, config=config, client_options={"allow_http": (access.endpoint or "").startswith("http:")})
+    return S3Store(
+        bucket,
+        config=config,
+        client_options={
+            "allow_http": (access.endpoint or "").startswith("http:"),
+            "timeout": _LONGEST_READ,
+            "read_timeout": _LONGEST_SILENCE,
+        },
+        retry_config={"max_retries": _MOST_RETRIES, "retry_timeout": _LONGEST_READ},
+    )

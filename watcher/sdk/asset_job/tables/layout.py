@@ -58,18 +58,17 @@ class Place:
 
 def place_of(target: str, outlets: Mapping[str, str]) -> Place:
     """Of an outlet's name, a `file:` or `s3:` URL, or an absolute path. `outlets`: name -> uri. Raises `TargetFailed`."""
-    url = urlsplit(outlets.get(target, target))
+    uri = outlets.get(target, target)
+    url = urlsplit(uri)
     if url.scheme in {"s3", "s3a"} and url.netloc:
-        return Place(
-            bucket=url.netloc, path=outlets.get(target, target).partition("://")[2].partition("/")[2].strip("/")
-        )
+        return Place(bucket=url.netloc, path=uri.partition("://")[2].partition("/")[2].strip("/"))
     if url.scheme == "file" and url.netloc in {"", "localhost"} and url.path.strip("/"):
         return Place(bucket=None, path=unquote(url.path).rstrip("/"))
-    if target.startswith("/") and target.strip("/"):
-        return Place(bucket=None, path=target.rstrip("/"))
+    if uri.startswith("/") and uri.strip("/"):
+        return Place(bucket=None, path=uri.rstrip("/"))
     if target in outlets:
         raise TargetFailed(
-            f"the outlet {target} has the uri {outlets[target]}, where no table can be written: give it one that begins "
+            f"the outlet {target} has the uri {uri}, where no table can be written: give it one that begins "
             "with file: or s3:, or name another target"
         )
     raise TargetFailed(f"{target!r} is neither an outlet of this job nor an absolute path, a file: or an s3: URL")
