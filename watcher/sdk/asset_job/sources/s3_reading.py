@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyspark
 
+from ..errors import SourceFailed
 from .arrow_schemas import arrow_schema, load
 from .connections import connection_of
-from .failures import SourceFailed
 from .items import S3File
 from .lines import batches_of_lines
 from .objects import FileUnreadable, pieces, told_of
