@@ -5,6 +5,7 @@ Files of S3 become a table on the local disk, rows of PostgreSQL one on S3; a re
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -42,10 +43,14 @@ assets:
   landing:
     uri: s3://$bucket/in/
     watchers: {files: {trigger: s3.new_files, connection: lake, interval: 200ms, start: all}}
+  broken:
+    uri: s3://$bucket/broken/
+    watchers: {broken_files: {trigger: s3.new_files, connection: lake, interval: 200ms, start: all}}
   customers:
     uri: postgres://shop/shop/public/customers
     watchers: {rows: {trigger: postgres.new_rows, connection: shop, interval: 200ms, start: all}}
   orders_table: {uri: "file://$folder/orders"}
+  broken_table: {uri: "file://$folder/broken"}
   customers_table: {uri: "s3://$bucket/tables/customers"}
 jobs:
   ingest_orders:
@@ -59,6 +64,10 @@ jobs:
       master: local[1]
       connections: [lake]
       options: {schema: "id long, amount double, day date", partition_by: [day], dedupe_key: id}
+  ingest_broken:
+    schedule: broken
+    outlets: [broken_table]
+    spark: {application: "builtin:ingest", master: "local[1]", connections: [lake]}
   ingest_customers:
     schedule: customers
     batch: {debounce: 1s}
@@ -78,7 +87,10 @@ class World:
 
     def put(self, name: str, *orders: Any) -> None:
         body = "\n".join(order if isinstance(order, str) else json.dumps(order) for order in orders)
-        self.server.client.put_object(Bucket=self.bucket, Key=f"in/{name}", Body=body.encode())
+        self.put_bytes(f"in/{name}", body.encode())
+
+    def put_bytes(self, key: str, body: bytes) -> None:
+        self.server.client.put_object(Bucket=self.bucket, Key=key, Body=body)
 
     def insert(self, *ids: int) -> None:
         with psycopg.connect(self.dsn) as connection:
@@ -98,9 +110,9 @@ class World:
                     return states
                 await anyio.sleep(0.1)
 
-    async def tries(self, job: str, run: str) -> int:
+    async def task(self, job: str, run: str) -> dict[str, Any]:
         found = await get(self.client, f"/api/v2/dags/{job}/dagRuns/{run}/taskInstances")
-        return int(found["task_instances"][0]["try_number"])
+        return dict(found["task_instances"][0])
 
     async def entries(self, asset: str) -> dict[str, Any]:
         assets = (await get(self.client, "/api/v2/assets"))["assets"]
@@ -175,6 +187,7 @@ async def world(folder: Path) -> AsyncIterator[World]:
 
 async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retried_or_cleared(tmp_path: Path) -> None:
     async with world(tmp_path) as of:
+        await run_sync(lambda: of.put_bytes("broken/a.json.gz", gzip.compress(b'{"id": 1}')[:-5]))
         await run_sync(lambda: of.put("a.json", order(1), order(2, day="2026-11-21"), order(1)))
         await run_sync(lambda: of.put("b.json", order(3), '{"id": "four"}', "not JSON"))
         await of.driver_killed_when(lambda: bool(of.staged()))
@@ -194,7 +207,7 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
             "run_id": first,
             "completed_at": "",
         }
-        assert await of.tries("ingest_orders", first) == 2
+        assert (await of.task("ingest_orders", first))["try_number"] == 2
 
         await run_sync(lambda: of.put("c.json", order(2), order(5), order(6)))
         await run_sync(lambda: of.insert(*range(1, 201)))
@@ -218,6 +231,11 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
         assert after["watermark"] > entries["watermark"]
         assert (await of.entries("customers_table"))["schema"] == "id BIGINT,email STRING"
         assert not of.staged()
+
+        assert await of.ended("ingest_broken", 1) == ["failed"]
+        broken = await of.task("ingest_broken", (await of.runs("ingest_broken"))[0]["dag_run_id"])
+        assert broken["detail"] == f"s3://{of.bucket}/broken/a.json.gz cannot be read: Truncated compressed stream"
+        assert not (tmp_path / "broken").exists()
 
 
 def order(identifier: int, *, day: str = "2026-11-20") -> dict[str, Any]:

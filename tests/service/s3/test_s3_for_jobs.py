@@ -11,7 +11,7 @@ import obstore
 import pytest
 
 from tests.servers import S3Server
-from watcher.sdk.asset_job.sources.failures import SourceFailed
+from watcher.sdk.asset_job.errors import SourceFailed
 from watcher.sdk.asset_job.sources.items import S3File
 from watcher.sdk.asset_job.sources.objects import FileUnreadable, pieces, told_of
 from watcher.sdk.asset_job.sources.s3access import S3Access, s3_access

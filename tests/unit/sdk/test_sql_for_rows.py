@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher.sdk.asset_job.sources.failures import SourceFailed
+from watcher.sdk.asset_job.errors import SourceFailed
 from watcher.sdk.asset_job.sources.items import Rows
 from watcher.sdk.asset_job.sources.pgrows import Postgres
 from watcher.sdk.asset_job.sources.postgres_sql import (

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tests.unit.sdk.execution_server import event
 from watcher.sdk.asset_job import AssetJobError
+from watcher.sdk.asset_job.errors import SourceFailed
 from watcher.sdk.asset_job.events import TriggeringAssetEvents
 from watcher.sdk.asset_job.sources.connections import connection_of
-from watcher.sdk.asset_job.sources.failures import SourceFailed, require, sentence_in
+from watcher.sdk.asset_job.sources.failures import require, sentence_in
 from watcher.sdk.asset_job.sources.items import LocalFile, Rows, S3File, items_of
 from watcher.sdk.asset_job.sources.splitting import merged, split_files, split_ranges
 

@@ -23,7 +23,9 @@ from .errors import (
     NoContext,
     NotFound,
     Refused,
+    SourceFailed,
     StoreConflict,
+    TargetFailed,
     Unreachable,
 )
 from .events import AssetEvent
@@ -47,7 +49,9 @@ __all__ = [
     "NotFound",
     "Refused",
     "Run",
+    "SourceFailed",
     "StoreConflict",
+    "TargetFailed",
     "Transaction",
     "Unreachable",
     "run",

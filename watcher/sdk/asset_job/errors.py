@@ -3,6 +3,8 @@
 AssetJobError
 ├── NoContext          the program was not started by Asset Watcher
 ├── InvalidValue       the value is not JSON, or is refused by the store
+├── SourceFailed       a file or table cannot be read as it was asked for
+├── TargetFailed       a table cannot be written
 ├── Unreachable        the daemon did not answer for ten minutes
 └── Refused            the daemon answered no; nothing was written
     ├── Fenced         the try is superseded, stopped or ended: it may change nothing any more
@@ -25,6 +27,14 @@ class NoContext(AssetJobError):
 
 class InvalidValue(AssetJobError):
     """The value cannot be stored."""
+
+
+class SourceFailed(AssetJobError):
+    """A file or table cannot be read as it was asked for; the sentence names it."""
+
+
+class TargetFailed(AssetJobError):
+    """A table cannot be written; the sentence names it."""
 
 
 class Unreachable(AssetJobError):

@@ -6,12 +6,7 @@ import importlib
 import re
 from collections.abc import Sequence
 
-from ..errors import AssetJobError
-
-
-class SourceFailed(AssetJobError):
-    """A file or table cannot be read as it was asked for; the sentence names it."""
-
+from ..errors import SourceFailed
 
 _SENTENCE = re.compile(r"\b(?:SourceFailed|FileUnreadable|TargetFailed): (.+)")
 _SQLSTATE = re.compile(r" SQLSTATE: \w+$")

@@ -11,7 +11,7 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions
 
-from .failures import SourceFailed
+from ..errors import SourceFailed
 from .items import S3File
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .failures import SourceFailed, require
+from ..errors import SourceFailed
+from .failures import require
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..errors import SourceFailed
 from .connections import connection_of
-from .failures import SourceFailed, require
+from .failures import require
 from .items import Rows
 from .postgres_sql import COLUMNS, TableColumn, address, jdbc, literal, predicates, queries, table_sql
 from .request import Reading, quoted

@@ -9,7 +9,8 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .failures import SourceFailed, require
+from ..errors import SourceFailed
+from .failures import require
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

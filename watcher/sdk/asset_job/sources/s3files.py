@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from ..errors import SourceFailed
 from ..tables.layout import partition_values
-from .failures import SourceFailed
 from .items import S3File
 from .lines import batches_of_lines
 from .objects import FileUnreadable, PinnedObject, pieces, told_of

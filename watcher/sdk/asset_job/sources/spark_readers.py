@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from .failures import SourceFailed
+from ..errors import SourceFailed
 from .items import LocalFile
 from .request import Reading
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-from ..errors import AssetJobError
+from ..errors import AssetJobError, TargetFailed
 from ..sources.connections import connection_of
 from ..sources.failures import require, sentence_in
-from .errors import TargetFailed
 from .layout import Owner, Place, check_columns
 from .local import LocalTable
 

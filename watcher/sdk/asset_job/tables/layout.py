@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from urllib.parse import unquote, urlsplit
 
-from ..errors import AssetJobError
-from .errors import TargetFailed
+from ..errors import AssetJobError, TargetFailed
 
 STAGING = "_staging"
 OWNER = "_run.json"

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import TargetFailed
 from ..sources.request import quoted
 from ..sources.spark_readers import literal_path
-from .errors import TargetFailed
 from .layout import OWNER, RUN, STAGING, Owner, Place
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import obstore
 from obstore import exceptions
 
+from ..errors import TargetFailed
 from ..sources.items import S3File
 from ..sources.request import Reading, quoted
 from ..sources.s3access import S3Access
-from .errors import TargetFailed
 from .layout import OWNER, STAGING, Owner, Place, StagedFile, is_of_another_run, plan_commit
 from .s3writer import MANIFEST, S3Writer, s3table
 

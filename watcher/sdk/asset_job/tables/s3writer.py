@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
-from ..sources.failures import SourceFailed
+from ..errors import SourceFailed
 from ..sources.s3access import S3Access
 from .layout import StagedFile, partition_folder
 
