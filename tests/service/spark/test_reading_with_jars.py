@@ -69,15 +69,14 @@ async def test_with_jars_spark_reads_by_itself_what_the_events_name(
         "rows": told("rows", ranges=[[1, 2], [5, 5], [999, 2000]], **table),
         "keys": told("keys", keys=[7], **table),
     }
-    lake = {"type": "s3", "endpoint_url": s3_server.endpoint, "access_key_id": s3_server.access_key}
-    shop = {"type": "postgres", "dsn": postgres_database.dsn.replace("postgres@", f"postgres:{PASSWORD}@")}
-    s3a = {
-        "endpoint": s3_server.endpoint,
-        "endpoint.region": s3_server.region,
-        "access.key": s3_server.access_key,
-        "secret.key": s3_server.secret_key,
-        "path.style.access": "true",
+    lake = {
+        "type": "s3",
+        "endpoint_url": s3_server.endpoint,
+        "region": s3_server.region,
+        "access_key_id": s3_server.access_key,
+        "secret_access_key": s3_server.secret_key,
     }
+    shop = {"type": "postgres", "dsn": postgres_database.dsn.replace("postgres@", f"postgres:{PASSWORD}@")}
     result = tmp_path / "result.json"
     with running_execution_server() as daemon:
         daemon.claim = {"triggering_asset_events": events}
@@ -85,7 +84,6 @@ async def test_with_jars_spark_reads_by_itself_what_the_events_name(
         task_try = new_try(
             f"RESULT = {str(result)!r}\n{JOB}",
             context=daemon.context(connections={"lake": lake, "shop": shop}),
-            conf={f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()},
             packages=PACKAGES,
         )
         handle = await submitter.submit(task_try)
