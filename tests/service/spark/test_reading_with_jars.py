@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.servers import PostgresDatabase, S3Server
+from tests.service.spark.connectors import CONNECTORS, skip_without_maven
 from tests.service.spark.submitter_contract import ended, log_of
 from tests.unit.sdk.execution_server import event, running_execution_server
 from watcher.submit.base import TaskTry
@@ -20,7 +21,6 @@ from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.maven, pytest.mark.slow]
 
-PACKAGES = ("org.apache.hadoop:hadoop-aws:3.5.0", "org.postgresql:postgresql:42.7.7")
 PASSWORD = "a-password-to-hide"
 JOB = """
 import contextlib, io, json, pathlib
@@ -84,13 +84,12 @@ async def test_with_jars_spark_reads_by_itself_what_the_events_name(
         task_try = new_try(
             f"RESULT = {str(result)!r}\n{JOB}",
             context=daemon.context(connections={"lake": lake, "shop": shop}),
-            packages=PACKAGES,
+            packages=CONNECTORS,
         )
         handle = await submitter.submit(task_try)
         status = await ended(submitter, handle)
         log = await log_of(submitter, handle)
-    if "unresolved dependenc" in log or "UnknownHostException" in log:
-        pytest.skip("Maven is not reachable from here")
+    skip_without_maven(log)
     assert status.exit_code == 0, log
     found = json.loads(result.read_text())
     plans = found.pop("plans")

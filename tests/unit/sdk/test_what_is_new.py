@@ -15,7 +15,7 @@ from watcher.sdk.asset_job import AssetJobError
 from watcher.sdk.asset_job.errors import SourceFailed
 from watcher.sdk.asset_job.events import TriggeringAssetEvents
 from watcher.sdk.asset_job.sources.connections import connection_of
-from watcher.sdk.asset_job.sources.failures import require, sentence_in
+from watcher.sdk.asset_job.sources.failures import require, sentence_in, words_of
 from watcher.sdk.asset_job.sources.items import LocalFile, Rows, S3File, items_of
 from watcher.sdk.asset_job.sources.splitting import merged, split_files, split_ranges
 
@@ -127,6 +127,16 @@ def test_a_sentence_is_found_in_what_spark_makes_of_it():
     assert sentence_in(trace) == "s3://a/b was deleted"
     assert str(sentence_in("x\nModuleNotFoundError: No module named 'obstore'\n")).startswith("obstore missing in the")
     assert sentence_in("ValueError: No module named 'mine'") is None
+
+
+class Py4JJavaError(Exception):
+    """As py4j writes one."""
+
+
+def test_what_java_says_is_told_without_its_trace():
+    said = "An error occurred while calling o1.parquet.\n: org.apache.spark.SparkException: [FAILED] a.json SQLSTATE: KD001\n\tat x"
+    assert words_of(Py4JJavaError(said)) == "SparkException: [FAILED] a.json"
+    assert words_of(ValueError("a\n: b: c")) == "ValueError: a\n: b: c"
 
 
 def test_a_missing_package_is_named_with_the_remedies():

@@ -19,7 +19,7 @@ from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext
 from .events import InletEvents, TriggeringAssetEvents
 from .local import LocalFolder
 from .outlets import OutletEvents
-from .sources.failures import sentence_in
+from .sources.failures import words_of
 from .stores import AssetStores, TaskStore
 from .transport import Transport
 from .values import now, storable
@@ -216,12 +216,6 @@ class Run:
     def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]]) -> None:
         body = {"state": state, "outlet_events": storable("outlet_events", outlet_events), "message": message}
         self._client.call("POST", "tries/finish", body=body)
-
-
-def words_of(error: BaseException) -> str:
-    """What an executor said in a sentence of ours comes back from Spark inside of a page of traces."""
-    text = f"{type(error).__name__}: {error}"
-    return sentence_in(text) or text
 
 
 def run(local: str | os.PathLike[str] | None = None) -> Run:

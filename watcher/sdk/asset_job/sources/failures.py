@@ -11,6 +11,7 @@ from ..errors import SourceFailed
 _SENTENCE = re.compile(r"\b(?:SourceFailed|FileUnreadable|TargetFailed): (.+)")
 _SQLSTATE = re.compile(r" SQLSTATE: \w+$")
 _NOT_THERE = re.compile(r"No module named '(\w+)")
+_OF_JAVA = re.compile(r"^: (?:\w+\.)*(\w+: .+)$", re.MULTILINE)
 _PACKAGES = {
     "pyarrow": "pyarrow",
     "obstore": "obstore",
@@ -25,6 +26,13 @@ def sentence_in(text: str) -> str | None:
         return _SQLSTATE.sub("", found[1]).strip()
     lacking = _NOT_THERE.search(text)
     return _lacking([_PACKAGES[lacking[1]]]) if lacking and lacking[1] in _PACKAGES else None
+
+
+def words_of(error: BaseException) -> str:
+    """What went wrong, without the traces that Spark wraps around it."""
+    text = f"{type(error).__name__}: {error}"
+    said = _OF_JAVA.search(text) if text.startswith("Py4JJavaError") else None
+    return sentence_in(text) or (_SQLSTATE.sub("", said[1]) if said else text)
 
 
 def require(*modules: str) -> None:
