@@ -350,7 +350,10 @@ def test_a_log_is_followed_until_interrupted(configuration: Path, served: Served
                 file.write('{"event": "second"}\n')
             assert process.stdout.readline() == "second\n"
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=20) == 130
+            try:
+                assert process.wait(timeout=60) == 130
+            finally:
+                process.kill()
         log.write_text('{"event": "first"}\n')
 
 
