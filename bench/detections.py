@@ -24,6 +24,7 @@ from store.database import Database, migrations, sqlite_url
 from store.detection import detections, events, positions
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
+from store.keys import Batching, JobDefinition
 from store.metastore import MetastoreStoreBackend
 from store.processes import triggerers
 from store.processes.triggerers import Process
@@ -88,11 +89,10 @@ def new_event(asset_id: int) -> NewEvent:
 
 
 async def prepare(database: Database) -> dict[str, int]:
-    batch = {"mode": "coalesce", "debounce": 0, "max_wait": 0, "max_events": 1}
     job = DeclaredJob(
         dag_id="load",
         task_id="load",
-        definition=json.dumps({"schedule": "landing", "batch": batch}),
+        definition=JobDefinition(schedule="landing", batch=Batching(max_wait=timedelta(0), max_events=1)),
         paused=False,
         schedule=frozenset({"landing"}),
         inlets=frozenset(),

@@ -6,16 +6,17 @@ asset before: see `store.catalog.aliases` for what "before" means.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from sqlalchemy import ColumnElement, RowMapping, Select, insert, select, true
+from sqlalchemy import ColumnElement, Select, and_, insert, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.paging import Page, Window, begins, like, page, row_of
+from store.database.paging import Page, Window, begins, like, one_of, page
 from store.database.schema import (
     asset,
     asset_alias_asset,
@@ -25,8 +26,10 @@ from store.database.schema import (
     job_schedule_alias,
     job_schedule_asset,
     queued_event,
+    run,
 )
 from store.errors import NotFound
+from store.keys import TaskInstanceKey
 
 _a, _e = asset.c, asset_event.c
 
@@ -116,9 +119,84 @@ class EventFilter:
     before: datetime | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class EventFields:
+    """What everybody may know of an event: the columns of its table but for `WITHHELD`; `extra` is a JSON object."""
+
+    id: int
+    asset_id: int
+    timestamp: datetime
+    extra: Mapping[str, Any]
+    source_dag_id: str | None
+    source_run_id: str | None
+    source_task_id: str | None
+    source_map_index: int
+    source_watcher: str | None
+
+
+WITHHELD: Final = frozenset({"event_id", "trace_id", "source_actor"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventAsset:
+    """An event's asset, as jobs see it."""
+
+    name: str
+    uri: str
+    group: str
+    extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceRun:
+    """The run of ours whose task made an event."""
+
+    dag_id: str
+    run_id: str
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetEvent(EventFields):
+    """An event as it is stored and as the Execution API sends it; `source_*` objects are there when a job of ours made it."""
+
+    asset: EventAsset
+    source_dag_run: SourceRun | None
+    source_task_instance: TaskInstanceKey | None
+    created_dagruns: Sequence[Mapping[str, Any]] = ()
+    """Always empty: Airflow's client insists on it."""
+    partition_key: str | None = None
+    """Always null, likewise."""
+
+    @classmethod
+    def stored(
+        cls, *, extra: str, name: str, uri: str, group: str, asset_extra: str, made_by: int | None, **row: Any
+    ) -> Self:
+        """From a row of `with_assets`."""
+        interval = {side: row.pop(side) for side in ("data_interval_start", "data_interval_end")}
+        run_of, task = None, None
+        if made_by is not None:
+            source = {"dag_id": row["source_dag_id"], "run_id": row["source_run_id"]}
+            run_of = SourceRun(**source, **interval)
+            task = TaskInstanceKey(**source, task_id=row["source_task_id"], map_index=row["source_map_index"])
+        return cls(
+            extra=json.loads(extra),
+            asset=EventAsset(name=name, uri=uri, group=group, extra=json.loads(asset_extra)),
+            source_dag_run=run_of,
+            source_task_instance=task,
+            **row,
+        )
+
+
 def with_assets() -> Select[Any]:
-    named = (_a.name, _a.uri, _a["group"], _a.extra.label("asset_extra"))
-    return select(asset_event, *named).select_from(asset_event).join(asset, _a.id == _e.asset_id)
+    """Events with what `AssetEvent` needs: their assets, and the runs of ours that made them."""
+    shown = (column for column in _e if column.name not in WITHHELD)
+    of_asset = (_a.name, _a.uri, _a["group"], _a.extra.label("asset_extra"))
+    of_run = (run.c.id.label("made_by"), run.c.data_interval_start, run.c.data_interval_end)
+    source = and_(run.c.dag_id == _e.source_dag_id, run.c.run_id == _e.source_run_id)
+    events = asset_event.join(asset, _a.id == _e.asset_id).outerjoin(run, source)
+    return select(*shown, *of_asset, *of_run).select_from(events)
 
 
 def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
@@ -146,14 +224,14 @@ def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
     ]
 
 
-async def events(connection: AsyncConnection, which: EventFilter, window: Window) -> Page:
-    """Events, each with its asset's `name`, `uri`, `group` and `asset_extra`."""
-    return await page(connection, with_assets().where(*_matching(which)), window, EVENT_ORDERS)
+async def listed(connection: AsyncConnection, which: EventFilter, window: Window) -> Page[AssetEvent]:
+    """A part of the events."""
+    return await page(connection, with_assets().where(*_matching(which)), window, EVENT_ORDERS, AssetEvent.stored)
 
 
-async def event(connection: AsyncConnection, event_id: int) -> RowMapping:
-    """One event, like in `events`. Raises `NotFound`."""
-    row = await row_of(connection, with_assets().where(_e.id == event_id))
-    if row is None:
+async def get(connection: AsyncConnection, event_id: int) -> AssetEvent:
+    """One event. Raises `NotFound`."""
+    found = await one_of(connection, with_assets().where(_e.id == event_id), AssetEvent.stored)
+    if found is None:
         raise NotFound(f"no event {event_id}")
-    return row
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
@@ -36,11 +36,12 @@ from store.database.schema import (
     task_try,
 )
 from store.errors import NotFound, TryFenced
+from store.keys import TryKey
 from store.runs import answers
 from store.runs.answers import Asked
 from store.state.statements import Statements, arun, key_lock
 
-HELD: Final = ("task_instance_id", "dag_id", "run_id", "task_id", "map_index", "try_number", "origin")
+HELD: Final = ("task_instance_id", "dag_id", "run_id", "task_id", "map_index", "try_number")
 
 
 SAID: Final = ("nonce", "finish_state", "cancelled_at", "ended_at")
@@ -50,17 +51,8 @@ SAID: Final = ("nonce", "finish_state", "cancelled_at", "ended_at")
 UNFINISHED: Final = ("queued", "running")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FencedTry:
-    """The try that a transaction holds locked."""
-
-    task_instance_id: str
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int
-    try_number: int
-    origin: str
+FencedTry: TypeAlias = TryKey
+"""The try that a transaction holds locked."""
 
 
 def unfinished(row: RowMapping, try_number: int) -> FencedTry:
@@ -71,7 +63,7 @@ def unfinished(row: RowMapping, try_number: int) -> FencedTry:
         )
     if row["state"] not in UNFINISHED or any(row.get(over) for over in ("finish_state", "cancelled_at", "ended_at")):
         raise TryFenced(f"try {try_number} is over and may change nothing; end this process")
-    return FencedTry(**{name: row[name] for name in HELD})
+    return TryKey.of_columns(**{name: row[name] for name in HELD})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,8 @@ from store.database import Database
 from store.detection import positions, rewind
 from store.detection.positions import LoadedPosition
 from store.detection.rewind import Rewind
-from store.errors import Conflict, InvalidValue, NotFound
+from store.errors import Conflict, InvalidValue, NotFound, no_watcher
+from store.keys import Batching
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit
 from store.runs import jobs
@@ -82,7 +83,7 @@ class Control:
         if loaded is None:
             raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
         position = trigger.rewound(_same_source(loaded, identity), to)
-        wanted = Rewind(
+        move = Rewind(
             watcher=name,
             version=loaded.held.version,
             source_identity=identity,
@@ -95,8 +96,8 @@ class Control:
         )
         write_id = uuid.uuid4().hex
         async with self.database.transaction() as connection:
-            version = await rewind.rewind(connection, wanted, self.database.dialect)
-            await self._record(connection, name, actor, write_id, wanted.watermark, "watcher.rewind", {"to": to})
+            version = await rewind.rewind(connection, move, self.database.dialect)
+            await self._record(connection, name, actor, write_id, move.watermark, "watcher.rewind", {"to": to})
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind", watcher=name, to=to, actor=actor, position_version=version, write_id=write_id)
         self.wake()
@@ -160,7 +161,7 @@ class Control:
 
     def _known(self, name: str) -> Hosted:
         if name not in self.hosted:
-            raise NotFound(f"no watcher {name!r}; `watcher watchers list` shows the ones there are")
+            raise no_watcher(name)
         return self.hosted[name]
 
     async def _checked(self, name: str) -> tuple[BaseEventTrigger[Any, Any], LoadedPosition | None, str]:
@@ -176,29 +177,31 @@ class Control:
     async def _preview(self, trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None) -> Preview:
         if not isinstance(trigger, IncrementalTrigger):
             raise InvalidValue("only a polling trigger can be asked what it would find; this one waits for its source")
-        found: list[TriggerEvent] = []
+        shown: list[TriggerEvent] = []
         events = items = 0
         async with aclosing(trigger.poll(position)) as batches:
             async for batch in batches:
                 events += len(batch.events)
                 items += sum(event.count for event in batch.events)
-                found += batch.events[: MOST_SHOWN - len(found)]
-        shown = [{"count": event.count, "watermark": event.watermark, **event.payload} for event in found]
-        return Preview(items=items, events=events, shown=shown, runs=await self._runs(trigger.context.watcher, events))
+                shown += batch.events[: MOST_SHOWN - len(shown)]
+        as_json = [{"count": event.count, "watermark": event.watermark, **event.payload} for event in shown]
+        return Preview(
+            items=items, events=events, shown=as_json, runs=await self._runs(trigger.context.watcher, events)
+        )
 
     async def _runs(self, name: str, events: int) -> Mapping[str, int]:
         """How many runs so many events make of each job that is scheduled on the asset, if they complete its condition."""
         async with self.database.reading() as connection:
             scheduled = await jobs.scheduled_on(connection, self.hosted[name].asset_id)
-        return {dag_id: _expected(json.loads(definition)["batch"], events) for dag_id, definition in scheduled}
+        return {job.dag_id: _expected(job.definition.batch, events) for job in scheduled}
 
 
 def _person(actor: str, write_id: str) -> Writer:
     return Writer(kind=AssetStoreWriterKind.API, actor=actor, write_id=write_id)
 
 
-def _expected(batch: Mapping[str, Any], events: int) -> int:
-    return events if batch["mode"] == "each" else math.ceil(events / batch["max_events"])
+def _expected(batch: Batching, events: int) -> int:
+    return events if batch.mode == "each" else math.ceil(events / batch.max_events)
 
 
 def _stored(loaded: LoadedPosition) -> StoredPosition | None:

@@ -22,6 +22,7 @@ from typer.testing import CliRunner, Result
 from config.loader import load
 from store.base import TaskScope
 from store.catalog import catalog_sync
+from store.database.paging import Window
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
@@ -254,8 +255,8 @@ def test_a_token_is_shown_once_and_told_to_the_audit(watcher: Watcher, configura
 async def _audited(path: Path) -> list[str]:
     settings = load(path, vocabulary(), {}).settings
     async with reaching.opened_database(settings) as database, database.reading() as session:
-        found, _ = await audit.entries(session, write_id=None, limit=10, offset=0)
-    return [f"{entry.action} {entry.target}" for entry in found]
+        page = await audit.listed(session, None, Window(limit=10))
+    return [f"{entry.action} {entry.target}" for entry in page.rows]
 
 
 # --- with a daemon

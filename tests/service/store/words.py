@@ -15,6 +15,7 @@ from store.database import Database
 from store.database.schema import asset, database_now
 from store.detection import events
 from store.detection.events import NewEvent
+from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import Process
 
@@ -42,7 +43,7 @@ def declared(
             DeclaredJob(
                 dag_id=dag_id,
                 task_id="load",
-                definition="{}",
+                definition=JobDefinition(),
                 paused=dag_id in paused,
                 schedule=frozenset(on),
                 inlets=frozenset(),

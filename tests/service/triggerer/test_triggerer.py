@@ -27,6 +27,7 @@ from store.database.schema import (
 )
 from store.detection import positions
 from store.errors import Conflict
+from store.keys import JobDefinition
 from store.metastore import MetastoreStoreBackend
 from store.processes import triggerers
 from store.processes.triggerers import Process
@@ -140,7 +141,7 @@ def declared(*names):
             DeclaredJob(
                 dag_id="listen",
                 task_id="listen",
-                definition=json.dumps(JOB),
+                definition=JobDefinition.from_json(json.dumps(JOB)),
                 paused=True,
                 schedule=frozenset(names),
                 inlets=frozenset(),

@@ -7,15 +7,16 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, HTTPException, Request, Response
-from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import TaskScope
-from store.catalog import aliases, assets
-from store.runs import answers, runs, tries
+from store.catalog import assets
+from store.catalog.assets import Asset
+from store.keys import TaskInstanceKey
+from store.runs import answers, task_instances, tries
 from store.runs.answers import Asked
 from store.runs.try_lock import FencedTry
 from watcher import try_tokens
@@ -97,6 +98,18 @@ class AssetName:
     uri: str | None = None
 
 
+async def _by_name(name: str) -> AssetName:
+    return AssetName(name=name)
+
+
+async def _by_uri(uri: str) -> AssetName:
+    return AssetName(uri=uri)
+
+
+SELECTORS: Final = {"by-name": _by_name, "by-uri": _by_uri}
+"""By the last part of a path, the dependency that reads which asset is meant."""
+
+
 async def fenced(connection: AsyncConnection, call: Call) -> FencedTry:
     """Lock the try's task instance; nobody supersedes it before the transaction ends.
 
@@ -112,25 +125,35 @@ async def answered(connection: AsyncConnection, call: Call, response: Response, 
 
 
 @asynccontextmanager
-async def reading(context: ApiContext, identity: TryIdentity) -> AsyncIterator[tuple[AsyncConnection, RowMapping]]:
+async def speaking(
+    context: ApiContext, identity: TryIdentity
+) -> AsyncIterator[tuple[AsyncConnection, TaskInstanceKey]]:
     """A connection that reads, and the task instance the token speaks for. Raises `NotFound`."""
     async with context.database.reading() as connection:
-        yield connection, await runs.own_task_instance(connection, identity.task_instance_id)
+        yield connection, await task_instances.key_of(connection, identity.task_instance_id)
 
 
-async def reachable(connection: AsyncConnection, dag_id: str, wanted: AssetName, roles: Collection[str]) -> RowMapping:
+async def declared_asset(
+    connection: AsyncConnection, dag_id: str, selector: AssetName, roles: Collection[str]
+) -> Asset:
     """The asset, if the job declares it, or an alias that resolved to it, in one of the roles.
 
     Raises `NotFound`, or 403 (Airflow leaves this open).
     """
-    asset = await assets.asset_by(connection, name=wanted.name, uri=wanted.uri)
-    around = await assets.job_assets(connection, dag_id)
-    if any(declared["id"] == asset["id"] and declared["role"] in roles for declared in around):
-        return asset
-    through = await aliases.of_job(connection, dag_id, roles)
-    if asset["id"] not in await aliases.assets_of(connection, through.values()):
-        raise undeclared(dag_id, asset["name"])
+    asset, is_declared = await assets.named_by_job(connection, dag_id, roles, name=selector.name, uri=selector.uri)
+    if not is_declared:
+        raise undeclared(dag_id, asset.name)
     return asset
+
+
+@asynccontextmanager
+async def reading(context: ApiContext, identity: TryIdentity) -> AsyncIterator[tuple[AsyncConnection, Any]]:
+    async with speaking(context, identity) as (connection, key):  # until the stores' routes say `speaking`
+        yield connection, key.columns
+
+
+async def reachable(connection: AsyncConnection, dag_id: str, wanted: AssetName, roles: Collection[str]) -> Any:
+    return await declared_asset(connection, dag_id, wanted, roles)  # until the stores' routes say `declared_asset`
 
 
 def undeclared(dag_id: str, name: str) -> HTTPException:
@@ -147,4 +170,4 @@ def forbidden(message: str) -> HTTPException:
 
 def task_scope(held: FencedTry) -> TaskScope:
     """The task instance's own state."""
-    return TaskScope(dag_id=held.dag_id, run_id=held.run_id, task_id=held.task_id, map_index=held.map_index)
+    return TaskScope(**TaskInstanceKey.of(held).columns)
