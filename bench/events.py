@@ -18,7 +18,6 @@ import argparse
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -120,25 +119,19 @@ async def running(name: str, checkout: Path, folder: Path, database: str | None)
         port = free_port()
         url = "null" if database is None else database.replace("postgresql://", "postgresql+asyncpg://")
         configuration = folder / "watchers.yaml"
-        source = listener.extra(anyio.abc.SocketAttribute.local_port)
+        source = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  nothing of Django's
         configuration.write_text(CONFIGURATION.format(url=url, port=port, source=source))
-        token = subprocess.run(
-            [*command, "token", "create", "--subject", "bench", "--role", "admin", "-c", configuration],
-            cwd=checkout, check=True, capture_output=True, text=True,
-        ).stdout.split()[-1] if database is None else ""  # fmt: skip
+        for words in (["db", "upgrade"], ["token", "create", "--subject", "bench", "--role", "admin"]):
+            done = await anyio.run_process([*command, *words, "-c", str(configuration)], cwd=checkout)
+        token = done.stdout.split()[-1].decode()
         with (folder / "daemon.log").open("wb") as log:
             daemon = await anyio.open_process(
-                [*command, "run", "--upgrade", "-c", str(configuration)], cwd=checkout, stdout=log, stderr=log
+                [*command, "run", "-c", str(configuration)], cwd=checkout, stdout=log, stderr=log
             )
         try:
             async with AsyncExitStack() as stack:
                 stream = await stack.enter_async_context(await accepted(listener))
                 await stream.receive(1)
-                if not token:
-                    token = subprocess.run(
-                        [*command, "token", "create", "--subject", "bench", "--role", "admin", "-c", configuration],
-                        cwd=checkout, check=True, capture_output=True, text=True,
-                    ).stdout.split()[-1]  # fmt: skip
                 client = await stack.enter_async_context(
                     httpx.AsyncClient(
                         base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {token}"}, timeout=60

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from store.catalog.freshness import Freshness
+from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
 from watcher.watermarks import open_gaps
 
@@ -29,7 +29,7 @@ class Metrics:
         self.items = Counter("watcher_items", "Files and rows found", labels, registry=self.registry)
         self.events = Counter("watcher_events", "Asset events committed", labels, registry=self.registry)
 
-    def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Freshness] = ()) -> bytes:
+    def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Asset] = ()) -> bytes:
         """The text that Prometheus scrapes, with how each watcher is doing, and each asset that should get events."""
         stored = CollectorRegistry()
         stored.register(_Watchers(watchers))
@@ -38,7 +38,7 @@ class Metrics:
 
 
 class _Expected(Collector):
-    def __init__(self, expected: Sequence[Freshness]) -> None:
+    def __init__(self, expected: Sequence[Asset]) -> None:
         self._expected = expected
 
     def collect(self) -> Iterator[Metric]:
@@ -46,9 +46,9 @@ class _Expected(Collector):
             "watcher_asset_late", "1: no event came for longer than expect_every", labels=["asset"]
         )
         ages = GaugeMetricFamily("watcher_asset_age_seconds", "Since the asset's newest event", labels=["asset"])
-        for one in self._expected:
-            late.add_metric([one.asset], one.is_late)
-            ages.add_metric([one.asset], one.age.total_seconds())
+        for asset in self._expected:
+            late.add_metric([asset.name], asset.is_late)
+            ages.add_metric([asset.name], asset.age.total_seconds())
         yield from (late, ages)
 
 

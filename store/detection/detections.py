@@ -128,6 +128,6 @@ def _queue_and_write() -> Select[Any]:
     woken = select(func.array_agg(queued.c.dag_id.distinct()).label("dag_ids")).select_from(queued).cte("woken")
     entry = statements.write("postgresql", attributed=True).cte("entry")
     this = watcher.c.name == bindparam("b_watcher_name")
-    after_edges = func.coalesce(func.cardinality(woken.c.dag_ids), 0) >= 0
+    after_edges = select(func.count()).select_from(woken).scalar_subquery() > 0
     seen = update(watcher).where(this, after_edges).values(last_event_at=database_now()).cte("seen")
     return select(woken.c.dag_ids).add_cte(entry, seen)

@@ -97,7 +97,7 @@ class NewPosition:
         return {"source_identity": self.source_identity, "state": self.state, "watermark": self.watermark}
 
 
-def advance() -> ReturningUpdate[tuple[int]]:
+def advance() -> ReturningUpdate[Any]:
     """Move a position one version on, if it is the one that is held (`b_watcher`, `b_epoch`, `b_version`).
 
     The first statement of a commit: the lock and the fence. A rewind's kept position goes with the first commit after it.

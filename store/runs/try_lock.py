@@ -142,6 +142,7 @@ async def _lock(
     by = selector and selector.by
     for own in (True, False):
         statement = _statement(dialect, by, own=own, with_key=key is not None, with_answer=request is not None)
+        row: Row[Any] | None
         row = (await connection.execute(statement, {**parameters, **answer, **asset_named})).one_or_none()
         if row is None:
             continue

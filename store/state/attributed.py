@@ -123,6 +123,9 @@ class AttributedEntries(Entries):
             removed += await self.remove(connection, asset.id, some, writer)
         return removed
 
+    async def copy(self, asset: AssetRef, key: str, value: str) -> None:
+        """Here is the truth itself."""
+
     async def transact(
         self,
         connection: AsyncConnection,

@@ -102,6 +102,10 @@ class Entries(ABC):
         """Remove all entries but the `protected` ones (watermarks of configured watchers); returns how many, if known."""
 
     @abstractmethod
+    async def copy(self, asset: AssetRef, key: str, value: str) -> None:
+        """Copy a watermark, outside of any transaction, to where else values are kept; nowhere in the metadata database."""
+
+    @abstractmethod
     async def transact(
         self,
         connection: AsyncConnection,

@@ -77,6 +77,10 @@ class PlainEntries(Entries):
             await self._backend.aclear(_scope(asset), session=_session(connection))
         return 0
 
+    async def copy(self, asset: AssetRef, key: str, value: str) -> None:
+        with self._patience():
+            await self._backend.aset(_scope(asset), key, value)
+
     async def transact(
         self,
         connection: AsyncConnection,  # noqa: ARG002

@@ -97,7 +97,7 @@ VERSION: Final = select(_e.version).where(_e.asset_id == _ASSET, _e.key == _KEY)
 
 
 @cache
-def write(dialect: str, *, attributed: bool) -> Executable:
+def write(dialect: str, *, attributed: bool) -> ReturningInsert[Any]:
     """Insert or update one entry whose key is locked, if its version is as expected; returns the new one.
 
     On PostgreSQL with its history row, in one round trip; SQLite, which needs none, has `HISTORY` for that.
@@ -109,7 +109,7 @@ def write(dialect: str, *, attributed: bool) -> Executable:
     return _write_history(written.c.version).returning(_h.version)
 
 
-def _write_entry(dialect: str, *, attributed: bool) -> ReturningInsert[tuple[int]]:
+def _write_entry(dialect: str, *, attributed: bool) -> ReturningInsert[Any]:
     """Without a writer the recorded kind and ids stay; only the link to the log lines of this write is unknown."""
     names = _ATTRIBUTION if attributed else ("write_id",)
     content = {name: bindparam(f"b_{name}", type_=_e[name].type) for name in ("value", "is_ref")}

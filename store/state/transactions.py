@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -22,7 +22,7 @@ from store.values import check_json, check_key, to_json
 
 MOST_KEYS: Final = 1_000
 """Each is locked until the end."""
-_Rows = Mapping[str, Row[tuple[str, str, bool, int]]]
+_Rows = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +116,11 @@ async def _is_first(
 async def _rows(connection: AsyncConnection, asset_id: int, keys: frozenset[str]) -> _Rows:
     e = asset_store.c
     here = select(e.key, e.value, e.is_ref, e.version).where(e.asset_id == asset_id, e.key.in_(keys))
-    return {row.key: row for row in await connection.execute(here)} if keys else {}
+    rows: Sequence[Any] = (await connection.execute(here)).all() if keys else ()
+    return {row.key: row for row in rows}
 
 
-def _sum(key: str, entry: Row[tuple[str, str, bool, int]] | None, by: float) -> str:
+def _sum(key: str, entry: Row[Any] | None, by: float) -> str:
     if entry is None:
         return to_json(by)
     now = None if entry.is_ref else json.loads(entry.value)

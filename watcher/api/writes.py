@@ -130,12 +130,11 @@ async def api_write(
     """
     writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
     async with context.database.transaction() as connection:
-        row = await assets.asset_by(connection, asset_id=asset_id)
-        asset = AssetRef(id=row["id"], name=row["name"], uri=row["uri"])
-        if action == "set" and not row["active"]:
+        asset = await assets.get(connection, asset_id)
+        if action == "set" and not asset.active:
             raise Conflict(f"the asset {asset.name!r} is not active; configure it again to write its store")
         write = EntryWrite(
-            context=context, connection=connection, asset=asset, writer=writer, action=action, key=key
+            context=context, connection=connection, asset=asset.ref, writer=writer, action=action, key=key
         )
         yield write
         await audit.record(

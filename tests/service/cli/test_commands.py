@@ -22,10 +22,12 @@ from typer.testing import CliRunner, Result
 from config.loader import load
 from store.base import TaskScope
 from store.catalog import catalog_sync
+from store.database.paging import Window
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
 from store.runs import runs, tries
+from store.state.attributed import AttributedEntries
 from watcher import app as daemon
 from watcher import logs
 from watcher.api import create_app
@@ -254,8 +256,8 @@ def test_a_token_is_shown_once_and_told_to_the_audit(watcher: Watcher, configura
 async def _audited(path: Path) -> list[str]:
     settings = load(path, vocabulary(), {}).settings
     async with reaching.opened_database(settings) as database, database.reading() as session:
-        found, _ = await audit.entries(session, write_id=None, limit=10, offset=0)
-    return [f"{entry.action} {entry.target}" for entry in found]
+        page = await audit.listed(session, None, Window(limit=10))
+    return [f"{entry.action} {entry.target}" for entry in page.rows]
 
 
 # --- with a daemon
@@ -284,7 +286,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
         async with reaching.opened_database(settings) as database, anyio.create_task_group() as tasks:
             context = ApiContext(
                 database=database,
-                backend=MetastoreStoreBackend(database),
+                entries=AttributedEntries(database.dialect),
                 secret=b"secret",
                 auth="tokens",
                 base_url=None,
@@ -292,7 +294,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
                 max_value_storage_bytes=65535,
                 default_retention_days=30,
                 clear_on_success=False,
-                wake=lambda: None,
+                hint=lambda _hint: None,
                 configuration_hash=None,
             )
             async with database.transaction() as session:

@@ -121,5 +121,4 @@ async def _page(context: ApiContext, asset_id: int, window: Window) -> Page[Entr
 
 
 async def _asset(connection: AsyncConnection, asset_id: int) -> AssetRef:
-    row = await assets.asset_by(connection, asset_id=asset_id)
-    return AssetRef(id=row["id"], name=row["name"], uri=row["uri"])
+    return (await assets.get(connection, asset_id)).ref
