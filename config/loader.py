@@ -9,12 +9,10 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel
 
 from config.assets import AssetReader
-from config.cycles import job_cycles
 from config.document import Document, KeyPath, read
-from config.environment import override_settings
 from config.errors import ConfigurationInvalid, Problem
-from config.ingest import ingest_faults
-from config.interpolation import Interpolation
+from config.interpolation import Interpolation, override_settings
+from config.jobs import ingest_faults, job_cycles
 from config.models import AliasConfig, Configuration, JobConfig
 from config.names import Scope, did_you_mean
 from config.report import Report

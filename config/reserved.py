@@ -17,6 +17,7 @@ from config.document import KeyPath
 from config.sentences import keys, models_at
 
 REMOVE: Final = "is not in this release; remove it"
+_ABSENT: Final = object()
 
 _LIMITS: Final = {
     "header_bytes": "64kB",
@@ -93,8 +94,9 @@ def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[
     faults: list[tuple[KeyPath, str]] = []
     for entry in RESERVED:
         inner = _inner(entry.path, path)
-        if isinstance(entry, ReservedKey) and inner and _holds(data, inner) and not _is_known(model, inner):
-            if not _is_default(_value_at(data, inner), entry.default):
+        value = _value_at(data, inner)
+        if isinstance(entry, ReservedKey) and inner and value is not _ABSENT and not _is_known(model, inner):
+            if not _is_default(value, entry.default):
                 faults.append((inner, REMOVE))
             data = _without(data, inner)
     return data, faults
@@ -103,10 +105,10 @@ def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[
 def not_in_this_release(path: KeyPath, document: Any, sentence: str) -> str:
     """`sentence` about what stands at `path` of the `document`, with the reason why it is refused when it is reserved."""
     for entry in RESERVED:
-        if _matches(entry.path.split("."), path) and _holds(document, path):
+        if _matches(entry.path.split("."), path) and (value := _value_at(document, path)) is not _ABSENT:
             if isinstance(entry, ReservedKey):
                 return REMOVE
-            if entry.matches(_value_at(document, path)):
+            if entry.matches(value):
                 return f"{entry.what} is not in this release; {sentence}"
     return sentence
 
@@ -126,7 +128,7 @@ def _matches(pattern: list[str], path: KeyPath) -> bool:
 
 
 def _is_known(model: type[BaseModel], inner: KeyPath) -> bool:
-    """Also where anything may stand, and of a mapping that is itself unknown."""
+    """Also where anything may stand."""
     models = models_at(model, inner[:-1])
     return not models or any(inner[-1] in keys(each) for each in models)
 
@@ -140,17 +142,12 @@ def _is_default(value: Any, default: Any) -> bool:
     return same or (isinstance(value, str) and value == json.dumps(default))  # a number from the environment is text
 
 
-def _holds(data: Any, path: KeyPath) -> bool:
-    try:
-        _value_at(data, path)
-    except (KeyError, IndexError, TypeError):
-        return False
-    return True
-
-
 def _value_at(data: Any, path: KeyPath) -> Any:
-    for part in path:
-        data = data[part]
+    try:
+        for part in path:
+            data = data[part]
+    except (KeyError, IndexError, TypeError):
+        return _ABSENT
     return data
 
 
