@@ -128,7 +128,7 @@ def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseMode
             section = next(name for name in sections if entry.path.startswith(f"{name}."))
             *inner, key = entry.path.removeprefix(f"{section}.").split(".")
             for model in sections[section]:
-                definitions.within(model, inner).setdefault(key, _only(entry.default))
+                definitions.within(model, inner).setdefault(key, _with_outside(_only(entry.default)))
 
 
 def _only(value: Any) -> Schema:

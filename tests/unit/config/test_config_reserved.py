@@ -140,7 +140,12 @@ def test_a_condition_on_what_an_event_says(loaded: Callable[..., list[str]]) -> 
     ]
 
 
-def test_a_default_may_come_from_the_environment(loaded: Callable[..., list[str]]) -> None:
+def test_a_default_may_come_from_the_environment(
+    loaded: Callable[..., list[str]], validator: Draft202012Validator
+) -> None:
+    document = written("settings.triggerer.capacity", "${CAPACITY:-10000}")
+    assert (loaded(document), validator.is_valid(document)) == ([], True)
+    assert "not in this release" in loaded(document, CAPACITY="5")[0]
     document = written("settings.home", "h")
     assert loaded(document, WATCHER_SETTINGS__TRIGGERER__CAPACITY="10000", WATCHER_SETTINGS__AIRFLOW="null") == []
     [problem] = loaded(document, WATCHER_SETTINGS__TRIGGERER__CAPACITY="5")
