@@ -1,9 +1,10 @@
 """Nothing is kept that nobody uses: settings are read, columns are selected, packages are imported.
 
-Told from the source alone, by names: a setting counts as read where its name is taken from something that is called or
-annotated like its section, a column as selected where it is taken from its table outside of `values(...)`, or is part of the
-primary key, which is read whenever a row is written. So this finds what nobody mentions. It does not prove that what is read has an effect, nor that a selected column reaches anybody, and where
-a statement takes the table as a parameter, the column counts for every table that has one of its name.
+Judged by the source alone, by names. A setting counts as read where its name is taken from something that is called or
+annotated like its section; a column as selected where it is taken from its table outside of `values(...)`, or belongs to the
+primary key, which is read whenever a row is written; a statement written as text counts by its words. So this finds what
+nobody mentions. It does not prove that what is read has an effect, nor that a selected column reaches anybody, and where a
+statement takes the table as a parameter, the column counts for every table that has one of its name.
 """
 
 from __future__ import annotations
