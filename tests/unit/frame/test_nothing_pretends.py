@@ -168,7 +168,7 @@ class Columns(ast.NodeVisitor):
         called = last_name(node.func)
         if called in {"select", "returning"}:
             for table in map(self._table, node.args):
-                self.selected |= set() if table is None else {f"{table.name}.{column.name}" for column in table.c}
+                self._select_all(table)
         self.visit(node.func)
         if called == "values":  # what is written
             return
@@ -177,6 +177,15 @@ class Columns(ast.NodeVisitor):
         for keyword in node.keywords:
             if keyword.arg != "set_":
                 self.visit(keyword.value)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        """Whoever goes through all columns of a table selects them."""
+        match node.iter:
+            case ast.Attribute(value=table, attr="c"):
+                self._select_all(self._table(table))
+            case ast.Name(id=name):
+                self._select_all(self._columns.get(name))
+        self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         match node.value:
@@ -193,6 +202,10 @@ class Columns(ast.NodeVisitor):
             for table in TABLES.values():
                 if table.name in node.value:
                     self.selected |= {f"{table.name}.{name}" for name in words & table.c.keys()}
+
+    def _select_all(self, table: Table | None) -> None:
+        if table is not None:
+            self.selected |= {f"{table.name}.{column.name}" for column in table.c}
 
     def _select(self, table: Table | None, column: str) -> None:
         tables = TABLES.values() if table is None else [table]
