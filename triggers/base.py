@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -34,6 +34,13 @@ class Finding:
     level: Literal["ok", "warning", "error"]
     message: str
     remedy: str = ""
+
+
+def refuse_errors(findings: Iterable[Finding]) -> None:
+    """Raise `ConfigurationError` with a sentence for each error among `findings`, if there is one."""
+    errors = [f"{each.message}; {each.remedy}".removesuffix("; ") for each in findings if each.level == "error"]
+    if errors:
+        raise ConfigurationError(" · ".join(errors))
 
 
 @dataclass(frozen=True, kw_only=True)

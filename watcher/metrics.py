@@ -63,7 +63,6 @@ class _Watchers(Collector):
             "watcher_position_version", "Commits and rewinds of a watcher's position", labels=labels
         )
         gaps = GaugeMetricFamily("watcher_gaps", "Gaps that wait for rows of open transactions", labels=labels)
-        lags = GaugeMetricFamily("watcher_lag_seconds", "How far a watcher is behind its source", labels=labels)
         for watcher in self._watchers:
             names = [watcher.name, watcher.asset]
             errors.add_metric(names, watcher.error_count)
@@ -71,6 +70,4 @@ class _Watchers(Collector):
             open_now = open_gaps(None if watcher.watermark is None else json.loads(watcher.watermark))
             if open_now is not None:
                 gaps.add_metric(names, open_now)
-            if watcher.lag_seconds is not None:
-                lags.add_metric(names, watcher.lag_seconds)
-        yield from (errors, versions, gaps, lags)
+        yield from (errors, versions, gaps)

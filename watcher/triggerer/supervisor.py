@@ -23,7 +23,7 @@ from store.database import Database
 from store.detection import positions
 from store.detection.positions import LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
-from triggers.base import BaseEventTrigger, Finding, StoredPosition
+from triggers.base import BaseEventTrigger, StoredPosition, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, TriggerError
 from watcher.retrying import backoff
 from watcher.triggerer.building import Hosted, build
@@ -89,7 +89,11 @@ class Supervisor:
             return
         await self._show("starting")
         trigger = await build(self._hosted, self._clients, self._poll_timeout)
-        _refuse_errors(await trigger.check())
+        findings = await trigger.check()
+        for finding in findings:
+            if finding.level == "warning":
+                log.warning("watcher.check", check=finding.check, message=finding.message, remedy=finding.remedy)
+        refuse_errors(findings)
         identity = identity_json(trigger.source_identity())
         if loaded.source_identity is not None and loaded.source_identity != identity:
             raise SourceChanged(_changes(self._hosted.name, loaded.source_identity, identity))
@@ -147,15 +151,6 @@ def _stored(loaded: LoadedPosition) -> StoredPosition | None:
     if loaded.state is None:
         return None
     return StoredPosition(state=json.loads(loaded.state), rows=loaded.rows)
-
-
-def _refuse_errors(findings: list[Finding]) -> None:
-    for finding in findings:
-        if finding.level == "warning":
-            log.warning("watcher.check", check=finding.check, message=finding.message, remedy=finding.remedy)
-    errors = [f"{f.message}; {f.remedy}" if f.remedy else f.message for f in findings if f.level == "error"]
-    if errors:
-        raise ConfigurationError(" · ".join(errors))
 
 
 def _changes(watcher: str, stored: str, configured: str) -> str:

@@ -73,7 +73,6 @@ def row(name: str, watermark: str | None) -> WatcherRow:
         watermark=watermark,
         last_poll_at=None,
         last_event_at=None,
-        lag_seconds=None,
         error=None,
         error_count=0,
     )
