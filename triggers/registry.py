@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from triggers.base import BaseConnection, BaseEventTrigger
-from triggers.file.new_files import FileNewFiles
+from triggers.local_folder.new_files import FileNewFiles
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.s3.connection import S3Connection

@@ -26,10 +26,9 @@ from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
-from triggers.postgres.examination import examine
 from triggers.postgres.options import NewRowsOptions, Place, check_place, parse_place
 from triggers.postgres.reader import Reader
-from triggers.postgres.source import Source
+from triggers.postgres.source import Source, examine
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
 """The state after a rewind to now: what is there when the watcher goes on counts as handled."""

@@ -16,7 +16,7 @@ from botocore.awsrequest import AWSRequest
 from yarl import URL
 
 from triggers.errors import SourceUnavailable
-from triggers.files.moments import Moment, moment_of
+from triggers.file_scan.versions import Moment, moment_of
 from triggers.s3.addresses import Addresses
 from triggers.s3.credentials import CredentialSource
 from triggers.s3.failures import Failure, failure_of, region_hint

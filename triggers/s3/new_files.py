@@ -8,22 +8,41 @@ from typing import ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
 import anyio
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, field_validator
 
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
-from triggers.files.moments import Moment
-from triggers.files.recall import Recall
-from triggers.files.scanner import Scanner
-from triggers.files.trigger import NewFiles
-from triggers.files.version import Page
+from triggers.file_scan.options import FileOptions
+from triggers.file_scan.scanner import Scanner
+from triggers.file_scan.trigger import NewFiles
+from triggers.file_scan.versions import Moment, Page
 from triggers.s3 import checks
 from triggers.s3.listing import S3Client
 from triggers.s3.lookups import look_up
-from triggers.s3.objects import S3Page, Selection
-from triggers.s3.options import S3NewFilesOptions
+from triggers.s3.objects import Recall, S3Page, Selection
 from triggers.s3.pages import ListedPage, Row
 from triggers.s3.queue import Queue
 from triggers.s3.shared import SharedListing
+
+
+class S3NewFilesOptions(FileOptions):
+    """`match` and `regex` see the key after the prefix."""
+
+    bucket: str = Field(pattern=r"^[A-Za-z0-9._-]{3,255}$")
+    """A bucket's name or an access point's alias."""
+    prefix: str = ""
+    directory_markers: bool = False
+    notifications: str | None = Field(default=None, pattern=r"^https?://[^/@?#]+/[^?#]+$")
+    """The url of an SQS queue in which S3 names new objects; this watcher's own."""
+
+    @field_validator("bucket")
+    @classmethod
+    def _lists_in_order(cls, value: str) -> str:
+        if value.endswith(("--x-s3", "--xa-s3")):
+            raise ValueError(
+                "directory buckets do not list in key order, so that new files would be missed; use another bucket"
+            )
+        return value
+
 
 _SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote_plus
 
 from triggers.errors import SourceUnavailable
-from triggers.files.moments import SECOND, Moment, format_moment, parse_moment
+from triggers.file_scan.versions import SECOND, Moment, format_moment, parse_moment
 
 Row: TypeAlias = tuple[bytes, bytes, bytes, bytes]
 """Key, LastModified, ETag and Size of one object, as sent."""

@@ -6,13 +6,14 @@ find the rest. One queue is for one watcher: what one reads, another does not ge
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 import anyio
 import structlog
@@ -20,11 +21,10 @@ from anyio.abc import TaskGroup
 
 from triggers.base import Finding
 from triggers.errors import TriggerError
-from triggers.files.moments import Moment
+from triggers.file_scan.versions import Moment
 from triggers.s3.addresses import DEFAULT_REGION
 from triggers.s3.credentials import CLIENT_LIFETIME, CredentialSource, aws_errors
 from triggers.s3.failures import Failure, Refused
-from triggers.s3.hints import Unreadable, keys_named
 
 MOST: Final = 10
 """Messages that SQS gives at a time."""
@@ -185,3 +185,36 @@ class Queues:
         parts = urlsplit(url)
         region = found[1] if (found := _REGION.search(parts.hostname or "")) else self._region or DEFAULT_REGION
         return self._credentials.client("sqs", region=region, endpoint_url=f"{parts.scheme}://{parts.netloc}")
+
+
+class Unreadable(ValueError):
+    """The message is none of S3's."""
+
+
+def keys_named(body: str) -> list[str]:
+    """In a message as S3 sends it, or wrapped by SNS, EventBridge or both; none in S3's test message. Raises `Unreadable`.
+
+    It does not matter what happened to them, nor which bucket it was: a look will tell.
+    """
+    try:
+        return [*_keys(json.loads(body))]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise Unreadable(f"no notification of S3, SNS or EventBridge ({type(error).__name__}: {error})") from error
+
+
+def _keys(message: Any) -> Iterator[str]:
+    if "Records" in message:
+        for record in message["Records"]:
+            yield unquote_plus(_text(record["s3"]["object"]["key"]))
+    elif "detail" in message:  # EventBridge does not encode keys
+        yield _text(message["detail"]["object"]["key"])
+    elif "Message" in message:
+        yield from _keys(json.loads(message["Message"]))
+    elif message["Event"] != "s3:TestEvent":
+        raise Unreadable(f"unknown event {message['Event']!r}")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Unreadable(f"{value!r} where a key is due")
+    return value

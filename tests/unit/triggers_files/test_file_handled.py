@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import Position
-from triggers.files.handled import Handled
+from triggers.file_scan.state import Handled
 
 OPERATIONS = st.lists(
     st.one_of(

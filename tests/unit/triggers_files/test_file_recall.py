@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.files.recall import Recall
+from triggers.s3.objects import Recall
 
 SCANS = st.lists(st.tuples(st.sets(st.integers(0, 60)), st.integers(1, 9)), max_size=6)
 

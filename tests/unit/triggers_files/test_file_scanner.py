@@ -9,12 +9,10 @@ import pytest
 
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
-from triggers.files.algorithm import Algorithm
-from triggers.files.moments import SECOND, Moment, format_moment
-from triggers.files.scanner import QUIET_COMMIT_SECONDS, Scanner
-from triggers.files.state import ScanState, Start
-from triggers.files.strict import Strict
-from triggers.files.window import Window
+from triggers.file_scan.algorithms import Algorithm, Strict, Window
+from triggers.file_scan.scanner import QUIET_COMMIT_SECONDS, Scanner
+from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.versions import SECOND, Moment, format_moment
 
 T = 1_800_000_000 * SECOND
 HOUR = 3600 * SECOND

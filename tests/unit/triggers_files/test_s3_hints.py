@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.s3.hints import Unreadable, keys_named
+from triggers.s3.queue import Unreadable, keys_named
 
 
 def of_s3(*keys: str) -> dict[str, Any]:

@@ -12,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triggers.errors import SourceUnavailable
-from triggers.files.matching import Matcher
-from triggers.files.moments import parse_moment
-from triggers.files.recall import Recall
-from triggers.files.version import NOT_SELECTED
-from triggers.s3.objects import S3Object, S3Page, Selection
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.versions import NOT_SELECTED, parse_moment
+from triggers.s3.objects import Recall, S3Object, S3Page, Selection
 from triggers.s3.pages import modified_at, scan_page
 
 STAMP = "2026-11-20T09:00:00.000Z"

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
-from triggers.files.algorithm import Algorithm
-from triggers.files.handled import Handled
-from triggers.files.moments import Moment
-from triggers.files.state import ScanState, Start, text_of
-from triggers.files.version import FileVersion, Page
+from triggers.file_scan.algorithms import Algorithm
+from triggers.file_scan.state import Handled, ScanState, Start, text_of
+from triggers.file_scan.versions import FileVersion, Moment, Page
 
 QUIET_COMMIT_SECONDS: Final = 60.0
 """State that moved without a new version is written at most this often."""

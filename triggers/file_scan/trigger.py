@@ -22,11 +22,10 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError
-from triggers.files.moments import length_of, parse_moment
-from triggers.files.options import FileOptions
-from triggers.files.scanner import Scanner, Step
-from triggers.files.state import ScanState, Start
-from triggers.files.version import Page
+from triggers.file_scan.options import FileOptions
+from triggers.file_scan.scanner import Scanner, Step
+from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.versions import Page, length_of, parse_moment
 
 SILENCE: Final = 10.0
 """Seconds after which a scan that still goes on says how far it is."""

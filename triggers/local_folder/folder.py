@@ -12,9 +12,8 @@ from typing import Final
 
 from triggers.base import JsonObject
 from triggers.errors import ConfigurationError, SourceUnavailable
-from triggers.files.matching import Matcher
-from triggers.files.moments import Moment, format_moment
-from triggers.files.version import fingerprint
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.versions import Moment, fingerprint, format_moment
 
 _CLOCK_LAG: Final = 20_000
 """Microseconds by which the kernel's coarse clock, which stamps files, may be behind the one we read: two ticks."""
