@@ -75,8 +75,11 @@ def text_of(moment: Moment | None) -> str | None:
     return None if moment is None else format_moment(moment)
 
 
-class Handled:
-    """Fingerprints with the moment their version was modified. Differences add up until `take_changes`."""
+class HandledVersions:
+    """The fingerprints of versions already handled, with the moment each version was modified.
+
+    Differences to the set that was last committed add up until `take_changes`.
+    """
 
     def __init__(self, rows: Mapping[int, Moment]) -> None:
         self._members = dict(rows)
@@ -103,9 +106,9 @@ class Handled:
         self._inserted[member] = modified
 
     def forget_below(self, horizon: Moment) -> None:
-        kept = {member: modified for member, modified in self._members.items() if modified >= horizon}
-        if len(kept) < len(self._members):
-            self._members = kept
+        remaining = {member: modified for member, modified in self._members.items() if modified >= horizon}
+        if len(remaining) < len(self._members):
+            self._members = remaining
             self._inserted = {member: modified for member, modified in self._inserted.items() if modified >= horizon}
             self._below = horizon  # horizons never go back: the last one includes those before it
 

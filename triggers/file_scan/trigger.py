@@ -56,7 +56,7 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         async with aclosing(self.pages(scanner.cursor)) as pages:
             async for page in pages:
                 step = scanner.advance(page, now=anyio.current_time())
-                progress.tell(page)
+                progress.report(page)
                 # Also for a page without anything new: the deadline is one page's, not the whole scan's.
                 yield self.batch_of(step, caught_up=page.last is None)
 
@@ -81,8 +81,8 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
         most = self.options.batch.max_files
-        for first in range(0, len(step.found), most):
-            files = [version.describe() for version in step.found[first : first + most]]
+        for first in range(0, len(step.versions), most):
+            files = [version.describe() for version in step.versions[first : first + most]]
             yield TriggerEvent(count=len(files), watermark=step.watermark, payload={"files": files})
 
 
@@ -91,13 +91,13 @@ class _Progress:
 
     def __init__(self) -> None:
         self._listed = 0
-        self._told_at = anyio.current_time()
+        self._logged_at = anyio.current_time()
 
-    def tell(self, page: Page) -> None:
+    def report(self, page: Page) -> None:
         self._listed += len(page)
         now = anyio.current_time()
-        if page.last is not None and now - self._told_at >= SILENCE:
-            self._told_at = now
+        if page.last is not None and now - self._logged_at >= SILENCE:
+            self._logged_at = now
             log.info("watcher.scanning", count=self._listed, key=page.last)
 
 

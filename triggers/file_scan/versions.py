@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from triggers.base import JsonObject
 
 Moment: TypeAlias = int
+"""Microseconds since 1970 in UTC: integers compare, subtract and hash without surprises."""
 
 SECOND: Final = 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -52,7 +52,7 @@ def list_files(root: str, matcher: Matcher) -> list[LocalFile]:
     """
     try:
         os.stat(root)  # noqa: PTH116 - the rest is os.scandir
-        found = [*_walk(root, matcher)]
+        files = [*_walk(root, matcher)]
     except PermissionError as error:
         raise ConfigurationError(f"{error.filename!r} cannot be read; give this process read permission") from error
     except NotADirectoryError as error:
@@ -61,7 +61,7 @@ def list_files(root: str, matcher: Matcher) -> list[LocalFile]:
         raise SourceUnavailable(
             f"{root!r} cannot be listed ({error.strerror}); check the watcher's path and the mount"
         ) from error
-    return sorted(found, key=lambda file: file.key)
+    return sorted(files, key=lambda file: file.key)
 
 
 @dataclass(frozen=True, kw_only=True)

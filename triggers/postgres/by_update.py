@@ -11,7 +11,7 @@ from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, Tri
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.options import Place
 from triggers.postgres.reader import Reader
-from triggers.postgres.rows import Found, events_by_key
+from triggers.postgres.rows import DetectedRows, events_by_key
 from triggers.postgres.source import Source
 from triggers.postgres.sql import ALIVE, MOST_ROWS, RowsByUpdate, primary_key_as_json, row_as_json
 from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Alive, Snapshot, Window
@@ -67,10 +67,10 @@ class RowsByUpdateReader(Reader[Memory]):
         before, living = self.memory.until, await self._living()
         rows = await self._new_rows(living)
         await self.judge(*self._reason_for_alarm(living))
-        wanted = [row for row in rows if row["keep"]]
-        texts = [row["row"] for row in wanted] if self.options.columns else []
-        found = Found(keys=[row["key"] for row in wanted], rows=texts)
-        events = [*events_by_key(found, self.options, {"from": before, "to": self.memory.until})]
+        selected = [row for row in rows if row["keep"]]
+        texts = [row["row"] for row in selected] if self.options.columns else []
+        detected = DetectedRows(keys=[row["key"] for row in selected], rows=texts)
+        events = [*events_by_key(detected, self.options, {"from": before, "to": self.memory.until})]
         position = self.position() if events or self.worth_a_write() else None
         return TriggerBatch(events=events, position=position)
 
@@ -111,10 +111,10 @@ class RowsByUpdateReader(Reader[Memory]):
         rows = await self.source.fetch(statement, *arguments, boot=living.boot)
         snapshot = Snapshot(xmin=rows[0]["snapshot_xmin"], xmax=rows[0]["snapshot_xmax"])
         self._refuse_what_is_not_exact(snapshot, rows)
-        found = [row for row in rows if row["xid"] is not None]
-        window = self.memory.window.read(snapshot, {row["xid"] for row in found})
+        visible = [row for row in rows if row["xid"] is not None]
+        window = self.memory.window.read(snapshot, {row["xid"] for row in visible})
         self.memory = Memory(window=window, files=rows[0]["files"], until=living.moment)
-        return found
+        return visible
 
     def _refuse_what_is_not_exact(self, snapshot: Snapshot, rows: Sequence[Any]) -> None:
         table, rewind = self.options.table, "`watcher rewind` to now or to a time decides"

@@ -100,8 +100,8 @@ def _version(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
 
 def _kind(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.kind not in TABLE_KINDS:
-        found = OTHER_KINDS.get(facts.kind, "no table")
-        yield error("table", f"{options.table} is {found}", "watch the table that the rows are inserted into")
+        kind = OTHER_KINDS.get(facts.kind, "no table")
+        yield error("table", f"{options.table} is {kind}", "watch the table that the rows are inserted into")
     elif facts.kind == "r" and facts.children:
         yield error(
             "table",

@@ -16,35 +16,35 @@ MOST_DIGITS: Final = 308
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """Rows to tell of: ids, ascending, or primary keys as JSON text; and each row as JSON text, none when no columns are wanted."""
+class DetectedRows:
+    """Rows that events are made of: ids, ascending, or primary keys as JSON text; and each row as JSON text, none when no columns are wanted."""
 
     keys: Sequence[Any]
     rows: Sequence[str]
 
 
-def events_by_id(found: Found, options: NewRowsOptions, watermark: JsonObject) -> Iterator[TriggerEvent]:
+def events_by_id(detected: DetectedRows, options: NewRowsOptions, watermark: JsonObject) -> Iterator[TriggerEvent]:
     """The sizes of `ranges` add up to `count`."""
-    for part in _parts(found, options.batch.max_rows):
+    for part in _parts(detected, options.batch.max_rows):
         payload = {"ranges": [list(limits) for limits in ranges_of(part.keys)]}
         yield _event(part, options, watermark, payload)
 
 
-def events_by_key(found: Found, options: NewRowsOptions, watermark: JsonObject) -> Iterator[TriggerEvent]:
-    for part in _parts(found, options.batch.max_rows):
+def events_by_key(detected: DetectedRows, options: NewRowsOptions, watermark: JsonObject) -> Iterator[TriggerEvent]:
+    for part in _parts(detected, options.batch.max_rows):
         yield _event(part, options, watermark, {"keys": _parse_all(part.keys)})
 
 
-def _event(part: Found, options: NewRowsOptions, watermark: JsonObject, named: JsonObject) -> TriggerEvent:
+def _event(part: DetectedRows, options: NewRowsOptions, watermark: JsonObject, named: JsonObject) -> TriggerEvent:
     payload = {"table": options.table, "column": options.column, **named}
     if options.columns:
         payload["rows"] = _parse_all(part.rows)
     return TriggerEvent(count=len(part.keys), watermark=watermark, payload=payload)
 
 
-def _parts(found: Found, size: int) -> Iterator[Found]:
-    for first in range(0, len(found.keys), size):
-        yield Found(keys=found.keys[first : first + size], rows=found.rows[first : first + size])
+def _parts(detected: DetectedRows, size: int) -> Iterator[DetectedRows]:
+    for first in range(0, len(detected.keys), size):
+        yield DetectedRows(keys=detected.keys[first : first + size], rows=detected.rows[first : first + size])
 
 
 def _parse_all(texts: Sequence[str]) -> list[Any]:

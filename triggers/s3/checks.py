@@ -59,14 +59,14 @@ async def uploads(client: S3Client, bucket: str, prefix: str, lateness: timedelt
 
 def longest_upload(lifecycle: bytes, prefix: str) -> timedelta | None:
     """When unfinished uploads below `prefix` are ended, by an answer of GetBucketLifecycleConfiguration; None: never."""
-    days = [
-        int(found[1])
+    limits = [
+        int(days[1])
         for rule in _RULE.findall(lifecycle)
-        if _ENABLED.search(rule) and prefix.startswith(_prefix_of(rule)) and (found := _DAYS.search(rule))
+        if _ENABLED.search(rule) and prefix.startswith(_prefix_of(rule)) and (days := _DAYS.search(rule))
     ]
-    return timedelta(days=min(days)) if days else None
+    return timedelta(days=min(limits)) if limits else None
 
 
 def _prefix_of(rule: bytes) -> str:
-    found = _PREFIX.search(rule)
-    return "" if found is None else html.unescape(found[1].decode())
+    match = _PREFIX.search(rule)
+    return "" if match is None else html.unescape(match[1].decode())

@@ -106,5 +106,5 @@ def region_hint(*, header: str | None, body: bytes) -> str | None:
 
 
 def _text(pattern: re.Pattern[bytes], body: bytes) -> str:
-    found = pattern.search(body)
-    return "" if found is None else found[1][:_LONGEST].decode(errors="replace")
+    match = pattern.search(body)
+    return "" if match is None else match[1][:_LONGEST].decode(errors="replace")

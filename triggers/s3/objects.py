@@ -63,44 +63,6 @@ class S3Object:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class S3Page:
-    listed: ListedPage
-    clock: Moment
-    selection: Selection
-    recall: Recall[Row]
-
-    @property
-    def last(self) -> str | None:
-        return self.listed.last
-
-    def __len__(self) -> int:
-        return len(self.listed.rows)
-
-    def versions(self, since: Moment | None) -> Iterator[S3Object]:
-        for row in self.listed.since(since):
-            fingerprint = self._fingerprint(row)
-            if fingerprint != NOT_SELECTED:
-                yield self._object(row, fingerprint)
-
-    def fingerprints(self) -> Sequence[int]:
-        return self.recall.fingerprints(self.listed.rows, self._fingerprint)
-
-    def version(self, index: int, fingerprint: int) -> S3Object:
-        return self._object(self.listed.rows[index], fingerprint)
-
-    def _fingerprint(self, row: Row) -> int:
-        return self.selection.fingerprint(row, url_encoded=self.listed.url_encoded)
-
-    def _object(self, row: Row, fingerprint: int) -> S3Object:
-        return S3Object(row, fingerprint, bucket=self.selection.bucket, url_encoded=self.listed.url_encoded)
-
-
-def _bare(etag: bytes) -> bytes:
-    """Without its quotes: AWS writes `&quot;`, servers in Go `&#34;`, others leave them bare."""
-    return etag[6:-6] if etag.startswith(b"&quot;") else html.unescape(etag.decode()).strip('"').encode()
-
-
 RowT = TypeVar("RowT", bound=Hashable)
 
 
@@ -112,8 +74,13 @@ class _Listing:
         self.fingerprints = array("q")
 
 
-class Recall(Generic[RowT]):
-    """A row that is not found again costs the time to compute its fingerprint, nothing else."""
+class FingerprintCache(Generic[RowT]):
+    """The fingerprints of a whole listing, computed only for the rows that changed since the listing before.
+
+    A fingerprint that outlives the process costs a microsecond, a million of them more than the listing itself; Python's
+    own hash of a row of bytes is made in C, and says as well that nothing changed since the last look of the same
+    process. A row that is not met again costs the time to compute its fingerprint, nothing else.
+    """
 
     def __init__(self) -> None:
         self._before = _Listing()
@@ -122,16 +89,16 @@ class Recall(Generic[RowT]):
         """Where in the listing before we are: both are in key order."""
 
     def begin(self) -> None:
-        """A new scan starts; what the last one listed is what is recalled."""
+        """A new scan starts; rows are looked up in what the last one listed."""
         self._before, self._now, self._at = self._now, _Listing(), 0
 
     def fingerprints(self, rows: Sequence[RowT], compute: Callable[[RowT], int]) -> Sequence[int]:
         """What `compute` says of each of the next rows of this scan."""
         hashes = array("q", map(hash, rows))
-        found = self._as_before(hashes) or self._looked_up(hashes, rows, compute)
+        fingerprints = self._as_before(hashes) or self._looked_up(hashes, rows, compute)
         self._now.hashes.extend(hashes)
-        self._now.fingerprints.extend(found)
-        return found
+        self._now.fingerprints.extend(fingerprints)
+        return fingerprints
 
     def _as_before(self, hashes: array[int]) -> array[int] | None:
         """None unless the next rows are exactly the next ones of the listing before: most pages, most of the time."""
@@ -150,3 +117,41 @@ class Recall(Generic[RowT]):
         if last is not None:
             self._at = before.hashes.index(last, start) + 1
         return array("q", (known[key] if key in known else compute(row) for key, row in zip(hashes, rows, strict=True)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Page:
+    listed: ListedPage
+    clock: Moment
+    selection: Selection
+    cache: FingerprintCache[Row]
+
+    @property
+    def last(self) -> str | None:
+        return self.listed.last
+
+    def __len__(self) -> int:
+        return len(self.listed.rows)
+
+    def versions(self, since: Moment | None) -> Iterator[S3Object]:
+        for row in self.listed.since(since):
+            fingerprint = self._fingerprint(row)
+            if fingerprint != NOT_SELECTED:
+                yield self._object(row, fingerprint)
+
+    def fingerprints(self) -> Sequence[int]:
+        return self.cache.fingerprints(self.listed.rows, self._fingerprint)
+
+    def version(self, index: int, fingerprint: int) -> S3Object:
+        return self._object(self.listed.rows[index], fingerprint)
+
+    def _fingerprint(self, row: Row) -> int:
+        return self.selection.fingerprint(row, url_encoded=self.listed.url_encoded)
+
+    def _object(self, row: Row, fingerprint: int) -> S3Object:
+        return S3Object(row, fingerprint, bucket=self.selection.bucket, url_encoded=self.listed.url_encoded)
+
+
+def _bare(etag: bytes) -> bytes:
+    """Without its quotes: AWS writes `&quot;`, servers in Go `&#34;`, others leave them bare."""
+    return etag[6:-6] if etag.startswith(b"&quot;") else html.unescape(etag.decode()).strip('"').encode()

@@ -7,7 +7,6 @@ find the rest. One queue is for one watcher: what one reads, another does not ge
 from __future__ import annotations
 
 import json
-import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -22,6 +21,7 @@ from anyio.abc import TaskGroup
 from triggers.base import Finding
 from triggers.errors import TriggerError
 from triggers.file_scan.versions import Moment
+from triggers.hints import listen_for_ever
 from triggers.s3.addresses import DEFAULT_REGION
 from triggers.s3.credentials import CLIENT_LIFETIME, CredentialSource, aws_errors
 from triggers.s3.failures import Failure, Refused
@@ -32,7 +32,6 @@ LONG_POLL: Final = 20
 """Seconds, the most that SQS allows."""
 SET_ASIDE: Final = 3600
 """Seconds for which an unreadable message is hidden; a redrive policy counts each time it comes back."""
-LONGEST_PAUSE: Final = 60.0
 
 _REGION: Final = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z]+(?:-[a-z]+)+-[0-9]+)\.")
 _REMEDY: Final = (
@@ -64,13 +63,12 @@ class Queue:
         self._log = log.bind(watcher=watcher, queue=url)
         self._client: Any = None
         self._received: Sequence[Hint] = ()
-        self._wanted = anyio.Event()
-        self._failures = 0
+        self._asked = anyio.Event()
 
     def take(self) -> Sequence[Hint]:
         """What came since; the next ones are received only then. All that is taken shall go to `done`, once committed."""
         taken, self._received = self._received, ()
-        self._wanted.set()
+        self._asked.set()
         return taken
 
     async def done(self, hints: Sequence[Hint]) -> None:
@@ -86,51 +84,41 @@ class Queue:
 
     async def run(self) -> None:
         """Until cancelled. Nothing that goes wrong leaves it."""
-        while True:
-            try:
-                await self._receive_for_a_while()
-            except Exception as error:  # noqa: BLE001  it is logged, and the watcher goes on by polling
-                self._failures += 1
-                pause = min(2.0 ** min(self._failures, 16), LONGEST_PAUSE) * (0.75 + random.random() / 4)  # noqa: S311
-                unexpected = not isinstance(error, TriggerError)
-                self._log.warning(
-                    "s3.notifications_lost", error=str(error), retry_in=round(pause, 1), exc_info=unexpected
-                )
-                await anyio.sleep(pause)
+        await listen_for_ever(self._receive_for_a_while, self._log, "s3.notifications_lost")
 
-    async def _receive_for_a_while(self) -> None:
-        await self._wanted.wait()
+    async def _receive_for_a_while(self, works: Callable[[], None]) -> None:
+        await self._asked.wait()
         until = anyio.current_time() + CLIENT_LIFETIME
         with aws_errors(remedy=_REMEDY):
             async with self._connect() as client:
                 self._client = client
                 try:
                     while True:
-                        await self._wanted.wait()
+                        await self._asked.wait()
                         if anyio.current_time() >= until:
                             return
-                        await self._receive(client)
+                        await self._receive(client, works)
                 finally:
                     self._client = None
 
-    async def _receive(self, client: Any) -> None:
-        answer = await client.receive_message(
+    async def _receive(self, client: Any, works: Callable[[], None]) -> None:
+        response = await client.receive_message(
             QueueUrl=self._url,
             MaxNumberOfMessages=MOST,
             WaitTimeSeconds=LONG_POLL,
             MessageSystemAttributeNames=["SentTimestamp"],
         )
-        self._failures = 0
-        hints = [hint for message in answer.get("Messages", ()) if (hint := await self._read(client, message))]
+        works()
+        hints = [hint for message in response.get("Messages", ()) if (hint := await self._read(client, message))]
         if hints:
-            self._received, self._wanted = hints, anyio.Event()
+            self._received, self._asked = hints, anyio.Event()
             self._wake()
 
     async def _read(self, client: Any, message: Any) -> Hint | None:
         receipt = message["ReceiptHandle"]
         try:
             keys = keys_named(message["Body"])
-        except Unreadable as error:
+        except UnreadableMessage as error:
             body = message["Body"][:2000]
             self._log.warning(
                 "s3.notification_unreadable", error=str(error), message_id=message["MessageId"], body=body
@@ -183,23 +171,28 @@ class Queues:
                 code="NoCredentials", message="an anonymous connection reads no queue", remedy=_REMEDY, passing=False
             ).error()
         parts = urlsplit(url)
-        region = found[1] if (found := _REGION.search(parts.hostname or "")) else self._region or DEFAULT_REGION
+        match = _REGION.search(parts.hostname or "")
+        region = match[1] if match else self._region or DEFAULT_REGION
         return self._credentials.client("sqs", region=region, endpoint_url=f"{parts.scheme}://{parts.netloc}")
 
 
-class Unreadable(ValueError):
+class UnreadableMessage(ValueError):
     """The message is none of S3's."""
 
 
 def keys_named(body: str) -> list[str]:
-    """In a message as S3 sends it, or wrapped by SNS, EventBridge or both; none in S3's test message. Raises `Unreadable`.
+    """In a message as S3 sends it, or wrapped by SNS, EventBridge or both; none in S3's test message.
 
-    It does not matter what happened to them, nor which bucket it was: a look will tell.
+    What happened to them does not matter, nor which bucket it was: a look will tell. Raises `UnreadableMessage`.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
     """
     try:
         return [*_keys(json.loads(body))]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise Unreadable(f"no notification of S3, SNS or EventBridge ({type(error).__name__}: {error})") from error
+        raise UnreadableMessage(
+            f"no notification of S3, SNS or EventBridge ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _keys(message: Any) -> Iterator[str]:
@@ -211,10 +204,10 @@ def _keys(message: Any) -> Iterator[str]:
     elif "Message" in message:
         yield from _keys(json.loads(message["Message"]))
     elif message["Event"] != "s3:TestEvent":
-        raise Unreadable(f"unknown event {message['Event']!r}")
+        raise UnreadableMessage(f"unknown event {message['Event']!r}")
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Unreadable(f"{value!r} where a key is due")
+        raise UnreadableMessage(f"{value!r} where a key is due")
     return value

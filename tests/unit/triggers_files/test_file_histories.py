@@ -99,11 +99,11 @@ class History:
     def _take(self, watcher: AnyScanner, step: Step, page: SimulatedPage) -> AnyScanner:
         if step.position is not None:
             self._commit(step.position, page)
-            self.emitted.update(cast("list[SimulatedVersion]", step.found))
+            self.emitted.update(cast("list[SimulatedVersion]", step.versions))
             if isinstance(watcher, Scanner):
                 assert self.host.rows == watcher._handled._members, "differences add up to the set"
         else:
-            assert not step.found
+            assert not step.versions
         return watcher
 
     def _commit(self, position: Position, page: SimulatedPage) -> None:

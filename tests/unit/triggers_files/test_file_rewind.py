@@ -47,7 +47,7 @@ class Rewound:
         step = scanner.advance(page(*LISTED, *more, clock=clock), now=0)
         if step.position is not None:
             self.host.commit(step.position)
-        return [found.key for found in step.found]  # type: ignore[attr-defined]
+        return [found.key for found in step.versions]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("algorithm", [Window, Strict])

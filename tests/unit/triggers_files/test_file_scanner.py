@@ -43,7 +43,7 @@ class Watcher:
         step = self.scanner.advance(shown, now=self.now)
         if step.position is not None:
             self.host.commit(step.position)
-        return [found.key for found in step.found]  # type: ignore[attr-defined]
+        return [found.key for found in step.versions]  # type: ignore[attr-defined]
 
     @property
     def state(self) -> ScanState:
@@ -267,7 +267,7 @@ def hint(watcher: Watcher, *versions: SimulatedVersion, clock: Moment = T) -> li
     step = watcher.scanner.look_up(versions, clock=clock, now=watcher.now)
     if step.position is not None:
         watcher.host.commit(step.position)
-    return [found.key for found in step.found]  # type: ignore[attr-defined]
+    return [found.key for found in step.versions]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])

@@ -4,7 +4,7 @@ from typing import Any
 
 from triggers.base import TriggerEvent
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.rows import Found, events_by_id, events_by_key
+from triggers.postgres.rows import DetectedRows, events_by_id, events_by_key
 
 WATERMARK = {"from": 10, "to": 19}
 
@@ -14,7 +14,7 @@ def options(**values: object) -> NewRowsOptions:
 
 
 def test_ids_become_ranges_whose_sizes_are_the_count() -> None:
-    found = Found(keys=[11, 12, 14, 17, 18, 19], rows=[])
+    found = DetectedRows(keys=[11, 12, 14, 17, 18, 19], rows=[])
 
     assert list(events_by_id(found, options(), WATERMARK)) == [
         TriggerEvent(
@@ -26,7 +26,9 @@ def test_ids_become_ranges_whose_sizes_are_the_count() -> None:
 
 
 def test_events_are_bounded() -> None:
-    found = Found(keys=[11, 12, 13, 15, 16], rows=['{"id":11}', '{"id":12}', '{"id":13}', '{"id":15}', '{"id":16}'])
+    found = DetectedRows(
+        keys=[11, 12, 13, 15, 16], rows=['{"id":11}', '{"id":12}', '{"id":13}', '{"id":15}', '{"id":16}']
+    )
     events = list(events_by_id(found, options(columns=["id"], batch={"max_rows": 2}), WATERMARK))
 
     payloads: list[Any] = [event.payload for event in events]
@@ -36,14 +38,14 @@ def test_events_are_bounded() -> None:
 
 
 def test_keys_are_values_or_lists_of_values() -> None:
-    [event] = events_by_key(Found(keys=["7", '"a"', '[1, "b"]'], rows=[]), options(mode="updated_at"), WATERMARK)
+    [event] = events_by_key(DetectedRows(keys=["7", '"a"', '[1, "b"]'], rows=[]), options(mode="updated_at"), WATERMARK)
 
     payload: Any = event.payload
     assert payload == {"table": "public.orders", "column": "updated_at", "keys": [7, "a", [1, "b"]]}
 
 
 def test_numbers_beyond_floats_stay_text() -> None:
-    found = Found(keys=[1], rows=[f'{{"a": [1, 2.5, 1e999, -1e999], "b": null, "c": {"9" * 5000}}}'])
+    found = DetectedRows(keys=[1], rows=[f'{{"a": [1, 2.5, 1e999, -1e999], "b": null, "c": {"9" * 5000}}}'])
     [event] = events_by_id(found, options(columns=["a"]), WATERMARK)
 
     payload: Any = event.payload
@@ -51,4 +53,4 @@ def test_numbers_beyond_floats_stay_text() -> None:
 
 
 def test_nothing_found_is_no_event() -> None:
-    assert list(events_by_id(Found(keys=[], rows=[]), options(), WATERMARK)) == []
+    assert list(events_by_id(DetectedRows(keys=[], rows=[]), options(), WATERMARK)) == []
