@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import anyio
 import asyncpg
-from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
 from triggers.postgres.failures import close_connection, driver_errors
@@ -37,8 +37,6 @@ SETTINGS: Final = {
 
 
 class PostgresConnection(BaseConnection):
-    model_config = ConfigDict(hide_input_in_errors=True)
-
     type: Literal["postgres"] = "postgres"
     dsn: SecretStr | None = None
     host: str | None = None

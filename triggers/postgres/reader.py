@@ -1,4 +1,4 @@
-"""What the readers of both modes share: a memory, when it is worth a write, and the alarm about writers that take long."""
+"""What the readers of both modes share: a memory and when it is worth a write, the alarm about slow writers, its words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import anyio
 import structlog
@@ -103,3 +103,31 @@ class Reader(ABC, Generic[MemoryT]):
         """By the server's clock."""
         age = datetime.fromisoformat(now) - datetime.fromisoformat(since)
         return age >= self.options.gap_alarm.age
+
+
+_ABOUT_HOLDERS: Final = {
+    "user": "user",
+    "application": "application",
+    "state": "state",
+    "started": "began",
+    "prepared_as": "prepared as",
+    "query": "last statement:",
+}
+
+
+def describe_what_is_open(watermark: Mapping[str, Any]) -> tuple[str, Mapping[str, float]]:
+    """A watermark of either mode in words, with the number of gaps where it has gaps (pure)."""
+    gaps, oldest, alarm = watermark.get("gaps"), watermark.get("oldest") or {}, watermark.get("alarm") or {}
+    parts = []
+    if gaps:
+        ids = watermark["open_ids"]
+        are, are_ids = "gap is" if gaps == 1 else "gaps are", "id" if ids == 1 else "ids"
+        parts.append(f"{gaps} {are} open ({ids} {are_ids} may still come)")
+    if oldest:
+        pid = oldest["pid"]
+        who = f"the prepared transaction {oldest['transaction']}" if pid is None else f"pid {pid}"
+        parts.append(f"the oldest writer waited for is {who}, since {oldest['since']}")
+    if alarm:
+        details = [f"{words} {alarm[name]}" for name, words in _ABOUT_HOLDERS.items() if alarm.get(name) is not None]
+        parts.append(f"alarm: {alarm['reason']}" + (f" ({', '.join(details)})" if details else ""))
+    return "; ".join(parts), {} if gaps is None else {"gaps": gaps}

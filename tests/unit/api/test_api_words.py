@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from config.errors import UnknownTrigger
+from config.errors import UnknownClass
 from triggers.registry import TRIGGERS
 from watcher.api.links import log_url
 from watcher.api.shapes.dags import schedule_text
@@ -95,7 +95,7 @@ def test_a_dotted_path_means_a_class_of_the_users(tmp_path: Path, monkeypatch: p
         "no_such_module.Mine": "cannot be imported",
         "nonsense": "unknown trigger",
     }.items():
-        with pytest.raises(UnknownTrigger) as raised:
+        with pytest.raises(UnknownClass) as raised:
             trigger_class(name)
         assert word in raised.value.sentence
         assert "file.new_files" in raised.value.suggestions
