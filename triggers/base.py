@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Mapp
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import anyio
 from pydantic import BaseModel, ConfigDict, SecretBytes, SecretStr
@@ -35,6 +35,18 @@ class Finding:
     level: Literal["ok", "warning", "error"]
     message: str
     remedy: str = ""
+
+    @classmethod
+    def ok(cls, check: str, message: str) -> Self:
+        return cls(check=check, level="ok", message=message)
+
+    @classmethod
+    def warning(cls, check: str, message: str, remedy: str) -> Self:
+        return cls(check=check, level="warning", message=message, remedy=remedy)
+
+    @classmethod
+    def error(cls, check: str, message: str, remedy: str) -> Self:
+        return cls(check=check, level="error", message=message, remedy=remedy)
 
 
 @dataclass(frozen=True, kw_only=True)

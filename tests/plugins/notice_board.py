@@ -70,7 +70,7 @@ class NewNotices(IncrementalTrigger[NewNoticesOptions, httpx.AsyncClient]):
 
     async def check(self) -> list[Finding]:
         await self._read(after=0)
-        return [Finding(check="board", level="ok", message=f"{self.client.base_url} is read")]
+        return [Finding.ok("board", f"{self.client.base_url} is read")]
 
     def source_identity(self) -> JsonObject:
         return {"board": str(self.client.base_url), "topic": self.options.topic}

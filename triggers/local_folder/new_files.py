@@ -86,10 +86,8 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, None]):
             files = await self._listing()
         except ConfigurationError as error:
             message, _, remedy = str(error).partition("; ")
-            return [Finding(check="folder", level="error", message=message, remedy=remedy)]
-        return [
-            Finding(check="folder", level="ok", message=f"{self.options.path!r} is listed: {len(files)} matching files")
-        ]
+            return [Finding.error("folder", message, remedy)]
+        return [Finding.ok("folder", f"{self.options.path!r} is listed: {len(files)} matching files")]
 
     def source_identity(self) -> JsonValue:
         options = self.options

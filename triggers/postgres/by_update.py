@@ -10,8 +10,7 @@ from typing import Any, Self
 from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.options import Place
-from triggers.postgres.reader import Reader
-from triggers.postgres.rows import DetectedRows, events_by_key
+from triggers.postgres.reader import Reader, parse_all
 from triggers.postgres.source import Source
 from triggers.postgres.sql import ALIVE, MOST_ROWS, RowsByUpdate, primary_key_as_json, row_as_json
 from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Alive, Snapshot, Window
@@ -67,12 +66,11 @@ class RowsByUpdateReader(Reader[Memory]):
         before, living = self.memory.until, await self._living()
         rows = await self._new_rows(living)
         await self.judge(*self._reason_for_alarm(living))
-        selected = [row for row in rows if row["keep"]]
-        texts = [row["row"] for row in selected] if self.options.columns else []
-        detected = DetectedRows(keys=[row["key"] for row in selected], rows=texts)
-        events = [*events_by_key(detected, self.options, {"from": before, "to": self.memory.until})]
-        position = self.position() if events or self.worth_a_write() else None
-        return TriggerBatch(events=events, position=position)
+        return self.batch_of([row for row in rows if row["keep"]], {"from": before, "to": self.memory.until})
+
+    @staticmethod
+    def name_rows(rows: Sequence[Any]) -> JsonObject:
+        return {"keys": parse_all([row["key"] for row in rows])}
 
     def state(self) -> JsonObject:
         return {**self.memory.window.to_state(), "files": self.memory.files, "until": self.memory.until}

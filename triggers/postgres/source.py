@@ -10,7 +10,7 @@ import structlog
 
 from triggers.base import Finding
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
-from triggers.postgres.checks import CheckName, TableFacts, error, judge, ok
+from triggers.postgres.checks import TableFacts, judge
 from triggers.postgres.connection import PostgresClient, Server, Session
 from triggers.postgres.failures import NotPrimary
 from triggers.postgres.ledger import LockSet
@@ -78,12 +78,12 @@ async def examine(
     try:
         answer = await session.fetch(FACTS, table.schema, table.name, options.column)
     except NotPrimary as refused:
-        return [error("primary", str(refused), "name the primary in the connection")], None
+        return [Finding.error("primary", str(refused), "name the primary in the connection")], None
     except ConfigurationError as refused:
         remedy = "correct the connection; its user must be allowed to sign in and to execute pg_control_system()"
-        return [error("connection", str(refused), remedy)], None
+        return [Finding.error("connection", str(refused), remedy)], None
     facts = TableFacts.from_row(dict(answer.rows[0])) if answer.rows else None
-    findings = [ok("primary", "the server is no standby"), *judge(facts, options)]
+    findings = [Finding.ok("primary", "the server is no standby"), *judge(facts, options)]
     if facts is None or _failed(findings):
         return findings, None
     source = Source(options=options, facts=facts, client=client, session=session, server=answer.server)
@@ -105,14 +105,12 @@ async def _try_statements(source: Source, trial: Trial) -> list[Finding]:
     return findings
 
 
-async def _try(
-    source: Source, check: CheckName, statement: str, arguments: Sequence[object], *, remedy: str
-) -> Finding:
+async def _try(source: Source, check: str, statement: str, arguments: Sequence[object], *, remedy: str) -> Finding:
     try:
         await source.fetch(f"EXPLAIN {statement}", *arguments)
     except ConfigurationError as refused:
-        return error(check, str(refused), remedy)
-    return ok(check, f"{source.facts.role} may ask for what is configured")
+        return Finding.error(check, str(refused), remedy)
+    return Finding.ok(check, f"{source.facts.role} may ask for what is configured")
 
 
 def _failed(findings: Sequence[Finding]) -> bool:

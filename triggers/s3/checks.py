@@ -25,7 +25,7 @@ async def listing(client: S3Client, bucket: str, prefix: str) -> Finding:
         await client.list_page(bucket, prefix, None, max_keys=1)
     except Refused as error:
         return error.failure.finding("listing")
-    return Finding(check="listing", level="ok", message=f"bucket {bucket!r} at {client.endpoint} is listed")
+    return Finding.ok("listing", f"bucket {bucket!r} at {client.endpoint} is listed")
 
 
 async def uploads(client: S3Client, bucket: str, prefix: str, lateness: timedelta) -> list[Finding]:
@@ -39,22 +39,14 @@ async def uploads(client: S3Client, bucket: str, prefix: str, lateness: timedelt
     except SourceUnavailable:
         return []
     limit = format_duration(lateness)
+    missed = f"one that takes longer than lateness, {limit}, is missed"
     if longest is None:
-        message = (
-            f"no rule of the bucket ends unfinished uploads; one that takes longer than lateness, {limit}, is missed"
-        )
-    elif longest <= lateness:
-        message = f"the bucket ends uploads after {longest.days} days, within lateness, {limit}"
-    else:
-        return [
-            Finding(
-                check="uploads",
-                level="warning",
-                message=f"the bucket ends uploads after {longest.days} days; one that takes longer than lateness, {limit}, is missed",
-                remedy=f"set lateness: {longest.days}d, or mode: strict, or lower the bucket's AbortIncompleteMultipartUpload",
-            )
-        ]
-    return [Finding(check="uploads", level="ok", message=message)]
+        return [Finding.ok("uploads", f"no rule of the bucket ends unfinished uploads; {missed}")]
+    after = f"the bucket ends uploads after {longest.days} days"
+    if longest <= lateness:
+        return [Finding.ok("uploads", f"{after}, within lateness, {limit}")]
+    remedy = f"set lateness: {longest.days}d, or mode: strict, or lower the bucket's AbortIncompleteMultipartUpload"
+    return [Finding.warning("uploads", f"{after}; {missed}", remedy)]
 
 
 def longest_upload(lifecycle: bytes, prefix: str) -> timedelta | None:

@@ -26,7 +26,7 @@ class Failure:
         return SourceUnavailable(str(self)) if self.passing else Refused(self)
 
     def finding(self, check: str) -> Finding:
-        return Finding(check=check, level="error", message=f"{self.code}: {self.message}", remedy=self.remedy)
+        return Finding.error(check, f"{self.code}: {self.message}", self.remedy)
 
 
 class Refused(ConfigurationError):

@@ -162,8 +162,8 @@ class Queues:
                     await client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
         except TriggerError as error:
             message = f"{error.failure.code}: {error.failure.message}" if isinstance(error, Refused) else str(error)
-            return Finding(check="notifications", level="warning", message=message, remedy=remedy)
-        return Finding(check="notifications", level="ok", message=f"queue {url} is read")
+            return Finding.warning("notifications", message, remedy)
+        return Finding.ok("notifications", f"queue {url} is read")
 
     def _connect(self, url: str) -> AbstractAsyncContextManager[Any]:
         if self._credentials is None:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from config.errors import UnknownClass
-from triggers.registry import TRIGGERS
 from watcher.api.links import log_url
 from watcher.api.shapes.dags import schedule_text
-from watcher.vocabulary import trigger_class, vocabulary
+from watcher.vocabulary import TRIGGERS, trigger_class, vocabulary
 
 NOBODY = {"kind": None, "write_id": None, "dag_id": None, "run_id": None, "task_id": None, "map_index": None}
 WRITERS: list[tuple[dict[str, Any], str | None]] = [
