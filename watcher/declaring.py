@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
-from store.assets import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from triggers.base import BaseConnection
 from watcher.dispatcher.preparing import JobToStart
 from watcher.errors import StartRefused

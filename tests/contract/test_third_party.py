@@ -20,10 +20,10 @@ from config.errors import ConfigurationInvalid
 from config.json_schema import json_schema
 from config.loader import load
 from config.models import Configuration
-from store import assets, migrations
-from store.database import Database, sqlite_url
+from store.catalog import catalog_sync
+from store.database import Database, migrations, sqlite_url
+from store.database.schema import asset_event, asset_store
 from store.metastore import MetastoreStoreBackend
-from store.schema import asset_event, asset_store
 from tests.contract.sources import PLUGINS, NoticeBoard
 from watcher.app import hosted
 from watcher.declaring import declared, jobs_to_start
@@ -102,8 +102,8 @@ def test_jobs_get_what_the_connection_hands_to_them(configuration: Configuration
 async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
     configuration: Configuration, board: NoticeBoard, database: Database
 ) -> None:
-    async with database.transaction() as session:
-        applied = await assets.apply(session, declared(configuration), database.dialect)
+    async with database.transaction() as connection:
+        applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
     [watcher] = hosted(configuration, applied.asset_ids)
     metrics = Metrics()
     committer = Committer(database, MetastoreStoreBackend(database), metrics)
@@ -138,14 +138,14 @@ async def notices_of(database: Database) -> int:
 
 
 async def extras(database: Database) -> list[Any]:
-    async with database.reading() as session:
-        texts = await session.scalars(select(asset_event.c.extra).order_by(asset_event.c.id))
+    async with database.reading() as connection:
+        texts = await connection.scalars(select(asset_event.c.extra).order_by(asset_event.c.id))
         return [json.loads(text) for text in texts]
 
 
 async def watermark(database: Database) -> Any:
-    async with database.reading() as session:
-        text = await session.scalar(select(asset_store.c.value).where(asset_store.c.key == "new_notices.watermark"))
+    async with database.reading() as connection:
+        text = await connection.scalar(select(asset_store.c.value).where(asset_store.c.key == "new_notices.watermark"))
     return json.loads(text or "null")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from store.watchers import WatcherRow
+from store.catalog.watchers import WatcherRow
 from triggers.local_folder.new_files import FileNewFiles
 from watcher.metrics import Metrics
 from watcher.vocabulary import describe
