@@ -21,12 +21,12 @@ class Report:
     def __init__(self, document: Document, interpolation: Interpolation) -> None:
         self._document = document
         self._interpolation = interpolation
-        self._said = {problem.path for problem in document.problems}
+        self._reported = {problem.path for problem in document.problems}
 
     def add(self, path: KeyPath, sentence: str) -> None:
         problem = self._document.problem(path, self._interpolation.hide(sentence, path))
-        if problem.path not in self._said:
-            self._said.add(problem.path)
+        if problem.path not in self._reported:
+            self._reported.add(problem.path)
             self._document.problems.append(problem)
 
     def add_unknown(self, path: KeyPath, name: str, error: UnknownClass) -> None:
