@@ -91,13 +91,12 @@ def items(source: Source, host: DictHost) -> list[Hashable]:
 
 async def watch(source: Source, host: DictHost, trigger: Trigger, expected: set[Hashable]) -> None:
     """Until all that is expected has come, and two polls more, which bring nothing."""
-    task_host = host
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(task_host.run_for_ever, trigger)
-            await task_host.until(lambda: set(items(source, host)) >= expected)
+            tasks.start_soon(host.run_for_ever, trigger)
+            await host.until(lambda: set(items(source, host)) >= expected)
             polls = host.polls
-            await task_host.until(lambda: host.polls >= polls + 2)
+            await host.until(lambda: host.polls >= polls + 2)
             tasks.cancel_scope.cancel()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-import httpx
+import aiohttp
 from pydantic import Field, SecretStr
 
 from triggers.base import (
@@ -33,14 +34,34 @@ class BoardConnection(BaseConnection):
     timeout: Duration = timedelta(seconds=10)
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[httpx.AsyncClient, None]:
+    async def open(self) -> AsyncGenerator[Board, None]:
         headers = {"Authorization": f"Bearer {self.token.get_secret_value()}"}
-        timeout = self.timeout.total_seconds()
-        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=timeout, trust_env=False) as client:
-            yield client
+        timeout = aiohttp.ClientTimeout(total=self.timeout.total_seconds())
+        async with aiohttp.ClientSession(headers=headers, timeout=timeout) as http:
+            yield Board(url=self.url.rstrip("/"), http=http)
 
     def reveal_to_jobs(self) -> JsonObject:
         return {"url": self.url, "token": self.token.get_secret_value()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """What the watchers of one connection share."""
+
+    url: str
+    http: aiohttp.ClientSession
+
+    async def read(self, topic: str, *, after: int, limit: int) -> tuple[list[Any], int]:
+        """The first notices behind a number, and how many there are."""
+        try:
+            async with self.http.get(f"{self.url}/{topic}", params={"after": after, "limit": limit}) as response:
+                if response.status in {401, 403}:
+                    raise ConfigurationError("the board refused to be read; check the connection's token")
+                response.raise_for_status()
+                page = await response.json(content_type=None)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise SourceUnavailable(f"the board did not answer ({error}); check the connection's url") from error
+        return page["notices"], page["posted"]
 
 
 class NewNoticesOptions(BaseOptions):
@@ -49,7 +70,7 @@ class NewNoticesOptions(BaseOptions):
     page_size: int = Field(default=100, ge=1)
 
 
-class NewNotices(IncrementalTrigger[NewNoticesOptions, httpx.AsyncClient]):
+class NewNotices(IncrementalTrigger[NewNoticesOptions, Board]):
     """Notices are numbered from 1 and never change: the highest number seen is the whole position."""
 
     Options = NewNoticesOptions
@@ -69,11 +90,11 @@ class NewNotices(IncrementalTrigger[NewNoticesOptions, httpx.AsyncClient]):
         return self.options.interval
 
     async def check(self) -> list[Finding]:
-        await self._read(after=0)
-        return [Finding.ok("board", f"{self.client.base_url} is read")]
+        await self.client.read(self.options.topic, after=0, limit=1)
+        return [Finding.ok("board", f"{self.client.url} is read")]
 
     def source_identity(self) -> JsonObject:
-        return {"board": str(self.client.base_url), "topic": self.options.topic}
+        return {"board": self.client.url, "topic": self.options.topic}
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if self._seen is None:
@@ -81,9 +102,9 @@ class NewNotices(IncrementalTrigger[NewNoticesOptions, httpx.AsyncClient]):
             self._seen = 0 if stored is None else stored["seen"]
             if position is None:
                 yield TriggerBatch(position=_position(0), caught_up=False)
-        posted = None
+        posted, options = None, self.options
         while posted is None or self._seen < posted:
-            notices, posted = await self._read(after=self._seen)
+            notices, posted = await self.client.read(options.topic, after=self._seen, limit=options.page_size)
             if not notices:
                 return
             start, self._seen = self._seen, notices[-1]["number"]
@@ -96,19 +117,6 @@ class NewNotices(IncrementalTrigger[NewNoticesOptions, httpx.AsyncClient]):
         if to != "start" and not to.isdecimal():
             raise ConfigurationError(f"there is no notice {to!r}; write a number, or start")
         return _position(0 if to == "start" else int(to))
-
-    async def _read(self, *, after: int) -> tuple[list[Any], int]:
-        query: dict[str, Any] = {"after": after, "limit": self.options.page_size}
-        try:
-            response = await self.client.get(f"/{self.options.topic}", params=query)
-        except httpx.TransportError as error:
-            raise SourceUnavailable(f"the board did not answer ({error}); check the connection's url") from error
-        if response.is_client_error:
-            raise ConfigurationError(f"the board refused with {response.status_code}; check the connection's token")
-        if response.is_error:
-            raise SourceUnavailable(f"the board answered {response.status_code}")
-        page = response.json()
-        return page["notices"], page["posted"]
 
 
 def _position(seen: int, posted: int | None = None) -> Position:
