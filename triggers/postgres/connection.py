@@ -169,13 +169,13 @@ class PostgresClient:
         self.notifications = notifications
         self._sessions = sessions
         self._next = cycle(sessions)
-        self._kept: dict[Hashable, Session] = {}
+        self._pinned: dict[Hashable, Session] = {}
 
     def session(self, key: Hashable) -> Session:
         """The same session for the same key."""
-        if key not in self._kept:
-            self._kept[key] = next(self._next)
-        return self._kept[key]
+        if key not in self._pinned:
+            self._pinned[key] = next(self._next)
+        return self._pinned[key]
 
     def reconnect(self) -> None:
         """All sessions anew: some may still lead to a server that is no longer the one."""
