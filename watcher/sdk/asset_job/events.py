@@ -121,16 +121,12 @@ class InletEvents:
         return PastEvents(self._client, "asset-events/by-asset", named)
 
 
-def asset_event(found: Mapping[str, Any]) -> AssetEvent:
-    source = {name: found.get(name) for name in AssetEvent.__dataclass_fields__ if name.startswith("source_")}
-    return AssetEvent(
-        id=found["id"],
-        asset=found["asset"]["name"],
-        uri=found["asset"]["uri"],
-        timestamp=datetime.fromisoformat(found["timestamp"]),
-        extra=found.get("extra") or {},
-        **source,
-    )
+def asset_event(sent: Mapping[str, Any]) -> AssetEvent:
+    """As the daemon, or a folder in its place, sends it."""
+    same = {name: sent.get(name) for name in AssetEvent.__dataclass_fields__}
+    asset, timestamp = sent["asset"], datetime.fromisoformat(sent["timestamp"])
+    shaped = {"asset": asset["name"], "uri": asset["uri"], "timestamp": timestamp, "extra": sent.get("extra") or {}}
+    return AssetEvent(**{**same, **shaped})
 
 
 def _age(event: AssetEvent) -> tuple[datetime, int]:
