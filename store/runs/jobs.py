@@ -64,10 +64,10 @@ async def listed(connection: AsyncConnection, which: JobFilter, window: Window) 
 
 async def get(connection: AsyncConnection, dag_id: str) -> Job:
     """One job, also one that is configured no more. Raises `NotFound`."""
-    found = await one_of(connection, select(job).where(_j.dag_id == dag_id), Job.stored)
-    if found is None:
+    row = await one_of(connection, select(job).where(_j.dag_id == dag_id), Job.stored)
+    if row is None:
         raise no_job(dag_id)
-    return found
+    return row
 
 
 async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) -> None:

@@ -49,8 +49,8 @@ check_task_instance = task_instances.check  # until its callers ask there
 
 async def has_run(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
     """Whether the job has a run of this id."""
-    found = await connection.execute(select(run.c.id).where(run.c.dag_id == dag_id, run.c.run_id == run_id))
-    return found.one_or_none() is not None
+    rows = await connection.execute(select(run.c.id).where(run.c.dag_id == dag_id, run.c.run_id == run_id))
+    return rows.one_or_none() is not None
 
 
 async def create_triggered_run(
@@ -281,10 +281,10 @@ async def listed(connection: AsyncConnection, which: RunFilter, window: Window) 
 
 async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> Run:
     """One run. Raises `NotFound`."""
-    found = await one_of(connection, select(run).where(_r.dag_id == dag_id, _r.run_id == run_id), Run)
-    if found is None:
+    row = await one_of(connection, select(run).where(_r.dag_id == dag_id, _r.run_id == run_id), Run)
+    if row is None:
         raise no_run(dag_id, run_id)
-    return found
+    return row
 
 
 async def events_of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[AssetEvent]:

@@ -64,10 +64,10 @@ async def of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Seque
 
 async def get(connection: AsyncConnection, key: TaskInstanceKey) -> TaskInstance:
     """One of them. Raises `NotFound`."""
-    found = await one_of(connection, _task_instances().where(*_is(key)), TaskInstance.stored)
-    if found is None:
+    row = await one_of(connection, _task_instances().where(*_is(key)), TaskInstance.stored)
+    if row is None:
         raise _no_task_instance(key)
-    return found
+    return row
 
 
 async def check(

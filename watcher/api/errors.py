@@ -94,7 +94,7 @@ async def _told(_request: Request, error: Exception) -> ErrorResponse:
 
 async def _invalid(_request: Request, error: Exception) -> ErrorResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101  registered for nothing else
-    return ErrorResponse({"detail": [_shown(one) for one in error.errors()]}, 422)
+    return ErrorResponse({"detail": [_shown(fault) for fault in error.errors()]}, 422)
 
 
 def _shown(error: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
@@ -9,9 +10,10 @@ from fastapi import APIRouter, Depends, HTTPException, Query
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
+from store.catalog.assets import Asset
 from store.database.paging import Window
 from store.detection import events
-from store.detection.events import EventFilter
+from store.detection.events import EventAsset, EventFilter
 from store.errors import NotFound
 from watcher.api.context import Context
 from watcher.api.execution.identity import (
@@ -24,7 +26,7 @@ from watcher.api.execution.identity import (
     speaking,
 )
 from watcher.api.parameters import BIGGEST, Moment
-from watcher.api.shapes.events import AssetEvents, ExecutionAsset
+from watcher.api.shapes.events import AssetEvents
 
 router = APIRouter(tags=["Execution: assets"])
 
@@ -42,9 +44,9 @@ def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetName]]) -
         context: Context,
         identity: Identity,
         selected: AssetName = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
-    ) -> ExecutionAsset:
+    ) -> EventAsset:
         async with speaking(context, identity) as (connection, task):
-            return ExecutionAsset.of(await declared_asset(connection, task.dag_id, selected, EVENTS))
+            return _shown(await declared_asset(connection, task.dag_id, selected, EVENTS))
 
 
 for path, selector in SELECTORS.items():
@@ -52,11 +54,15 @@ for path, selector in SELECTORS.items():
 
 
 @router.get("/assets/by-alias")
-async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[ExecutionAsset]:
+async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[EventAsset]:
     """What the alias has resolved to so far."""
     async with speaking(context, identity) as (connection, task):
         alias_id = await _alias(connection, task.dag_id, alias_name)
-        return [ExecutionAsset.of(asset) for asset in await assets.of_alias(connection, alias_id)]
+        return [_shown(asset) for asset in await assets.of_alias(connection, alias_id)]
+
+
+def _shown(asset: Asset) -> EventAsset:
+    return EventAsset(name=asset.name, uri=asset.uri, group=asset.group, extra=json.loads(asset.extra))
 
 
 async def _alias(connection: AsyncConnection, dag_id: str, name: str) -> int:
