@@ -201,13 +201,10 @@ async def jobs_around(connection: AsyncConnection, asset_ids: Collection[int]) -
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssetOfJob:
+class AssetOfJob(AssetRef):
     """An active asset that a job is scheduled on, reads or updates."""
 
     role: Role
-    id: int
-    name: str
-    uri: str
 
 
 async def around_job(connection: AsyncConnection, dag_id: str) -> Sequence[AssetOfJob]:

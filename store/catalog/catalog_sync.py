@@ -77,14 +77,10 @@ class DeclaredJob:
     outlet_aliases: frozenset[str] = frozenset()
 
     @property
-    def columns(self) -> dict[str, str | None]:
+    def columns(self) -> dict[str, Any]:
         """What the table keeps of it beside the edges."""
         cron = self.definition.cron
-        return {
-            "task_id": self.task_id,
-            "definition": self.definition.to_json(),
-            "cron": None if cron is None else str(cron),
-        }
+        return {"task_id": self.task_id, "definition": self.definition, "cron": None if cron is None else str(cron)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
@@ -151,11 +151,6 @@ class Startable(TaskInstanceKey):
     run_state: str
     definition: JobDefinition
 
-    @classmethod
-    def stored(cls, *, definition: str, **columns: Any) -> Self:
-        """From a row of `startable`'s statement."""
-        return cls(definition=JobDefinition.from_json(definition), **columns)
-
 
 async def startable(connection: AsyncConnection) -> Sequence[Startable]:
     """Task instances that may start now, of configured and unpaused jobs, oldest run first.
@@ -171,7 +166,7 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
         .where(t.origin == "own", run.c.state.in_(ACTIVE), job.c.active, ~job.c.paused, may_start())
         .order_by(run.c.id)
     )
-    return await all_of(connection, query, Startable.stored)
+    return await all_of(connection, query, Startable)
 
 
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:

@@ -24,7 +24,6 @@ from watcher.api.shapes.assets import (
     AssetAliasResponse,
     AssetCollectionResponse,
     AssetResponse,
-    Neighbours,
     asset_response,
 )
 from watcher.api.shapes.runs import DAGRunResponse, run_response
@@ -102,9 +101,7 @@ async def materialize(
 
 async def _responses(connection: AsyncConnection, rows: Sequence[Asset]) -> list[AssetResponse]:
     ids = [row.id for row in rows]
-    known = Neighbours(
-        jobs=await assets.jobs_around(connection, ids),
-        attached=await assets.attached(connection, ids),
-        unprocessed=await decisions.unprocessed_of_assets(connection, ids),
-    )
-    return [asset_response(row, known) for row in rows]
+    jobs_around = await assets.jobs_around(connection, ids)
+    attached = await assets.attached(connection, ids)
+    unprocessed = await decisions.unprocessed_of_assets(connection, ids)
+    return [asset_response(row, jobs_around, attached, unprocessed) for row in rows]
