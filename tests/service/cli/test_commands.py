@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
+from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
 from config.loader import load
 from store.base import TaskScope
 from store.catalog import assets, catalog_sync
 from store.database.paging import Window
+from store.database.schema import asset_event
 from store.detection import events
 from store.detection.events import NewEvent
 from store.metastore import MetastoreStoreBackend
@@ -135,7 +137,9 @@ async def _two_events(path: Path) -> None:
             NewEvent(asset_id=asset_id, extra=f'{{"n": {n}}}', trace_id="0" * 32, source_watcher="inbox_files")
             for n in range(2)
         ]
-        await events.append(session, new)
+        older, _ = await events.append(session, new)
+        yesterday = datetime.now(UTC) - timedelta(days=1)
+        await session.execute(update(asset_event).where(asset_event.c.id == older).values(timestamp=yesterday))
 
 
 def test_refusals_have_a_sentence_and_a_code(watcher: Watcher) -> None:
