@@ -67,10 +67,10 @@ class Scheduler:
         async with self._database.reading() as connection:
             tick = await queues.next_tick_in(connection)
             expected = await assets.expected(connection)
-        self._tell_late({asset.name for asset in expected if asset.is_late})
+        self._log_late({asset.name for asset in expected if asset.is_late})
         return min([*pauses, *([] if tick is None else [tick or SHORTEST_PAUSE])])
 
-    def _tell_late(self, late: set[str]) -> None:
+    def _log_late(self, late: set[str]) -> None:
         """Once when an asset gets late, once when it is not any more."""
         for asset in sorted(late - self._late):
             log.warning("asset.late", asset=asset)

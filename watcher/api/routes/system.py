@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Response
@@ -18,11 +19,26 @@ from watcher.api.context import ApiContext, Context
 from watcher.api.errors import UNAVAILABLE
 from watcher.api.log_answers import WriteId
 from watcher.api.parameters import UnorderedWindow
-from watcher.api.shapes.watchers import AuditCollection, AuditRecord
+from watcher.api.shapes.base import JsonObject, Shape
 from watcher.versions import program_version
 
 router = APIRouter(tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])
+
+
+class AuditRecord(Shape):
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    target: str
+    detail: JsonObject
+    write_id: str | None
+
+
+class AuditCollection(Shape):
+    audit: Sequence[AuditRecord]
+    total_entries: int
 
 
 @router.get("/audit")
