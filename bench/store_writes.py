@@ -98,12 +98,12 @@ async def api_writes(port: int, tries: list[Mapping[str, str]], *, keyed: bool) 
         {"Authorization": f"Bearer {try_tokens.issue(SECRET.encode(), one['id'], 1, lifetime=lifetime)}"}
         for one in tries
     ]
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as connection:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client_session:
 
         async def put(client: int, number: int) -> None:
             query = {"name": "orders", "key": f"api {client}"}
             sent = {**headers[client], "Idempotency-Key": uuid.uuid4().hex} if keyed else headers[client]
-            async with connection.put(address, params=query, headers=sent, json={"value": number}) as answer:
+            async with client_session.put(address, params=query, headers=sent, json={"value": number}) as answer:
                 assert answer.status == 204, await answer.text()
 
         yield put

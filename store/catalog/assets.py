@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, TypeAlias
 from sqlalchemy import ColumnElement, Select, Subquery, and_, exists, func, literal, null, or_, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import AssetScope
 from store.database.paging import Page, Window, all_of, begins, like, one_of, page
 from store.database.schema import (
     asset,
@@ -63,9 +62,6 @@ class Asset:
     last_event_id: EventId | None
     last_event_at: datetime | None
     seen_at: datetime
-
-    def __getitem__(self, name: str) -> Any:  # until the asset store's routes read attributes
-        return getattr(self, name)
 
     @property
     def ref(self) -> AssetRef:
@@ -130,10 +126,6 @@ async def get(connection: AsyncConnection, asset_id: int) -> Asset:
     if row is None:
         raise no_asset(asset_id)
     return row
-
-
-async def asset_by(connection: AsyncConnection, *, asset_id: int) -> Any:  # until the asset store's routes say `get`
-    return await get(connection, asset_id)
 
 
 async def expected(connection: AsyncConnection) -> Sequence[Asset]:
@@ -248,13 +240,12 @@ async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozense
     return frozenset(name + WATERMARK_SUFFIX for name in result.scalars())
 
 
-async def scope_of(connection: AsyncConnection, asset_id: int) -> AssetScope:
-    """The asset under all its names, as backends are given it. Raises `NotFound`."""
-    query = select(_a.id.label("asset_id"), _a.name, _a.uri).where(_a.id == asset_id)
-    scope = await one_of(connection, query, AssetScope)
-    if scope is None:
+async def ref_of(connection: AsyncConnection, asset_id: int) -> AssetRef:
+    """The asset under all its names. Raises `NotFound`."""
+    asset_ref = await one_of(connection, select(_a.id, _a.name, _a.uri).where(_a.id == asset_id), AssetRef)
+    if asset_ref is None:
         raise no_asset(asset_id)
-    return scope
+    return asset_ref
 
 
 async def watermark_places(connection: AsyncConnection) -> Sequence[tuple[int, str]]:

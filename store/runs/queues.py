@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
@@ -67,24 +68,11 @@ async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | Non
 
     Whoever adds events to the queue is not kept waiting: the lock leaves the job's key alone.
     """
-    j = job.c
-    locked = select(j.task_id, j.definition, j.cron, j.clock, j.next_tick).where(
-        j.dag_id == dag_id, j.active, ~j.paused
-    )
-    row = (await connection.execute(locked.with_for_update(key_share=True))).one_or_none()
+    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).one_or_none()
     if row is None:
         return None
-    q = queued_event.c
-    waiting = (
-        select(q.event_id, asset.c.name.label("asset"), q.created_at)
-        .join(asset, asset.c.id == q.asset_id)
-        .where(q.dag_id == dag_id)
-        .order_by(q.event_id)
-    )
-    events = await all_of(connection, waiting, QueuedEvent)
-    # The clock last: a lock waited for may be older than the events, and an event from the future would count as due.
-    active = select(func.count(run.c.id).label("runs"), database_now().label("now"))
-    counted = (await connection.execute(active.where(run.c.dag_id == dag_id, run.c.state.in_(ACTIVE)))).one()
+    rows = (await connection.execute(_QUEUE, {"b_dag_id": dag_id})).all()
+    events = [QueuedEvent(event_id=r.event_id, asset=r.asset, created_at=r.created_at) for r in rows if r.event_id]
     return JobQueue(
         dag_id=dag_id,
         task_id=row.task_id,
@@ -92,13 +80,35 @@ async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | Non
         cron=row.cron,
         clock=row.clock,
         next_tick=row.next_tick,
-        active_runs=counted.runs,
+        active_runs=rows[0].runs,
         events=events,
-        now=counted.now,
+        now=rows[0].now,
     )
 
 
 _q = queued_event.c
+_DAG_ID: Final = bindparam("b_dag_id", type_=job.c.dag_id.type)
+_LOCK_JOB: Final = (
+    select(job.c.task_id, job.c.definition, job.c.cron, job.c.clock, job.c.next_tick)
+    .where(job.c.dag_id == _DAG_ID, job.c.active, ~job.c.paused)
+    .with_for_update(key_share=True)
+)
+
+
+def _queue() -> Select[Any]:
+    """A row for each event, or one without; the clock is read after the events are known, so none is from the future."""
+    runs = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
+    return (
+        select(_q.event_id, asset.c.name.label("asset"), _q.created_at, runs.label("runs"), database_now().label("now"))
+        .select_from(job)
+        .outerjoin(queued_event, _q.dag_id == job.c.dag_id)
+        .outerjoin(asset, asset.c.id == _q.asset_id)
+        .where(job.c.dag_id == _DAG_ID)
+        .order_by(_q.event_id)
+    )
+
+
+_QUEUE: Final = _queue()
 
 
 @dataclass(frozen=True, kw_only=True)

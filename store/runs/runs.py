@@ -40,11 +40,9 @@ from store.database.schema import (
 from store.detection.events import AssetEvent, with_assets
 from store.errors import no_run
 from store.keys import JobDefinition, TaskInstanceKey
-from store.runs import task_instances
 from store.runs.queues import ACTIVE, JobQueue
 
 _e, _r = asset_event.c, run.c
-check_task_instance = task_instances.check  # until its callers ask there
 
 
 async def has_run(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:

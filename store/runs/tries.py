@@ -18,9 +18,9 @@ from store.database.paging import all_of
 from store.database.schema import database_now, dispatcher, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
 from store.keys import JobDefinition, TryKey
-from store.runs.answers import Asked
+from store.runs.answers import IdempotencyKey
 from store.runs.runs import Startable, may_start, move_run
-from store.runs.try_lock import UNFINISHED, FencedTry, hold, unfinished
+from store.runs.try_lock import UNFINISHED, lock_try
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,30 +170,35 @@ async def counted_tries(connection: AsyncConnection, task_instance_id: str) -> i
 
 
 async def fence(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, *, asked: Asked | None = None
-) -> FencedTry:
-    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`, `Answered`."""
-    return unfinished(await hold(connection, task_instance_id, try_number, asked=asked), try_number)
+    connection: AsyncConnection, task_instance_id: str, try_number: int, *, request: IdempotencyKey | None = None
+) -> TryKey:
+    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`, `ReplayedResponse`."""
+    return (await lock_try(connection, task_instance_id, try_number, request=request)).fenced
 
 
 async def claim(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, nonce: str, *, asked: Asked | None = None
-) -> FencedTry:
+    connection: AsyncConnection,
+    task_instance_id: str,
+    try_number: int,
+    nonce: str,
+    *,
+    request: IdempotencyKey | None = None,
+) -> TryKey:
     """Give the try to the one process that asks first; asking again with the same nonce is the same claim."""
-    row = await hold(connection, task_instance_id, try_number, asked=asked)
-    held = unfinished(row, try_number)
-    if row.get("nonce") not in {None, nonce}:
+    locked = await lock_try(connection, task_instance_id, try_number, request=request)
+    key = locked.fenced
+    if locked.nonce not in {None, nonce}:
         raise TryFenced(f"try {try_number} is claimed by another process; end this one")
-    if row.get("nonce") is None:
+    if locked.nonce is None:
         claimed = update(task_try).where(_this(task_instance_id, try_number))
         await connection.execute(claimed.values(nonce=nonce, claimed_at=database_now()))
         await _set_running(connection, task_instance_id, try_number)
-    return held
+    return key
 
 
-async def set_progress(connection: AsyncConnection, held: FencedTry, progress: str) -> None:
+async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
     """Keep how far the try's Spark application is; `progress` is a JSON object's text."""
-    this = _this(held.task_instance_id, held.try_number)
+    this = _this(key.task_instance_id, key.try_number)
     await connection.execute(update(task_try).where(this).values(progress=progress))
 
 
@@ -211,24 +216,24 @@ async def finish(
     *,
     finish_state: str,
     message: str | None,
-    asked: Asked | None = None,
-) -> FencedTry | None:
+    request: IdempotencyKey | None = None,
+) -> TryKey | None:
     """Record what the job says of itself; None when it said the same before (an answer got lost).
 
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
     run at once.
     """
-    row = await hold(connection, task_instance_id, try_number, asked=asked)
-    if row.get("finish_state") == finish_state:
+    locked = await lock_try(connection, task_instance_id, try_number, request=request)
+    if locked.finish_state == finish_state:
         return None
-    held = unfinished(row, try_number)
+    key = locked.fenced
     this = update(task_try).where(_this(task_instance_id, try_number))
     await connection.execute(this.values(finish_state=finish_state, message=message))
     if finish_state != "failed":
         ended = update(task_instance).where(task_instance.c.id == task_instance_id)
         await connection.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))
-        await move_run(connection, held.dag_id, held.run_id, "success", reason=message)
-    return held
+        await move_run(connection, key.instance.dag_id, key.instance.run_id, "success", reason=message)
+    return key
 
 
 async def end(

@@ -21,6 +21,7 @@ from watcher.api.auth import Actor
 from watcher.api.context import ApiContext
 from watcher.api.parameters import Body, Moment, Text
 from watcher.api.writes import new_write_id
+from watcher.wakeups import Hint
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
 _RESERVED: Final = ("scheduled__", "asset_triggered__", "asset_materialization__", "backfill__")
@@ -59,7 +60,7 @@ async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> 
     async with context.database.transaction() as connection:
         await decisions.clear(connection, dag_id, run_id)
         await _audited(connection, actor, "run.clear", dag_id, {"run_id": run_id})
-    context.wake()
+    context.hint(Hint(what="tries"))
 
 
 async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, state: str) -> None:
@@ -68,7 +69,8 @@ async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, st
         reason = await decisions.settle(connection, dag_id, run_id, state)
         action = "run.cancel" if reason == "cancelled" else "run.mark"
         await _audited(connection, actor, action, dag_id, {"run_id": run_id, "state": state})
-    context.wake()
+    context.hint(Hint(what="tries"))
+    context.hint(Hint(what="queues", names=frozenset({dag_id})))
 
 
 async def annotate(context: ApiContext, actor: Actor, dag_id: str, run_id: str, note: str | None) -> None:
@@ -90,7 +92,9 @@ async def pause(context: ApiContext, actor: Actor, dag_id: str, *, paused: bool)
         await jobs.set_paused(connection, dag_id, paused=paused)
         action = "job.pause" if paused else "job.resume"
         await audit.record(connection, actor=actor.name, action=action, target=dag_id, write_id=new_write_id())
-    context.wake()
+    if not paused:
+        context.hint(Hint(what="tries"))
+        context.hint(Hint(what="queues", names=frozenset({dag_id})))
 
 
 async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: RunRequest, run_type: str = "manual") -> str:
@@ -118,7 +122,7 @@ async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: RunRe
             await _audited(connection, actor, "run.trigger", dag_id, {"run_id": run_id})
     except IntegrityError:
         raise Conflict(f"the job {dag_id!r} has a run {run_id!r} already; give another dag_run_id, or none") from None
-    context.wake()
+    context.hint(Hint(what="tries"))
     return run_id
 
 

@@ -69,7 +69,7 @@ async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
             asset_ids = await assets.ids_by_name(connection)
         context = ApiContext(
             database=database,
-            backend=open_backend(settings, database),
+            entries=open_backend(settings, database).entries(database),
             secret=secrets.token_bytes(64),
             auth="none",
             base_url=settings.api.base_url,
@@ -77,7 +77,7 @@ async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
             max_value_storage_bytes=settings.store.max_value_storage_bytes,
             default_retention_days=settings.store.default_retention_days,
             clear_on_success=settings.store.clear_on_success,
-            wake=lambda: None,  # nobody sleeps
+            hint=lambda _hint: None,  # nobody sleeps
             configuration_hash=configuration.hash,
             anonymous=account(),
             control=control(configuration, defaultdict(int, asset_ids), database, clients),

@@ -38,37 +38,48 @@ class Scheduler:
         self._leadership = leadership
         self._on_runs = on_runs
         self._late: frozenset[str] = frozenset()
+        self._look_at = 0.0
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled. Started once the queues that were due at start have been looked at."""
-        pause = await self.look()
+        await self.look()
         task_status.started()
         while True:
-            await self.wakeup.wait(pause.total_seconds())
-            pause = LOOK_EVERY
+            hinted = await self.wakeup.wait(self._look_at - anyio.current_time())
             async with keep_going("scheduler.failed"):
-                pause = await self.look()
+                if hinted and anyio.current_time() < self._look_at:
+                    await self._schedule_all(sorted(hinted))
+                else:
+                    await self.look()
 
-    async def look(self) -> timedelta:
-        """Make all runs that are due; returns how long until one may become due by the clock alone."""
+    async def look(self) -> None:
+        """Make all runs that are due, whatever was hinted; and when one may become due by the clock alone, look again."""
+        self._look_in(LOOK_EVERY, anew=True)
         if not self._leadership.leads:
-            return LOOK_EVERY
+            return
         async with self._database.reading() as connection:
             waiting = await queues.jobs_to_look_at(connection)
-        pauses = [LOOK_EVERY]
-        for dag_id in waiting:
-            async with keep_going("scheduler.job_failed"):  # one job that cannot be decided on keeps no other waiting
-                made = await self._schedule(dag_id)
-                if made.look_again_in is not None:
-                    pauses.append(made.look_again_in)
-                if made.runs:
-                    self._on_runs()
+        await self._schedule_all(waiting)
         async with self._database.reading() as connection:
             tick = await queues.next_tick_in(connection)
             expected = await assets.expected(connection)
         self._log_late({asset.name for asset in expected if asset.is_late})
-        return min([*pauses, *([] if tick is None else [tick or SHORTEST_PAUSE])])
+        if tick is not None:
+            self._look_in(tick or SHORTEST_PAUSE)
+
+    def _look_in(self, pause: timedelta, *, anew: bool = False) -> None:
+        at = anyio.current_time() + pause.total_seconds()
+        self._look_at = at if anew else min(at, self._look_at)
+
+    async def _schedule_all(self, dag_ids: Sequence[str]) -> None:
+        for dag_id in dag_ids if self._leadership.leads else ():
+            async with keep_going("scheduler.job_failed"):  # one job that cannot be decided on keeps no other waiting
+                made = await self._schedule(dag_id)
+                if made.look_again_in is not None:
+                    self._look_in(made.look_again_in)
+                if made.runs:
+                    self._on_runs()
 
     def _log_late(self, late: set[str]) -> None:
         """Once when an asset gets late, once when it is not any more."""

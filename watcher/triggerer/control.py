@@ -12,23 +12,26 @@ from datetime import timedelta
 from typing import Any, Final
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import AssetScope, AssetStoreWriterKind, Writer
+from store.base import AssetStoreWriterKind, Writer
+from store.catalog import assets
 from store.database import Database
 from store.detection import positions, rewind
 from store.detection.positions import LoadedPosition
 from store.detection.rewind import Rewind
 from store.errors import Conflict, InvalidValue, NotFound, no_watcher
 from store.keys import Batching
-from store.metastore import MetastoreStoreBackend
 from store.processes import audit
 from store.runs import jobs
-from store.values import WATERMARK_SUFFIX, to_json
+from store.state.attributed import AttributedEntries
+from store.state.entries import EntryChange
+from store.values import WATERMARK_SUFFIX
 from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent
 from triggers.errors import ConfigurationError
 from watcher.triggerer.building import Hosted, build
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.committing import identity_json
+from watcher.triggerer.committing import identity_json, new_position
 
 MOST_SHOWN: Final = 100
 """Events of a dry run that are shown; the rest is counted only."""
@@ -56,14 +59,16 @@ class MovedPosition:
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """Acts on the configured watchers. `wake` makes the triggerers look at once, `on_watermark` is told what was written."""
+    """Acts on the configured watchers.
+
+    `on_move` is called with the name of a watcher whose position moved, `on_watermark` with the entry that was written.
+    """
 
     database: Database
-    backend: MetastoreStoreBackend
     hosted: Mapping[str, Hosted]
     clients: Clients
     poll_timeout: timedelta
-    wake: Callable[[], None] = field(default=lambda: None)
+    on_move: Callable[[str], None] = field(default=lambda _name: None)
     on_watermark: Callable[[int, str], None] = field(default=lambda _asset_id, _key: None)
 
     async def dry_run(self, name: str) -> Preview:
@@ -83,24 +88,15 @@ class Control:
         if loaded is None:
             raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
         position = trigger.rewound(_same_source(loaded, identity), to)
-        move = Rewind(
-            watcher=name,
-            version=loaded.held.version,
-            source_identity=identity,
-            state=to_json(position.state),
-            watermark=to_json(position.watermark),
-            clear=position.rows.clear,
-            delete_below=position.rows.delete_below,
-            delete_members=position.rows.delete,
-            insert_members=position.rows.insert,
-        )
+        moved = new_position(identity, position)
+        request = Rewind(watcher=name, version=loaded.held.version, position=moved)
         write_id = uuid.uuid4().hex
         async with self.database.transaction() as connection:
-            version = await rewind.rewind(connection, move, self.database.dialect)
-            await self._record(connection, name, actor, write_id, move.watermark, "watcher.rewind", {"to": to})
+            version = await rewind.rewind(connection, request, self.database.dialect)
+            await self._record(connection, name, actor, write_id, moved.watermark, "watcher.rewind", {"to": to})
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind", watcher=name, to=to, actor=actor, position_version=version, write_id=write_id)
-        self.wake()
+        self.on_move(name)
         return MovedPosition(version=version, watermark=position.watermark)
 
     async def undo(self, name: str, actor: str) -> MovedPosition:
@@ -112,7 +108,7 @@ class Control:
             await self._record(connection, name, actor, write_id, watermark, "watcher.rewind_undo", {})
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind_undo", watcher=name, actor=actor, position_version=version, write_id=write_id)
-        self.wake()
+        self.on_move(name)
         return MovedPosition(version=version, watermark=None if watermark is None else json.loads(watermark))
 
     async def rename(self, old: str, new: str, actor: str) -> MovedPosition:
@@ -127,23 +123,18 @@ class Control:
         async with self.database.transaction() as connection:
             moved = await rewind.rename(connection, old, new, self.database.dialect)
             if moved.old_asset_id is not None:
-                await self.backend.adelete(
-                    AssetScope(asset_id=moved.old_asset_id),
-                    old + WATERMARK_SUFFIX,
-                    writer=_person(actor, write_id),
-                    session=connection,
-                )
+                removed = await self._change(connection, moved.old_asset_id, old, None, _person(actor, write_id))
+                await self._entries.apply(connection, removed)
             await self._record(connection, new, actor, write_id, moved.watermark, "watcher.rename", {"from": old})
         self.on_watermark(self.hosted[new].asset_id, new + WATERMARK_SUFFIX)
         log.info("watcher.rename", watcher=new, old=old, actor=actor, position_version=moved.version, write_id=write_id)
-        self.wake()
-        return MovedPosition(
-            version=moved.version, watermark=None if moved.watermark is None else json.loads(moved.watermark)
-        )
+        self.on_move(new)
+        watermark = None if moved.watermark is None else json.loads(moved.watermark)
+        return MovedPosition(version=moved.version, watermark=watermark)
 
     async def _record(
         self,
-        connection: Any,
+        connection: AsyncConnection,
         name: str,
         actor: str,
         write_id: str,
@@ -153,13 +144,20 @@ class Control:
     ) -> None:
         await audit.record(connection, actor=actor, action=action, target=name, detail=detail, write_id=write_id)
         if watermark is not None and self.hosted[name].asset_id:  # a command may know an asset before the database does
-            await self.backend.aset_asset_store(
-                AssetScope(asset_id=self.hosted[name].asset_id),
-                name + WATERMARK_SUFFIX,
-                watermark,
-                writer=_person(actor, write_id),
-                session=connection,
-            )
+            asset_id = self.hosted[name].asset_id
+            written = await self._change(connection, asset_id, name, watermark, _person(actor, write_id))
+            await self._entries.apply(connection, written)
+
+    async def _change(
+        self, connection: AsyncConnection, asset_id: int, watcher: str, watermark: str | None, writer: Writer
+    ) -> EntryChange:
+        asset = await assets.ref_of(connection, asset_id)
+        return EntryChange(asset=asset, key=watcher + WATERMARK_SUFFIX, value=watermark, writer=writer)
+
+    @property
+    def _entries(self) -> AttributedEntries:
+        """Watermarks are the metadata database's, whatever backend is configured."""
+        return AttributedEntries(self.database.dialect)
 
     def _known(self, name: str) -> Hosted:
         if name not in self.hosted:

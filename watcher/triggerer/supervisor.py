@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import random
 import uuid
-from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -48,7 +47,6 @@ class Supervisor:
         committer: Committer,
         clients: Clients,
         poll_timeout: timedelta,
-        on_events: Callable[[], None],
     ) -> None:
         self._hosted = hosted
         self._owner = owner
@@ -56,7 +54,6 @@ class Supervisor:
         self._committer = committer
         self._clients = clients
         self._poll_timeout = poll_timeout
-        self._on_events = on_events
         self._failures = 0
         self._state = ""
         self._attempt = anyio.CancelScope()
@@ -112,7 +109,6 @@ class Supervisor:
                     if batch.events:
                         items = sum(event.count for event in batch.events)
                         log.info("watcher.found", items=items, events=len(batch.events))
-                        self._on_events()
                 if self._state != "running":
                     await self._show("running")
                 self._failures = 0

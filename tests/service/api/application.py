@@ -69,7 +69,7 @@ class Api:
     client: httpx.AsyncClient
     context: ApiContext
     asset_ids: Mapping[str, int]
-    wakes: list[None] = field(default_factory=list)
+    wakes: list[Any] = field(default_factory=list)
 
     @property
     def database(self) -> Database:

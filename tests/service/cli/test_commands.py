@@ -31,6 +31,7 @@ from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
 from store.runs import runs, tries
+from store.state.attributed import AttributedEntries
 from watcher import app as daemon
 from watcher import logs
 from watcher.api import create_app
@@ -314,7 +315,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
         async with reaching.opened_database(settings) as database, anyio.create_task_group() as tasks:
             context = ApiContext(
                 database=database,
-                backend=MetastoreStoreBackend(database),
+                entries=AttributedEntries(database.dialect),
                 secret=b"secret",
                 auth="tokens",
                 base_url=None,
@@ -322,7 +323,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
                 max_value_storage_bytes=65535,
                 default_retention_days=30,
                 clear_on_success=False,
-                wake=lambda: None,
+                hint=lambda _hint: None,
                 configuration_hash=None,
             )
             async with database.transaction() as session:

@@ -80,7 +80,7 @@ async def leading_scheduler(database: Database) -> Scheduler:
 async def tell(database: Database, *asset_ids: int) -> list[int]:
     new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="t") for asset_id in asset_ids]
     async with database.transaction() as session:
-        return list(await events.append(session, new))
+        return [event_id for event_id, _ in (await events.append(session, new)).rows]
 
 
 async def consumed(database: Database, dag_id: str) -> dict[str, list[int]]:

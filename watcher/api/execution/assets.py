@@ -15,11 +15,11 @@ from store.database.paging import Window
 from store.detection import events
 from store.detection.events import EventAsset, EventFilter
 from store.errors import NotFound
+from store.runs.try_lock import AssetSelector
 from watcher.api.context import Context
 from watcher.api.execution.identity import (
     EVENTS,
     SELECTORS,
-    AssetName,
     Identity,
     declared_asset,
     forbidden,
@@ -38,19 +38,19 @@ async def _window(*, ascending: bool = True, limit: Annotated[int, Query(ge=0, l
 InOrder = Annotated[Window, Depends(_window)]
 
 
-def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetName]]) -> None:
+def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetSelector]]) -> None:
     @router.get(f"/assets/{path}", name=f"asset_{path.replace('-', '_')}")
     async def get_asset(
         context: Context,
         identity: Identity,
-        selected: AssetName = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
+        selected: AssetSelector = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
     ) -> EventAsset:
         async with speaking(context, identity) as (connection, task):
-            return _shown(await declared_asset(connection, task.dag_id, selected, EVENTS))
+            return _shown(await declared_asset(connection, task.dag_id, EVENTS, **{selected.by: selected.text}))
 
 
-for path, selector in SELECTORS.items():
-    _add_asset_route(path, selector)
+for _path, _selector in SELECTORS.items():
+    _add_asset_route(_path, _selector)
 
 
 @router.get("/assets/by-alias")
@@ -85,10 +85,9 @@ async def events_by_asset(
     """Both parameters must be there, and one of them may be empty, as in Airflow; `after` and `before` are inclusive."""
     if not name and not uri:
         raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
-    selector = AssetName(name=name or None, uri=uri or None)
     async with speaking(context, identity) as (connection, task):
         try:
-            asset = await declared_asset(connection, task.dag_id, selector, EVENTS)
+            asset = await declared_asset(connection, task.dag_id, EVENTS, name=name or None, uri=uri or None)
         except NotFound:
             return AssetEvents(asset_events=[])
         which = EventFilter(asset_id=asset.id, not_before=after, not_after=before)

@@ -15,16 +15,16 @@ from config.uris import normalise
 from store.catalog import aliases, assets
 from store.catalog.aliases import NamedAsset, Resolved
 from store.detection import events
-from store.detection.events import NewEvent
+from store.detection.events import Appended, NewEvent
 from store.keys import TryKey
 from store.runs import answers, runs, tries
-from store.state import entries
 from store.values import to_json
-from watcher.api.execution.identity import Call, forbidden, task_scope
+from watcher.api.execution.identity import Call, forbidden
 from watcher.api.parameters import Body, Text
+from watcher.wakeups import Hint
 
 log = structlog.get_logger()
-_NOTHING: Final[tuple[int, Mapping[str, int]]] = (0, {})
+_NOTHING: Final[tuple[Appended, Mapping[str, int]]] = (Appended(rows=(), dag_ids=frozenset()), {})
 _Name = Annotated[Text, Field(max_length=1500)]
 
 
@@ -49,7 +49,7 @@ async def finish(
     outlet_events: Sequence[OutletEvent],
     message: str | None,
 ) -> None:
-    """Commit what the job says of itself; a repetition of an accepted word changes nothing. Raises `TryFenced`, 403, `Answered`."""
+    """Commit what the job says of itself; a repetition of an accepted word changes nothing. Raises `TryFenced`, 403, `ReplayedResponse`."""
     context = call.context
     async with context.database.transaction() as connection:
         held = await tries.finish(
@@ -58,20 +58,21 @@ async def finish(
             call.try_number,
             finish_state=state,
             message=message or None,
-            asked=call.asked,
+            request=call.request,
         )
-        await answers.tell(connection, call.task_instance_id, call.asked, "{}")
+        await answers.keep(connection, call.task_instance_id, call.request, "{}")
         if held is None:
             return
-        count, created = _NOTHING
+        appended, created = _NOTHING
         if state == "success":
-            count, created = await _append(connection, held, outlet_events, context.database.dialect)
+            appended, created = await _append(connection, held, outlet_events, context.database.dialect)
         if state == "success" and context.clear_on_success:
-            await entries.clear_task(context.backend, task_scope(held), connection=connection)
+            await context.entries.clear_task(connection, held.instance)
     for uri, asset_id in created.items():
         log.warning("asset.created", uri=uri, asset_id=asset_id, **held.bindings)
-    log.info("try.finished", state=state, events=count, **held.bindings)
-    context.wake()
+    log.info("try.finished", state=state, events=len(appended.rows), **held.bindings)
+    context.hint(Hint(what="tries"))
+    context.hint(Hint(what="queues", names=appended.dag_ids | {held.dag_id}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +85,8 @@ class _EventToAppend:
 
 async def _append(
     connection: AsyncConnection, held: TryKey, outlet_events: Sequence[OutletEvent], dialect: str
-) -> tuple[int, Mapping[str, int]]:
-    """Append the events of a success, with what they teach of aliases; returns how many, and the assets made for them."""
+) -> tuple[Appended, Mapping[str, int]]:
+    """Append the events of a success, with what they teach of aliases; returns them, and the assets made for them."""
     through = await _resolved(connection, [event.asset for event in outlet_events], dialect)
     asset_ids = {uri: resolved.asset_id for uri, resolved in through.items()}
     to_append = await _to_append(connection, held.dag_id, outlet_events, asset_ids)
@@ -99,10 +100,11 @@ async def _append(
         NewEvent(asset_id=asset_id, extra=event.extra, trace_id=run.trace_id, **source)
         for (asset_id, _), event in ordered
     ]
-    ids = await events.append(connection, new)
-    by_id = zip(ids, ordered, strict=True)
-    await aliases.remember(connection, [(id_, alias_id) for id_, (_, event) in by_id for alias_id in event.alias_ids])
-    return len(new), {uri: resolved.asset_id for uri, resolved in through.items() if resolved.created}
+    appended = await events.append(connection, new)
+    by_id = zip(appended.rows, ordered, strict=True)
+    through_alias = [(event_id, alias_id) for (event_id, _), (_, event) in by_id for alias_id in event.alias_ids]
+    await aliases.remember(connection, through_alias)
+    return appended, {uri: resolved.asset_id for uri, resolved in through.items() if resolved.created}
 
 
 async def _to_append(

@@ -7,18 +7,17 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Depends, Header, HTTPException, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import TaskScope
 from store.catalog import assets
 from store.catalog.assets import Asset
-from store.keys import TaskInstanceKey
+from store.keys import TaskInstanceKey, TryKey
 from store.runs import answers, task_instances, tries
-from store.runs.answers import Asked
-from store.runs.try_lock import FencedTry
+from store.runs.answers import IdempotencyKey
+from store.runs.try_lock import AssetSelector
 from watcher import try_tokens
 from watcher.api.auth import Bearer, not_authenticated
 from watcher.api.context import ApiContext, of_app
@@ -32,12 +31,12 @@ EVENTS: Final = STORE | {"schedule"}
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A write as a try asks for it; `asked` is what its repetition would be known by."""
+    """A write as a try asks for it; `request` is what its repetition would be known by."""
 
     context: ApiContext
     task_instance_id: str
     try_number: int
-    asked: Asked | None
+    request: IdempotencyKey | None
 
 
 async def _identity(request: Request, bearer: Bearer, response: Response) -> TryIdentity:
@@ -65,14 +64,14 @@ async def _call(
     Every dependency of a dependency costs FastAPI time, so what all writes need is this one.
     """
     identity = await _identity(request, bearer, response)
-    asked = None
+    key = None
     if idempotency_key is not None:
-        asked = Asked(key=idempotency_key, request=_fingerprint(request, await request.body()))
+        key = IdempotencyKey(key=idempotency_key, request=_fingerprint(request, await request.body()))
     return Call(
         context=await of_app(request),
         task_instance_id=identity.task_instance_id,
         try_number=identity.try_number,
-        asked=asked,
+        request=key,
     )
 
 
@@ -90,37 +89,29 @@ def renewed(context: ApiContext, identity: TryIdentity) -> str:
     return try_tokens.issue(context.secret, identity.task_instance_id, identity.try_number, lifetime=identity.lifetime)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AssetName:
-    """An asset as a job names it, by either."""
-
-    name: str | None = None
-    uri: str | None = None
+async def _by_name(name: str) -> AssetSelector:
+    return AssetSelector(by="name", text=name)
 
 
-async def _by_name(name: str) -> AssetName:
-    return AssetName(name=name)
-
-
-async def _by_uri(uri: str) -> AssetName:
-    return AssetName(uri=uri)
+async def _by_uri(uri: str) -> AssetSelector:
+    return AssetSelector(by="uri", text=uri)
 
 
 SELECTORS: Final = {"by-name": _by_name, "by-uri": _by_uri}
 """By the last part of a path, the dependency that reads which asset is meant."""
 
 
-async def fenced(connection: AsyncConnection, call: Call) -> FencedTry:
+async def fenced(connection: AsyncConnection, call: Call) -> TryKey:
     """Lock the try's task instance; nobody supersedes it before the transaction ends.
 
-    Raises `TryFenced`, `NotFound`, `Answered`.
+    Raises `TryFenced`, `NotFound`, `ReplayedResponse`.
     """
-    return await tries.fence(connection, call.task_instance_id, call.try_number, asked=call.asked)
+    return await tries.fence(connection, call.task_instance_id, call.try_number, request=call.request)
 
 
 async def answered(connection: AsyncConnection, call: Call, response: Response, body: str) -> Response:
     """The answer with this JSON, kept with the effect; `response` has the headers it gets."""
-    await answers.tell(connection, call.task_instance_id, call.asked, body)
+    await answers.keep(connection, call.task_instance_id, call.request, body)
     return Response(body, media_type="application/json", headers=dict(response.headers))
 
 
@@ -134,26 +125,16 @@ async def speaking(
 
 
 async def declared_asset(
-    connection: AsyncConnection, dag_id: str, selector: AssetName, roles: Collection[str]
+    connection: AsyncConnection, dag_id: str, roles: Collection[str], *, name: str | None = None, uri: str | None = None
 ) -> Asset:
-    """The asset, if the job declares it, or an alias that resolved to it, in one of the roles.
+    """The asset of this name, uri, or both, if the job declares it, or an alias that resolved to it, in one of the roles.
 
     Raises `NotFound`, or 403 (Airflow leaves this open).
     """
-    asset, is_declared = await assets.named_by_job(connection, dag_id, roles, name=selector.name, uri=selector.uri)
+    asset, is_declared = await assets.named_by_job(connection, dag_id, roles, name=name, uri=uri)
     if not is_declared:
         raise undeclared(dag_id, asset.name)
     return asset
-
-
-@asynccontextmanager
-async def reading(context: ApiContext, identity: TryIdentity) -> AsyncIterator[tuple[AsyncConnection, Any]]:
-    async with speaking(context, identity) as (connection, key):  # until the stores' routes say `speaking`
-        yield connection, key.columns
-
-
-async def reachable(connection: AsyncConnection, dag_id: str, wanted: AssetName, roles: Collection[str]) -> Any:
-    return await declared_asset(connection, dag_id, wanted, roles)  # until the stores' routes say `declared_asset`
 
 
 def undeclared(dag_id: str, name: str) -> HTTPException:
@@ -166,8 +147,3 @@ def undeclared(dag_id: str, name: str) -> HTTPException:
 def forbidden(message: str) -> HTTPException:
     """What the job may not do, as its SDK reads it."""
     return HTTPException(403, {"reason": "forbidden", "message": message})
-
-
-def task_scope(held: FencedTry) -> TaskScope:
-    """The task instance's own state."""
-    return TaskScope(**TaskInstanceKey.of(held).columns)

@@ -69,7 +69,7 @@ class Finish(Body):
 async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
     """409 when another process has claimed the try, or it is superseded."""
     async with call.context.database.transaction() as connection:
-        held = await tries.claim(connection, call.task_instance_id, call.try_number, body.nonce, asked=call.asked)
+        held = await tries.claim(connection, call.task_instance_id, call.try_number, body.nonce, request=call.request)
         context = await _try_context(call.context, connection, held)
         answer = await answered(connection, call, response, context.model_dump_json())
     log.info("try.claimed", **held.bindings)

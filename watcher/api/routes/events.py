@@ -71,6 +71,4 @@ async def list_events(
 @router.post("")
 async def create_event(context: Context, actor: Operator, body: CreateAssetEventsBody) -> AssetEventResponse:
     extra = body.extra if "extra" in body.model_fields_set else None
-    event_id = await events.create(context, actor, body.asset_id, extra)
-    async with context.database.reading() as connection:
-        return event_response(await stored.get(connection, event_id), [])
+    return event_response(await events.create(context, actor, body.asset_id, extra), [])

@@ -20,6 +20,7 @@ from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import new_write_id
 from watcher.logs.places import watcher_logs
 from watcher.triggerer.control import Control, MovedPosition, Preview
+from watcher.wakeups import Hint
 
 router = APIRouter(prefix="/watchers", tags=["Watcher"])
 
@@ -74,7 +75,7 @@ async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: b
         action = "watcher.pause" if paused else "watcher.resume"
         await audit.record(connection, actor=actor.name, action=action, target=name, write_id=new_write_id())
         shown = Watcher.of(await watchers.get(connection, name))
-    context.wake()
+    context.hint(Hint(what="watchers", names=frozenset({name})))
     return shown
 
 
