@@ -32,7 +32,7 @@ from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port, running_postgres
 
 CLIENTS = (1, 16)
-SECRET = "a secret of the bench"  # noqa: S105  of nothing but this
+SECRET = "a secret of the bench, of at least 32 bytes"  # noqa: S105  of nothing but this
 CONFIGURATION = """
 version: 1
 settings: {{home: {home}, database: {{url: "{url}"}}, api: {{auth: none, port: {port}, secret: {secret}}}, logs: {{json: true}}}}

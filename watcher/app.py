@@ -43,7 +43,7 @@ from watcher.home import Home, open_home
 from watcher.leading import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
-from watcher.serving import listen, serve
+from watcher.serving import listen, serve, url_here
 from watcher.submit.archiving import ArchiveMaker
 from watcher.submit.spark_submit import SparkSubmit
 from watcher.triggerer.building import Hosted
@@ -319,9 +319,7 @@ class Daemon:
         api = self._settings.api
         if self._bound is None:
             return api.base_url or f"http://{api.host}:{api.port}"
-        host, port = self._bound.getsockname()[:2]
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  it is compared with, not bound to
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return url_here(*self._bound.getsockname()[:2])
 
     def _signing_key(self) -> bytes:
         if self._settings.api.secret is not None:

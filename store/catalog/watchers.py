@@ -29,7 +29,6 @@ class WatcherRow:
     watermark: str | None
     last_poll_at: datetime | None
     last_event_at: datetime | None
-    lag_seconds: int | None
     error: str | None
     error_count: int
 
@@ -61,7 +60,6 @@ def _watchers() -> Select[Any]:
             p.watermark,
             w.last_poll_at,
             w.last_event_at,
-            w.lag_seconds,
             w.error,
             w.error_count,
         )

@@ -26,6 +26,7 @@ from watcher.cli.api import Api, Target
 from watcher.cli.configuring import load_configuration
 from watcher.cli.failures import Failure
 from watcher.home import lock_path
+from watcher.serving import url_here
 from watcher.triggerer.clients import open_clients
 
 
@@ -55,8 +56,7 @@ async def _remote(url: str, token: str | None) -> AsyncIterator[Api]:
 def _address(settings: Settings) -> str:
     if settings.api.port == 0:
         raise Failure("the daemon listens on a port of its own choice; give its address with --url")
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.api.host, settings.api.host)  # noqa: S104  only compared
-    return f"http://[{host}]:{settings.api.port}" if ":" in host else f"http://{host}:{settings.api.port}"
+    return url_here(settings.api.host, settings.api.port)
 
 
 @asynccontextmanager

@@ -27,8 +27,7 @@ from store.runs import jobs
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
-from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent
-from triggers.errors import ConfigurationError
+from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
 from watcher.triggerer.building import Hosted, build
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import identity_json, new_position
@@ -167,9 +166,7 @@ class Control:
     async def _checked(self, name: str) -> tuple[BaseEventTrigger[Any, Any], LoadedPosition | None, str]:
         """A trigger of its own for this question, after its checks, and the position as it stands."""
         trigger = await build(self._known(name), self.clients, self.poll_timeout, dry_run=True)
-        for finding in await trigger.check():
-            if finding.level == "error":
-                raise ConfigurationError(f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message)
+        refuse_errors(await trigger.check())
         async with self.database.reading() as connection:
             loaded = await positions.read(connection, name)
         return trigger, loaded, identity_json(trigger.source_identity())

@@ -35,7 +35,8 @@ class Watcher(Shape):
     watermark: JsonValue
     last_poll_at: datetime | None
     last_event_at: datetime | None
-    lag_seconds: int | None
+    lag_seconds: None = None
+    """Nothing measures it yet; the key is there because clients know it."""
     error: str | None
     error_count: int
     paused: bool
