@@ -75,9 +75,10 @@ class Heartbeat:
 
 async def heartbeats(connection: AsyncConnection) -> Mapping[str, Heartbeat | None]:
     """The newest sign of life of any scheduler and of any triggerer, by the database's clock; None: never one."""
-    kinds = {"scheduler": dispatcher.c, "triggerer": triggerer.c}  # our scheduler and dispatcher are one
+    kinds = {"scheduler": dispatcher, "triggerer": triggerer}  # our scheduler and dispatcher are one
     newest: dict[str, Heartbeat | None] = {}
-    for kind, p in kinds.items():
+    for kind, processes in kinds.items():
+        p = processes.c
         query = select(func.max(p.heartbeat_at), func.max(p.expires_at) > database_now())
         at, lives = (await connection.execute(query)).one()
         newest[kind] = None if at is None else Heartbeat(at=at, lives=bool(lives))
