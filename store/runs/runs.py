@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
@@ -40,17 +40,15 @@ from store.database.schema import (
 from store.detection.events import AssetEvent, with_assets
 from store.errors import no_run
 from store.keys import JobDefinition, TaskInstanceKey
-from store.runs import task_instances
 from store.runs.queues import ACTIVE, JobQueue
 
 _e, _r = asset_event.c, run.c
-check_task_instance = task_instances.check  # until its callers ask there
 
 
 async def has_run(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
     """Whether the job has a run of this id."""
-    found = await connection.execute(select(run.c.id).where(run.c.dag_id == dag_id, run.c.run_id == run_id))
-    return found.one_or_none() is not None
+    rows = await connection.execute(select(run.c.id).where(run.c.dag_id == dag_id, run.c.run_id == run_id))
+    return rows.one_or_none() is not None
 
 
 async def create_triggered_run(
@@ -151,11 +149,6 @@ class Startable(TaskInstanceKey):
     run_state: str
     definition: JobDefinition
 
-    @classmethod
-    def stored(cls, *, definition: str, **columns: Any) -> Self:
-        """From a row of `startable`'s statement."""
-        return cls(definition=JobDefinition.from_json(definition), **columns)
-
 
 async def startable(connection: AsyncConnection) -> Sequence[Startable]:
     """Task instances that may start now, of configured and unpaused jobs, oldest run first.
@@ -171,7 +164,7 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
         .where(t.origin == "own", run.c.state.in_(ACTIVE), job.c.active, ~job.c.paused, may_start())
         .order_by(run.c.id)
     )
-    return await all_of(connection, query, Startable.stored)
+    return await all_of(connection, query, Startable)
 
 
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
@@ -281,10 +274,10 @@ async def listed(connection: AsyncConnection, which: RunFilter, window: Window) 
 
 async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> Run:
     """One run. Raises `NotFound`."""
-    found = await one_of(connection, select(run).where(_r.dag_id == dag_id, _r.run_id == run_id), Run)
-    if found is None:
+    row = await one_of(connection, select(run).where(_r.dag_id == dag_id, _r.run_id == run_id), Run)
+    if row is None:
         raise no_run(dag_id, run_id)
-    return found
+    return row
 
 
 async def events_of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[AssetEvent]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Self
 
 from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -18,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.paging import all_of
 from store.database.schema import database_now, dispatcher, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
-from store.keys import JobDefinition, TaskInstanceKey, TryKey
+from store.keys import JobDefinition, TryKey
 from store.runs.answers import IdempotencyKey
 from store.runs.runs import Startable, may_start, move_run
 from store.runs.try_lock import UNFINISHED, lock_try
@@ -37,29 +36,14 @@ class OpenTry(TryKey):
     finish_state: str | None
     message: str | None
     definition: JobDefinition
-    age_seconds: float
-    """Since it was submitted (0 before), by the database's clock."""
+    submitted_at: datetime | None
+    now: datetime
+    """When this was read, by the database's clock."""
 
-    @classmethod
-    def stored(
-        cls,
-        *,
-        dag_id: str,
-        run_id: str,
-        task_id: str,
-        map_index: int,
-        definition: str,
-        submitted_at: datetime | None,
-        now: datetime,
-        **columns: Any,
-    ) -> Self:
-        """From a row of `_open`'s statement."""
-        return cls(
-            instance=TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index),
-            definition=JobDefinition.from_json(definition),
-            age_seconds=0.0 if submitted_at is None else (now - submitted_at).total_seconds(),
-            **columns,
-        )
+    @property
+    def age_seconds(self) -> float:
+        """Since it was submitted; 0 before."""
+        return 0.0 if self.submitted_at is None else (self.now - self.submitted_at).total_seconds()
 
 
 async def commit_intent(
@@ -167,7 +151,7 @@ async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequ
         .where(which, a.ended_at.is_(None))
         .order_by(a.intent_at)
     )
-    return await all_of(connection, query, OpenTry.stored)
+    return await all_of(connection, query, OpenTry.of_columns)
 
 
 async def keys_of_open_tries(connection: AsyncConnection) -> Sequence[TryKey]:

@@ -66,7 +66,7 @@ class Scheduler:
         async with self._database.reading() as connection:
             tick = await queues.next_tick_in(connection)
             expected = await assets.expected(connection)
-        self._tell_late({asset.name for asset in expected if asset.is_late})
+        self._log_late({asset.name for asset in expected if asset.is_late})
         if tick is not None:
             self._look_in(tick or SHORTEST_PAUSE)
 
@@ -84,7 +84,7 @@ class Scheduler:
                 if made.runs:
                     self._on_runs()
 
-    def _tell_late(self, late: set[str]) -> None:
+    def _log_late(self, late: set[str]) -> None:
         """Once when an asset gets late, once when it is not any more."""
         for asset in sorted(late - self._late):
             log.warning("asset.late", asset=asset)

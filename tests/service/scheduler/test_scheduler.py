@@ -6,10 +6,10 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from store.catalog import aliases
-from store.database.schema import asset_alias, job, job_schedule_alias, leader, queued_event, run
+from store.database.schema import asset_alias, job_schedule_alias, leader, queued_event, run
 from store.errors import NotLeading
 from tests.service.scheduler.settings import (
     configure,
@@ -170,7 +170,7 @@ async def test_an_alias_completes_a_condition_with_any_asset_it_resolved_to(data
 async def test_one_job_that_cannot_be_decided_on_keeps_no_other_waiting(database):
     ids = await configure(database, [job_on("broken", "a"), job_on("load", "a")])
     async with database.transaction() as session:
-        await session.execute(update(job).where(job.c.dag_id == "broken").values(definition="no JSON"))
+        await session.execute(text("UPDATE job SET definition = 'no JSON' WHERE dag_id = 'broken'"))
     await tell(database, ids["a"])
     await (await leading_scheduler(database)).look()
     assert await made(database, "load") == [1]
