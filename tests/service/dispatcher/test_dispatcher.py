@@ -1,4 +1,4 @@
-"""The dispatcher with real processes under the real shim, on both databases; Spark itself is not needed for its rules."""
+"""The dispatcher with real processes under the real shim; Spark itself is not needed for its rules."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from store.assets import Declared, DeclaredJob
 from store.errors import TryFenced
 from store.schema import leader, run, task_instance, task_try
 from store.triggerers import Process
+from tests.databases import on_both
 from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
@@ -27,6 +28,7 @@ from watcher.dispatcher.preparing import JobToStart, Preparation
 from watcher.leading import Leadership
 from watcher.submit.base import Progress, SparkApplication
 
+pytestmark = pytest.mark.service
 HOUR = timedelta(hours=1)
 LEASE = timedelta(seconds=15)
 NEVER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -130,6 +132,7 @@ async def until_states(database, *wanted):
             await anyio.sleep(0.05)
 
 
+@on_both
 async def test_a_queued_run_is_started_once_and_ends_as_its_exit_says(database, jobs):
     jobs.add("good", "")
     jobs.add("bad", "raise SystemExit(3)")
@@ -142,6 +145,7 @@ async def test_a_queued_run_is_started_once_and_ends_as_its_exit_says(database, 
     assert "3" in found[1].reason
 
 
+@on_both
 async def test_a_failed_try_is_repeated_as_often_as_allowed(database, jobs):
     jobs.add("bad", "raise SystemExit(1)", retries=2)
     await queue(database, jobs, "bad")
@@ -284,6 +288,7 @@ async def test_a_start_without_a_stored_handle_is_found_again_and_not_repeated(d
     assert jobs.started == 1
 
 
+@on_both
 async def test_a_running_job_outlives_the_dispatcher_and_is_followed_again(database, jobs):
     jobs.add("good", "import time; time.sleep(1.5)")
     await queue(database, jobs, "good")
@@ -375,6 +380,7 @@ async def until_all_have_ended(database):
             await anyio.sleep(0.05)
 
 
+@on_both
 @pytest.mark.parametrize("state", ["failed", "success"])
 async def test_a_settled_run_has_its_driver_stopped_and_is_not_repeated(database, jobs, tmp_path, state):
     pids = tmp_path / "pids"
@@ -474,6 +480,7 @@ async def test_a_handle_that_is_stored_late_does_not_hide_that_the_run_was_clear
     assert await rows(database, select(task_instance.c.state)) == [("queued",)]
 
 
+@on_both
 async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsewhere(database, jobs):
     jobs.add("theirs", "")
     await queue(database, jobs, "theirs")

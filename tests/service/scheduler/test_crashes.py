@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from store.schema import run, task_try
 from store.triggerers import Process
+from tests.databases import on_both
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.admission import Limits
@@ -20,6 +21,7 @@ from watcher.leading import Leadership
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import SparkApplication
 
+pytestmark = pytest.mark.service
 LEASE = timedelta(seconds=15)
 MOST_TRANSACTIONS = 20
 
@@ -104,6 +106,7 @@ def application(folder):
     return SparkApplication(application=str(program), conf={}, env={})
 
 
+@on_both
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_run_is_made_started_and_ended_once_wherever_the_daemon_dies(database, tmp_path, when):
     ids = await configure(database, [job_on("load", "a")])

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from store.database import Database
 from store.schema import asset_event, queued_event, run
-from tests.databases import copied, migrated_file
+from tests.databases import copied
 from tests.service.scheduler.settings import (
     configure,
     consumed,
@@ -68,22 +67,19 @@ def brute_force(condition: Any, names: set[str]) -> bool:
     return {"all": all, "any": any}[word](brute_force(part, names) for part in parts)
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return migrated_file(tmp_path_factory.mktemp("model"))
-
-
 @settings(max_examples=40)
 @given(actions=ACTIONS)
-def test_every_event_is_consumed_once_by_each_job_and_no_run_lacks_its_condition(template: Path, actions: Any) -> None:
-    anyio.run(_play, template, actions)
+def test_every_event_is_consumed_once_by_each_job_and_no_run_lacks_its_condition(
+    database_file: Path, actions: Any
+) -> None:
+    anyio.run(_play, database_file, actions)
 
 
 async def _play(  # noqa: C901  one case for each kind of action
-    template: Path, actions: list[tuple[str, Any]]
+    database_file: Path, actions: list[tuple[str, Any]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with Database.open(copied(template, Path(folder))) as database:
+        async with Database.open(copied(database_file, Path(folder))) as database:
             ids = await configure(database, JOBS)
             scheduler = await leading_scheduler(database)
             await scheduler.look()

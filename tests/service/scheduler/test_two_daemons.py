@@ -14,7 +14,6 @@ import anyio
 import pytest
 from sqlalchemy import select
 
-from store import migrations
 from store.database import Database
 from store.schema import leader, run, task_try
 from tests.service.scheduler.settings import configure, consumed, job_on, queued, tell
@@ -50,10 +49,9 @@ async def leading(database, not_=None):
             await anyio.sleep(0.05)
 
 
-async def test_no_run_is_doubled_and_none_is_missing_while_leaders_die_and_sleep(postgres_database, tmp_path):
-    url = postgres_database.sqlalchemy_url
+async def test_no_run_is_doubled_and_none_is_missing_while_leaders_die_and_sleep(database_url, tmp_path):
+    url = database_url
     async with Database.open(url) as database:
-        await migrations.upgrade(database)
         ids = await configure(database, [job_on("one", "a", max_events=25), job_on("two", {"all": ["a", "b"]})])
         homes = [str(uuid.uuid4()) for _ in range(2)]
         with daemons(url, tmp_path) as (running, start):
