@@ -13,7 +13,7 @@ from sqlalchemy import select
 from typer.testing import CliRunner
 
 from config.loader import load
-from store import assets, migrations, positions
+from store import assets, positions
 from store.database import Database, sqlite_url
 from store.schema import asset_store_history
 from watcher.cli.app import app
@@ -38,7 +38,6 @@ def configuration(tmp_path) -> Path:
     (tmp_path / "load.py").touch()
     path = tmp_path / "watchers.yaml"
     path.write_text(CONFIGURATION)
-    (tmp_path / ".watcher").mkdir()
     anyio.run(partial(apply, path, tmp_path / ".watcher" / "watcher.db"))
     return path
 
@@ -46,7 +45,6 @@ def configuration(tmp_path) -> Path:
 async def apply(path: Path, database: Path) -> None:
     """The database as a daemon that never came to poll would leave it."""
     async with Database.open(sqlite_url(database)) as opened:
-        await migrations.upgrade(opened)
         async with opened.transaction() as session:
             await assets.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
             await positions.claim(session, "inbox_files", "somebody", opened.dialect)
