@@ -44,11 +44,10 @@ def configuration(tmp_path) -> Path:
 
 async def apply(path: Path, database: Path) -> None:
     """The database as a daemon that never came to poll would leave it."""
-    async with Database.open(sqlite_url(database)) as opened:
-        async with opened.transaction() as session:
-            await assets.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
-            await positions.claim(session, "inbox_files", "somebody", opened.dialect)
-            await positions.release(session, "somebody")
+    async with Database.open(sqlite_url(database)) as opened, opened.transaction() as session:
+        await assets.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
+        await positions.claim(session, "inbox_files", "somebody", opened.dialect)
+        await positions.release(session, "somebody")
 
 
 def watcher(configuration, *words):

@@ -86,7 +86,7 @@ def make(database, jobs, *, parallelism=4, memory_mb=10_000, submitter=None, hom
         api_url="http://127.0.0.1:1",
         issue_token=lambda task_instance_id, try_number: f"token-{task_instance_id}-{try_number}",
     )
-    return Dispatcher(
+    dispatcher = Dispatcher(
         database,
         submitter or PlainPython(),
         preparation,
@@ -94,8 +94,9 @@ def make(database, jobs, *, parallelism=4, memory_mb=10_000, submitter=None, hom
         Process(id=home, host="here", pid=1),
         limits=Limits(parallelism=parallelism, memory_mb=memory_mb, driver_memory_mb=550),
         lease=lease,
-        on_end=lambda: None,
+        on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )
+    return dispatcher
 
 
 @asynccontextmanager
@@ -229,8 +230,7 @@ async def test_a_retry_is_started_when_it_is_due_not_at_the_next_look(database, 
     monkeypatch.setattr("watcher.dispatcher.dispatcher.LOOK_EVERY", timedelta(hours=1))
     jobs.add("bad", "raise SystemExit(1)", retries=2, retry_delay=0.2)
     await queue(database, jobs, "bad")
-    async with dispatching(database, jobs) as dispatcher:
-        dispatcher._on_end = dispatcher.wakeup.set
+    async with dispatching(database, jobs):
         await until_states(database, "failed")
     assert jobs.started == 3
 

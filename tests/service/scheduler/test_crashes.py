@@ -72,7 +72,7 @@ async def live(database, folder):
         Process(id=HOME, host="here", pid=1),
         limits=Limits(parallelism=1, memory_mb=10_000, driver_memory_mb=550),
         lease=LEASE,
-        on_end=lambda: None,
+        on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )
     scheduler = Scheduler(database, leadership, on_runs=dispatcher.wakeup.set)
     async with anyio.create_task_group() as tasks:
