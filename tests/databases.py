@@ -13,9 +13,8 @@ import anyio
 import pytest
 from sqlalchemy import event, insert
 
-from store import migrations
-from store.database import Database, sqlite_url
-from store.schema import asset, database_now
+from store.database import Database, migrations, sqlite_url
+from store.database.schema import asset, database_now
 from tests.servers import PostgresServer
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]

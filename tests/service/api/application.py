@@ -13,9 +13,9 @@ import httpx
 from fastapi import FastAPI
 from starlette.datastructures import State
 
-from store import runs, tries
-from store.assets import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
+from store.runs import runs, tries
 from watcher import try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext

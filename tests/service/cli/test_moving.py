@@ -13,9 +13,10 @@ from sqlalchemy import select
 from typer.testing import CliRunner
 
 from config.loader import load
-from store import assets, positions
+from store.catalog import catalog_sync
 from store.database import Database, sqlite_url
-from store.schema import asset_store_history
+from store.database.schema import asset_store_history
+from store.detection import positions
 from watcher.cli.app import app
 from watcher.declaring import declared
 from watcher.vocabulary import vocabulary
@@ -45,7 +46,7 @@ def configuration(tmp_path) -> Path:
 async def apply(path: Path, database: Path) -> None:
     """The database as a daemon that never came to poll would leave it."""
     async with Database.open(sqlite_url(database)) as opened, opened.transaction() as session:
-        await assets.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
+        await catalog_sync.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
         await positions.claim(session, "inbox_files", "somebody", opened.dialect)
         await positions.release(session, "somebody")
 

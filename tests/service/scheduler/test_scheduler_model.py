@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from store.database import Database
-from store.schema import asset_event, queued_event, run, run_asset_event
+from store.database.schema import asset_event, queued_event, run, run_asset_event
 from tests.databases import copied
 from tests.service.scheduler.settings import (
     configure,

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import select
 
 from store.database import Database
-from store.schema import leader, run, task_try
+from store.database.schema import leader, run, task_try
 from tests.service.scheduler.settings import configure, consumed, job_on, queued, tell
 
 pytestmark = pytest.mark.service

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import delete
 
 from store.database import Database
-from store.schema import metadata
+from store.database.schema import metadata
 from tests.databases import BOTH, copied, migrated_postgres
 
 
