@@ -1,6 +1,6 @@
 """Writers that do what writers do, the real daemon, and SIGKILL: each committed row is in exactly one asset event.
 
-The short form writes 5,000 rows, WATCHER_TEST_LONG=1 100,000. What the REST API tells of is counted against the tables.
+The short form writes 3,000 rows, WATCHER_TEST_LONG=1 100,000. What the REST API tells of is counted against the tables.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import asyncpg
 import httpx
 import pytest
 
+from tests.effort import LONG, effort
 from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import MortalServer, mortal
 from tests.service.postgres.writers import SCHEMA, NaivePoller, Writer
@@ -30,8 +31,7 @@ from watcher.demo.servers import free_port
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-LONG = os.environ.get("WATCHER_TEST_LONG") == "1"
-ROWS, KILLS = (100_000, 40) if LONG else (5_000, 6)
+ROWS, KILLS = effort(3_000, 100_000), effort(4, 40)
 LONGEST_PAUSE = 0.1 if LONG else 0.8
 """Of a writer between two transactions, in seconds: two cores are for the daemon too."""
 WRITTEN = "SELECT (SELECT count(*) FROM plain) + (SELECT count(*) FROM parted)"

@@ -26,6 +26,7 @@ import pytest
 from anyio.to_thread import run_sync
 from botocore.config import Config
 
+from tests.effort import effort
 from tests.faulty_s3 import Faults, FaultyS3, faulty_s3
 from tests.servers import S3Server, fresh_bucket, running_s3
 from watcher.demo.counting import PAGE, get
@@ -35,8 +36,7 @@ from watcher.demo.servers import free_port
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-LONG = os.environ.get("WATCHER_TEST_LONG") == "1"
-SECONDS = 600 if LONG else 15
+SECONDS = effort(15, 600)
 SEED = 20261120
 WATCHERS = ("window", "strict", "hinted")
 BAD_DAY = Faults(late=0.1, cut=0.03, reset=0.03, slow_down=0.05)

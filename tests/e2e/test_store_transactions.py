@@ -1,4 +1,4 @@
-"""A job's transactions through the SDK, the Execution API and the database, with two tries of one Spark application."""
+"""A job's transactions through the SDK, the Execution API and the database, with two tries of one run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import os
 
 import anyio
 import httpx
-import pytest
 
+from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CONFIGURATION = """
 version: 1
@@ -25,7 +23,7 @@ jobs:
     outlets: [orders]
     retries: 1
     retry_delay: 0s
-    spark: {application: job.py, args: ["FOLDER"], master: "local[1]"}
+    spark: {application: job.py, args: ["FOLDER"], env: {SPARK_HOME: SPARK}}
 """
 JOB = """
 import json, pathlib, sys, time
@@ -60,7 +58,7 @@ with run() as r:
 async def test_a_conflict_changes_nothing_and_a_retry_adds_nothing_twice(tmp_path):
     port = free_port()
     text = CONFIGURATION.replace("PORT", str(port)).replace("FOLDER", str(tmp_path))
-    (tmp_path / "watchers.yaml").write_text(text)
+    (tmp_path / "watchers.yaml").write_text(text.replace("SPARK}", f"{stand_in_spark(tmp_path)}}}"))
     (tmp_path / "job.py").write_text(JOB)
     async with (
         running_daemon(tmp_path / "watchers.yaml", f"http://127.0.0.1:{port}", os.environ) as daemon,

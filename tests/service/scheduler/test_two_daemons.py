@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -16,10 +15,11 @@ from sqlalchemy import select
 
 from store.database import Database
 from store.database.schema import leader, run, task_try
+from tests.effort import effort
 from tests.service.scheduler.settings import configure, consumed, job_on, queued, tell
 
 pytestmark = pytest.mark.service
-EVENTS = int(os.environ.get("WATCHER_TEST_EVENTS", "1000"))
+EVENTS = effort(300, 3000)
 
 
 @contextmanager
