@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+PATIENCE = 300.0
+"""Seconds in which whatever a test waits for happens, on a machine that has much else to do."""
 LONG = os.environ.get("WATCHER_TEST_LONG") == "1"
 
 

@@ -8,6 +8,7 @@ import anyio
 import httpx
 
 from tests.e2e.watching import processes_that_mention
+from tests.effort import PATIENCE
 from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
@@ -46,7 +47,7 @@ async def test_an_asset_named_at_run_time_is_made_and_owed_to_who_waits_for_the_
         async with httpx.AsyncClient(base_url=daemon.url) as client:
             path = "/api/v2/dags/asset-alias-producer/dagRuns"
             made = (await client.post(path, json={"logical_date": None})).raise_for_status().json()
-            with anyio.fail_after(120):
+            with anyio.fail_after(PATIENCE):
                 while (run := await get(client, f"{path}/{made['dag_run_id']}"))["state"] not in {"success", "failed"}:
                     await anyio.sleep(0.3)
             assert run["state"] == "success", run["reason"]

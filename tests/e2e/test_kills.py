@@ -24,7 +24,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from tests.e2e.watching import processes_that_mention
-from tests.effort import effort
+from tests.effort import PATIENCE, effort
 from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
@@ -132,7 +132,7 @@ class World:
 
     async def all_succeed(self) -> int:
         async with httpx.AsyncClient(base_url=self.daemon.url, timeout=60) as client:
-            with anyio.fail_after(300):
+            with anyio.fail_after(PATIENCE):
                 while True:
                     found = await get(client, "/api/v2/dags/load/dagRuns", state="success", limit=1)
                     every = await get(client, "/api/v2/dags/load/dagRuns", limit=1)
@@ -173,7 +173,7 @@ async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(
                 await world.kill_daemon()
                 killed["daemon"] += 1
         runs = await world.all_succeed()
-        with anyio.fail_after(150):
+        with anyio.fail_after(PATIENCE):
             while rows(tmp_path, "SELECT run_id", "WHERE ended_at IS NULL"):  # a process ends after its success
                 await anyio.sleep(0.1)
             while any("orphan.py" in command for command in processes_that_mention(tmp_path)):

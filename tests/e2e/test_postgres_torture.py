@@ -20,7 +20,7 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.effort import LONG, effort
+from tests.effort import LONG, PATIENCE, effort
 from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import MortalServer, mortal
 from tests.service.postgres.writers import SCHEMA, NaivePoller, Writer
@@ -236,7 +236,7 @@ async def last_rows_are_told(daemon: Daemon, admin: asyncpg.Connection) -> None:
     parted = await admin.fetchval("INSERT INTO parted (note) VALUES ('last') RETURNING id")
     last = {"plain_rows": plain["id"], "plain_updates": plain["version"], "parted_rows": parted}
     async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             for watcher, item in last.items():
                 while item not in await newest(client, watcher):
                     await anyio.sleep(0.1)
@@ -245,7 +245,7 @@ async def last_rows_are_told(daemon: Daemon, admin: asyncpg.Connection) -> None:
 async def some_rows_are_told(daemon: Daemon) -> None:
     async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
         before = await get(client, "/api/v2/assets/events", limit=1)
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             while (await get(client, "/api/v2/assets/events", limit=1))["total_entries"] < before["total_entries"] + 30:
                 await anyio.sleep(0.1)
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.watching import processes_that_mention
+from tests.effort import PATIENCE
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
@@ -56,6 +57,6 @@ async def last_write_of_a_task(client: httpx.AsyncClient):
 
 
 async def until_the_run_is(client: httpx.AsyncClient, state: str) -> None:
-    with anyio.fail_after(300):
+    with anyio.fail_after(PATIENCE):
         while [run["state"] for run in (await get(client, "/api/v2/dags/load_orders/dagRuns"))["dag_runs"]] != [state]:
             await anyio.sleep(0.2)

@@ -8,6 +8,7 @@ import os
 import anyio
 import httpx
 
+from tests.effort import PATIENCE
 from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
@@ -72,12 +73,12 @@ async def test_a_conflict_changes_nothing_and_a_retry_adds_nothing_twice(tmp_pat
             "/api/v2/dags/load_orders/dagRuns", json={"logical_date": None, "dag_run_id": "once"}
         )
         started.raise_for_status()
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             while not (tmp_path / "read").exists():
                 await anyio.sleep(0.1)
         (await client.put(f"{store}/seen", json={"value": 7})).raise_for_status()
         (tmp_path / "moved").touch()
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             while (await get(client, "/api/v2/dags/load_orders/dagRuns/once"))["state"] != "success":
                 await anyio.sleep(0.1)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import httpx
 
+from tests.effort import PATIENCE
 from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
@@ -54,7 +55,7 @@ def files(folder: Path) -> list[Path]:
 
 
 async def until(exists: Path, client: httpx.AsyncClient, run: str) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(PATIENCE):
         while not exists.exists():
             assert (await get(client, run))["state"] != "failed"
             await anyio.sleep(0.1)
@@ -93,12 +94,12 @@ async def test_only_references_reach_the_database_and_success_leaves_nothing_out
         assert in_the_home == []
 
         (tmp_path / "seen").touch()
-        with anyio.fail_after(60):
+        with anyio.fail_after(PATIENCE):
             while (await get(client, run))["state"] != "success":
                 await anyio.sleep(0.1)
         value = {"text": SECRET, "rows": 3}
         assert json.loads((tmp_path / "read.json").read_text()) == [value, value, 3, looks_like_one]
-        with anyio.fail_after(60):  # the daemon forgets first, then the job removes
+        with anyio.fail_after(PATIENCE):  # the daemon forgets first, then the job removes
             while files(outside):
                 await anyio.sleep(0.1)
         assert (await get(client, f"{run}/taskInstances/job/state-store"))["task_state_store"] == []

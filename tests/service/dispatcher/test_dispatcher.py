@@ -23,6 +23,7 @@ from store.processes import triggerers
 from store.processes.triggerers import Process
 from store.runs import decisions, runs, tries
 from tests.databases import on_both
+from tests.effort import PATIENCE
 from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
@@ -132,7 +133,7 @@ async def states(database):
 
 
 async def until_states(database, *wanted):
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE):
         while await states(database) != list(wanted):
             await anyio.sleep(0.05)
 
@@ -167,7 +168,7 @@ async def test_max_active_runs_and_parallelism_bound_what_runs(database, jobs):
     await queue(database, jobs, "one", "one", "two", "two", "two")
     most = 0
     async with dispatching(database, jobs, parallelism=3):
-        with anyio.fail_after(60):
+        with anyio.fail_after(PATIENCE):
             while (now := await states(database)).count("success") < 5:
                 most = max(most, now.count("running"))
                 ones = await rows(database, select(run.c.state).where(run.c.dag_id == "one", run.c.state == "running"))
@@ -192,7 +193,7 @@ async def test_what_does_not_fit_into_memory_keeps_its_place_and_says_why(databa
     await queue(database, jobs, "slow", "large", "slow", "usual")
     async with dispatching(database, jobs, memory_mb=1200) as dispatcher:
         await until_started(pids)
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while None in (said := (await details(database))[1:]):
                 await anyio.sleep(0.05)
         assert said == [
@@ -207,7 +208,7 @@ async def test_what_does_not_fit_into_memory_keeps_its_place_and_says_why(databa
         for number in (0, 2):
             await settle(database, "failed", f"manual__{number}")
         dispatcher.wakeup.set()
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while (await states(database))[1::2] != ["success", "success"]:
                 await anyio.sleep(0.05)
     assert (await details(database))[1::2] == [None, None]
@@ -220,7 +221,7 @@ async def test_a_job_larger_than_the_memory_runs_alone_with_a_warning(database, 
     together = []
     with capture_logs() as logs:
         async with dispatching(database, jobs):
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE):
                 while (now := await states(database)) != ["success", "success"]:
                     together.append(now.count("running"))
                     await anyio.sleep(0.02)
@@ -298,7 +299,7 @@ async def test_a_running_job_outlives_the_dispatcher_and_is_followed_again(datab
     await queue(database, jobs, "good")
     async with dispatching(database, jobs):
         await until_states(database, "running")
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             while jobs.started < 1:
                 await anyio.sleep(0.05)
     async with dispatching(database, jobs):
@@ -310,7 +311,7 @@ async def test_stopping_with_the_jobs_uses_up_no_retry_and_they_start_again(data
     jobs.add("once", f"import time; time.sleep(600 if open({str(jobs.marks)!r}).read().count('started') == 1 else 0)")
     await queue(database, jobs, "once")
     async with dispatching(database, jobs) as dispatcher:
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             while jobs.started < 1:
                 await anyio.sleep(0.05)
         await dispatcher.cancel_all()
@@ -368,7 +369,7 @@ def alive(pids):
 
 
 async def until_started(pids):
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE):
         while not pids.exists() or not pids.read_text():
             await anyio.sleep(0.05)
 
@@ -379,7 +380,7 @@ async def settle(database, state, run_id="manual__0"):
 
 
 async def until_all_have_ended(database):
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE):
         while (None,) in await rows(database, select(task_try.c.ended_at)):
             await anyio.sleep(0.05)
 
@@ -411,7 +412,7 @@ async def test_a_run_cancelled_while_the_daemon_was_down_is_stopped_at_its_start
     await settle(database, "failed")
     assert len(alive(pids)) == 1
     async with dispatching(database, jobs) as dispatcher:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while alive(pids):
                 dispatcher.wakeup.set()
                 await anyio.sleep(0.1)
@@ -457,7 +458,7 @@ async def test_a_run_cleared_before_its_old_process_has_ended_waits_for_that(dat
         await decisions.clear(session, "slow", "manual__0")
         assert await runs.startable(session) == []
     async with dispatching(database, jobs) as dispatcher:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while await states(database) == ["queued"]:
                 dispatcher.wakeup.set()
                 await anyio.sleep(0.1)
@@ -518,7 +519,7 @@ async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(datab
         elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
         await elsewhere._leadership.campaign()
         await elsewhere._bury_orphans()
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while alive(pids):
                 dispatcher.wakeup.set()
                 await anyio.sleep(0.1)
@@ -584,11 +585,11 @@ async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, j
         if claimed:
             await tries.claim(session, task.task_instance_id, 1, "nonce")
     async with dispatching(database, jobs, submitter=submitter) as dispatcher:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while submitter.asked < (1 if claimed else 3):
                 await anyio.sleep(0.05)
         if not claimed:
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE):
                 while (await rows(database, select(task_try.c.progress)))[0].progress is None:
                     await anyio.sleep(0.05)
         await settle(database, "failed")

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from store.database.schema import run, task_try
 from store.processes.triggerers import Process
 from tests.databases import on_both
+from tests.effort import PATIENCE
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.admission import Limits
@@ -79,7 +80,7 @@ async def live(database, folder):
         await leadership.campaign()
         await tasks.start(scheduler.run)
         await tasks.start(dispatcher.run)
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while await ends(database) != [True]:
                 await anyio.sleep(0.02)
         tasks.cancel_scope.cancel()

@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from store.database import Database
 from store.database.schema import leader, run, task_try
-from tests.effort import effort
+from tests.effort import PATIENCE, effort
 from tests.service.scheduler.settings import configure, consumed, job_on, queued, tell
 
 pytestmark = pytest.mark.service
@@ -40,7 +40,7 @@ def daemons(url, folder):
 
 
 async def leading(database, not_=None):
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE):
         while True:
             async with database.reading() as session:
                 home = (await session.execute(select(leader.c.owner))).scalar_one_or_none()
@@ -78,7 +78,7 @@ async def test_no_run_is_doubled_and_none_is_missing_while_leaders_die_and_sleep
             start(second)
             while len(told) < EVENTS:
                 told.extend(await tell(database, ids["a"], ids["b"]))
-            with anyio.fail_after(120):
+            with anyio.fail_after(PATIENCE):
                 while await unfinished(database):
                     await anyio.sleep(0.2)
         for dag_id, every in (("one", told), ("two", told)):

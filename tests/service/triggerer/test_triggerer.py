@@ -31,6 +31,7 @@ from store.metastore import MetastoreStoreBackend
 from store.processes import triggerers
 from store.processes.triggerers import Process
 from tests.databases import on_both
+from tests.effort import PATIENCE
 from triggers.base import (
     BaseOptions,
     Finding,
@@ -211,7 +212,7 @@ async def items(database):
 
 
 async def until(condition):
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         while not await condition():
             await anyio.lowlevel.checkpoint()
 
