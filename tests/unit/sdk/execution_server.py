@@ -311,7 +311,8 @@ class ExecutionServer(Wire):
     async def _tell_events(self) -> None:
         assert self.current is not None
         async with self.api.database.transaction() as connection:
-            alias_ids = dict(await connection.execute(select(asset_alias.c.name, asset_alias.c.id)))
+            names = select(asset_alias.c.name, asset_alias.c.id)
+            alias_ids = dict((await connection.execute(names)).all())
             taken = set((await connection.execute(select(asset_event.c.id))).scalars())
 
             async def tell(one: dict[str, Any]) -> int:
