@@ -184,7 +184,7 @@ def test_a_token_is_renewed_while_the_job_computes(daemon: ExecutionServer) -> N
         for _ in range(2):
             assert daemon.tokens_given.acquire(timeout=PATIENCE)
     asked = [request.headers["authorization"] for request in daemon.requests if request.path == "tries/token"]
-    assert len({*asked[:2], f"Bearer {context['token']}"}) == 3, "each is the one before, renewed"
+    assert asked[1] not in {asked[0], f"Bearer {context['token']}"}
 
 
 def test_a_token_that_has_expired_lets_nobody_in(daemon: ExecutionServer) -> None:
