@@ -25,8 +25,9 @@ from store.catalog import aliases, catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob
 from store.database import Database
 from store.database.schema import asset_alias, asset_event, run_asset_event
-from store.metastore import MetastoreStoreBackend
+from store.keys import JobDefinition
 from store.runs import tries
+from store.state.attributed import AttributedEntries
 from tests.databases import copied, migrated_file
 from tests.service.api.application import DEFINITION, SECRET, Api, Try, application, next_try, serving
 from watcher import try_tokens
@@ -278,7 +279,7 @@ class ExecutionServer(Wire):
             self._assets.setdefault(asset["name"], asset["uri"])
         names = {role: frozenset(one["name"] for one in found if "name" in one) for role, found in declared.items()}
         through = {role: frozenset(one["alias"] for one in found if "alias" in one) for role, found in declared.items()}
-        definition = json.dumps({**DEFINITION, "options": self.claim.get("options", {})})
+        definition = JobDefinition.from_json(json.dumps({**DEFINITION, "options": self.claim.get("options", {})}))
         common: dict[str, Any] = {"task_id": "load", "definition": definition, "paused": False, "schedule": frozenset()}
         mine = DeclaredJob(
             dag_id="load_orders",
@@ -347,7 +348,7 @@ async def _serve(portal: BlockingPortal, url: str, folder: Path, *, task_status:
     async with Database.open(url) as database, anyio.create_task_group() as tasks:
         context = ApiContext(
             database=database,
-            backend=MetastoreStoreBackend(database),
+            entries=AttributedEntries(database.dialect),
             secret=SECRET,
             auth="none",
             base_url=None,
@@ -355,7 +356,7 @@ async def _serve(portal: BlockingPortal, url: str, folder: Path, *, task_status:
             max_value_storage_bytes=65535,
             default_retention_days=30,
             clear_on_success=False,
-            wake=lambda: None,
+            hint=lambda _hint: None,
             configuration_hash=None,
         )
         async with serving(context) as client:
