@@ -12,6 +12,7 @@ from typing import ClassVar
 import anyio
 import pytest
 
+from tests.effort import PATIENCE
 from tests.unit.submit import starter
 from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Attachment, Handle, Status, Submitter, TaskTry
@@ -21,7 +22,7 @@ NewTry = Callable[..., TaskTry]
 
 async def ended(submitter: Submitter, handle: Handle) -> Status:
     """What `poll` says at the end, as a dispatcher would wait for it."""
-    with anyio.fail_after(120):
+    with anyio.fail_after(PATIENCE):
         while (status := await submitter.poll(handle)).phase != "exited":
             await anyio.sleep(0.05)
     return status

@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.e2e.watching import processes_that_mention
+from tests.effort import PATIENCE
 from watcher.submit import class_archive
 from watcher.submit.archiving import ArchiveMaker
 from watcher.submit.base import SparkApplication
@@ -139,12 +140,12 @@ async def test_nothing_goes_on_when_the_daemon_is_killed(java: Path, tmp_path: P
 
 
 async def until_gone(java: Path) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE):
         while processes_that_mention(java):
             await anyio.sleep(0.05)
 
 
 async def until_started(java: Path) -> None:
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE):
         while not (java / "started").exists():
             await anyio.sleep(0.05)
