@@ -19,7 +19,7 @@ from store.catalog import assets
 from store.database import Database
 from store.errors import BackendFailed, NotFound
 from store.state import entries, listings
-from watcher.retrying import keep_going
+from watcher.retries import keep_going
 from watcher.wakeups import Wakeup
 
 LOOK_EVERY: Final = 60.0

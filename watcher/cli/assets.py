@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli.api import Api
+from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import Columns, Show, asset_named, command, group, properties, table
 
 assets = group("assets", "The assets, and what is around them.")
@@ -24,14 +24,14 @@ COLUMNS: Columns = {
 
 
 @command(assets, "list")
-async def list_assets(api: Api, show: Show) -> None:
+async def list_assets(api: ApiClient, show: Show) -> None:
     """List the assets."""
     found = await api.all("/api/v2/assets", "assets")
     show(found, lambda: table(found, COLUMNS))
 
 
 @command(assets, "show")
-async def show_asset(api: Api, show: Show, name: Name) -> None:
+async def show_asset(api: ApiClient, show: Show, name: Name) -> None:
     """Show one asset with all its parts."""
     asset = await asset_named(api, name)
     parts = {heading: part(asset) for heading, part in COLUMNS.items()}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import anyio
 import typer
 
-from watcher.cli.commands import JsonOption, group
-from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption, load_configuration
+from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, JsonOption, group, load_configuration
 from watcher.cli.failures import Exit, Failure
 
 if TYPE_CHECKING:

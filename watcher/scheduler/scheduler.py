@@ -18,8 +18,8 @@ from store.catalog.freshness import freshness
 from store.database import Database
 from store.runs import queues, runs
 from store.runs.queues import JobQueue
-from watcher.leading import Leadership
-from watcher.retrying import keep_going
+from watcher.leader_election import Leadership
+from watcher.retries import keep_going
 from watcher.scheduler import ticks
 from watcher.scheduler.conditions import names_alias
 from watcher.scheduler.planning import Batching, Capacity, Plan, PlannedRun, Waiting, Waits, plan

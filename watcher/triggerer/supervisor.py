@@ -26,7 +26,7 @@ from store.detection.positions import LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
 from triggers.base import BaseEventTrigger, Finding, StoredPosition
 from triggers.errors import ConfigurationError, SourceChanged, TriggerError
-from watcher.retrying import backoff
+from watcher.retries import backoff
 from watcher.triggerer.building import Hosted, build
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer, identity_json

@@ -16,7 +16,7 @@ from store.database.schema import job, queued_event, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
 from store.runs import jobs
-from watcher.leading import Leadership
+from watcher.leader_election import Leadership
 from watcher.scheduler.scheduler import Scheduler
 
 HOME = "55555555-5555-5555-5555-555555555555"

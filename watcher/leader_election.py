@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.errors import NotLeading
 from store.processes import leaders
-from watcher.retrying import keep_going
+from watcher.retries import keep_going
 
 log = structlog.get_logger()
 

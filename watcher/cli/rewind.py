@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from watcher.cli.api import Api
+from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import Show, command, properties, table
 from watcher.cli.failures import Exit, Failure
 from watcher.cli.watchers import Name
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def _poll(
-    api: Api,
+    api: ApiClient,
     show: Show,
     name: Name,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Commit nothing; the only way to poll by hand.")] = False,
@@ -33,7 +33,7 @@ async def _poll(
 
 
 async def _rewind(
-    api: Api,
+    api: ApiClient,
     show: Show,
     name: Name,
     to: Annotated[str | None, typer.Option(help="A time, an id, `start` or `now`.")] = None,

@@ -12,8 +12,7 @@ import typer
 
 from config.errors import ConfigurationInvalid
 from store.errors import BackendUnusable
-from watcher.cli.commands import Columns, JsonOption, Show, table
-from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption, load_configuration
+from watcher.cli.commands import DEFAULT_CONFIG, Columns, ConfigOption, JsonOption, Show, load_configuration, table
 from watcher.cli.failures import Exit, Failure
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from watcher.logs.files import LogFiles
-from watcher.logs.places import NotAPlace, try_log, watcher_log
+from watcher.logs.paths import InvalidLogName, try_log, watcher_log
 
 _TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")
 _FIRST: Final = ("timestamp", "level", "event")
@@ -93,7 +93,7 @@ class _Keep:
         line = _line(record)
         try:
             self._append(record, line)
-        except (OSError, NotAPlace) as error:
+        except (OSError, InvalidLogName) as error:
             record["not_kept"] = str(error)
             line = _line(record)
         return line if self._as_line else record

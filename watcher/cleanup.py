@@ -21,9 +21,8 @@ from store.processes import cleanup
 from store.processes.cleanup import Removed, Retention, Sweep
 from store.runs import tries
 from store.state.entries import knows_writers
-from watcher.logs import sweeping
-from watcher.logs.places import try_log
-from watcher.retrying import keep_going
+from watcher.logs import paths
+from watcher.retries import keep_going
 
 LONG_BATCH: Final = 0.4
 """Seconds; after a longer one the next is half as large, after a much shorter one twice."""
@@ -39,7 +38,7 @@ class Progress(Protocol):
 
 
 def in_the_log(name: str, done: int, total: int) -> None:
-    """Progress as log lines."""
+    """Report progress as log lines."""
     if done:
         log.info("cleanup.progress", what=name, done=done, of=total)
 
@@ -99,7 +98,7 @@ class Cleaner:
         counts: dict[str, int] = {}
         for sweep in await cleanup.sweeps(self._database, self._limits.retention):
             counts[sweep.name] = await self._sweep(sweep, progress)
-        counts[LOG_FILES] = await anyio.to_thread.run_sync(sweeping.remove, await self._old_logs())
+        counts[LOG_FILES] = await anyio.to_thread.run_sync(paths.remove, await self._old_logs())
         await self._clean_backend()
         if any(counts.values()):
             removed = {name.replace(" ", "_"): count for name, count in counts.items() if count}
@@ -150,9 +149,9 @@ class Cleaner:
         """But never one that a driver still writes to, however silent it is."""
         async with self._database.reading() as connection:
             running = await tries.places_of_open_tries(connection)
-        kept = frozenset(try_log(self._logs_directory, **place) for place in running)
+        kept = frozenset(paths.try_log(self._logs_directory, **place) for place in running)
         before = datetime.now(UTC) - self._limits.logs
-        look: Callable[[], list[Path]] = lambda: sweeping.old(self._logs_directory, before.timestamp(), kept)  # noqa: E731
+        look: Callable[[], list[Path]] = lambda: paths.expired(self._logs_directory, before.timestamp(), kept)  # noqa: E731
         return await anyio.to_thread.run_sync(look)
 
 

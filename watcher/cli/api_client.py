@@ -22,7 +22,7 @@ class Target(NamedTuple):
     token: str | None
 
 
-class Api:
+class ApiClient:
     """The REST API. Every refusal is a `Failure` with the API's own sentence."""
 
     def __init__(self, client: httpx.AsyncClient, logs_here: Path | None = None) -> None:
