@@ -12,9 +12,8 @@ import pytest
 
 from tests.servers import S3Server
 from watcher.sdk.asset_job.errors import SourceFailed
-from watcher.sdk.asset_job.sources.items import S3File
-from watcher.sdk.asset_job.sources.objects import FileUnreadable, pieces, told_of
-from watcher.sdk.asset_job.sources.s3access import S3Access, s3_access
+from watcher.sdk.asset_job.sources.request import S3File
+from watcher.sdk.asset_job.sources.s3_objects import FileUnreadable, S3Access, pieces, s3_access, told_of
 
 pytestmark = pytest.mark.service
 

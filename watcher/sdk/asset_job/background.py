@@ -10,8 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from .client import Client
-from .transport import Transport
+from .client import Client, Transport
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from .client import PATIENCE, Answer, Transport
 from .errors import Fenced, Forbidden, InvalidValue, NotFound, StoreConflict
 from .local_files import LocalFiles
-from .transport import PATIENCE, Answer, Transport
 
 
 class LocalFolder(Transport):

@@ -23,8 +23,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .client import now
 from .errors import AssetJobError
-from .values import now
 
 _Kind = TypeVar("_Kind")
 _WORDS = {dict: "object", list: "list", str: "text", int: "whole number"}

@@ -11,12 +11,10 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from .backends import AssetScope, TaskScope
+from .backends import AssetScope, TaskScope, WorkerBackend
+from .client import Answer, Transport, now, storable
 from .errors import AssetJobError, InvalidValue, NotFound, Refused, StoreConflict, Unreachable
 from .transactions import Ordinals, Read, Transaction
-from .transport import Answer, Transport
-from .values import now, storable
-from .worker import Worker
 
 
 class NeverExpire(Enum):
@@ -39,7 +37,7 @@ class _Entry:
 class _Store(ABC):
     """What both stores do: calls, and references where a worker-side backend keeps the values elsewhere."""
 
-    def __init__(self, client: Transport, worker: Worker, scope: TaskScope | AssetScope) -> None:
+    def __init__(self, client: Transport, worker: WorkerBackend, scope: TaskScope | AssetScope) -> None:
         self._client, self._worker, self.scope = client, worker, scope
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -103,7 +101,7 @@ class AssetStore(_Store):
     """The entries of one asset, which live on after the run. Values are any JSON but null."""
 
     def __init__(
-        self, client: Transport, worker: Worker, by: str, asset: str, scope: AssetScope, ordinals: Ordinals
+        self, client: Transport, worker: WorkerBackend, by: str, asset: str, scope: AssetScope, ordinals: Ordinals
     ) -> None:
         super().__init__(client, worker, scope)
         self._path, self._query = f"store/asset/by-{by}", {by: asset}
@@ -197,7 +195,7 @@ def _version(key: str, found: _Entry) -> int:
 class AssetStores:
     """`asset_store[asset]` by name or uri; with exactly one inlet or outlet its methods work here as well."""
 
-    def __init__(self, client: Transport, worker: Worker, known: Mapping[str, str]) -> None:
+    def __init__(self, client: Transport, worker: WorkerBackend, known: Mapping[str, str]) -> None:
         self._client, self._worker, self._known = client, worker, known
         self._ordinals = Ordinals()
 
@@ -239,7 +237,7 @@ class AssetStores:
 class TaskStore(_Store):
     """The entries of this task instance; a retry finds what earlier tries left. Values are any JSON but null."""
 
-    def __init__(self, client: Transport, worker: Worker, claim: Mapping[str, Any]) -> None:
+    def __init__(self, client: Transport, worker: WorkerBackend, claim: Mapping[str, Any]) -> None:
         super().__init__(
             client, worker, TaskScope(**{name: claim[name] for name in ("dag_id", "run_id", "task_id", "map_index")})
         )

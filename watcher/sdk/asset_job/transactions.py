@@ -10,8 +10,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from .client import storable
 from .errors import AssetJobError, InvalidValue
-from .values import storable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ..errors import SourceFailed
-from .failures import require
+from ..errors import SourceFailed, require
 
 
 @dataclass(frozen=True)

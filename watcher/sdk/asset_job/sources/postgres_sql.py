@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from .items import Rows
-from .splitting import chunks, merged, split_ranges
+from .request import Rows
+from .shares import chunks, merged, split_ranges
 
 _MOST_IDS = 250_000
 _MOST_RANGES = 10_000

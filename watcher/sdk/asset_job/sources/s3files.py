@@ -14,10 +14,9 @@ from pyspark.sql.types import StructType
 
 from ..errors import SourceFailed
 from ..tables.layout import partition_values
-from .items import S3File
-from .lines import batches_of_lines
-from .objects import FileUnreadable, PinnedObject, pieces, told_of
-from .s3access import S3Access
+from .arrow import batches_of_lines
+from .request import S3File
+from .s3_objects import FileUnreadable, PinnedObject, S3Access, pieces, told_of
 
 log = logging.getLogger("asset_job")
 

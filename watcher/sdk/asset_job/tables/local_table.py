@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TargetFailed
+from ..sources.readers import literal_path
 from ..sources.request import quoted
-from ..sources.spark_readers import literal_path
 from .layout import OWNER, RUN, STAGING, Owner, Place
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from .items import S3File
+from .request import S3File
 
 T = TypeVar("T")
 _OPENING_COSTS = 1 << 20

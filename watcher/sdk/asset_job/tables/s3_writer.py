@@ -18,7 +18,7 @@ from pyarrow import parquet
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from ..errors import SourceFailed
-from ..sources.s3access import S3Access
+from ..sources.s3_objects import S3Access
 from .layout import StagedFile, partition_folder
 
 MANIFEST = "_manifest.json"

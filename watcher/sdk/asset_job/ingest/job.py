@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AssetJobError, StoreConflict
 from ..runs import Run, run
-from ..tables.appending import Staged, commit, stage
+from ..tables.parts import Staged, commit, stage
 from .plan import Destination, IngestOptions, destination, sources, watermark
 
 if TYPE_CHECKING:

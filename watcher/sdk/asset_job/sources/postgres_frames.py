@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import SourceFailed
-from .connections import connection_of
-from .failures import require
-from .items import Rows
+from ..errors import SourceFailed, require
 from .postgres_sql import COLUMNS, TableColumn, address, jdbc, literal, predicates, queries, table_sql
-from .request import Reading, quoted
+from .request import ReadRequest, Rows, connection_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,38 +15,38 @@ if TYPE_CHECKING:
     from .pgrows import Postgres
 
 
-def rows_of_postgres(reading: Reading, rows: Rows) -> DataFrame:
-    uri = address(connection_of(reading.connections, "postgres", reading.connection))
-    if reading.has_jar("postgresql") and not rows.keys:
-        frame = _by_jdbc(reading, rows, uri)
+def rows_of_postgres(request: ReadRequest, rows: Rows) -> DataFrame:
+    uri = address(connection_of(request.connections, "postgres", request.connection))
+    if request.has_jar("postgresql") and not rows.keys:
+        frame = _by_jdbc(request, rows, uri)
     else:
         require("pyarrow", "adbc_driver_postgresql")
-        frame = _by_adbc(reading, rows, uri)
-    return frame if reading.schema is None else _as_wanted(frame, reading, rows)
+        frame = _by_adbc(request, rows, uri)
+    return frame if request.schema is None else _as_wanted(frame, request, rows)
 
 
-def _by_jdbc(reading: Reading, rows: Rows, uri: str) -> DataFrame:
+def _by_jdbc(request: ReadRequest, rows: Rows, uri: str) -> DataFrame:
     url, properties = jdbc(uri)
-    found = predicates(rows, tasks=reading.tasks) or ["false"]
-    properties = {"driver": "org.postgresql.Driver", **properties, **reading.options}
-    return reading.spark.read.jdbc(url, table_sql(rows.table), predicates=found, properties=properties)
+    found = predicates(rows, tasks=request.tasks) or ["false"]
+    properties = {"driver": "org.postgresql.Driver", **properties, **request.options}
+    return request.spark.read.jdbc(url, table_sql(rows.table), predicates=found, properties=properties)
 
 
-def _by_adbc(reading: Reading, rows: Rows, uri: str) -> DataFrame:
+def _by_adbc(request: ReadRequest, rows: Rows, uri: str) -> DataFrame:
     from pyspark.sql.functions import col  # noqa: PLC0415 - only jobs that read need it
 
-    from .arrow_schemas import arrow_schema, load  # noqa: PLC0415 - needs what was just required
+    from .arrow import arrow_schema, load  # noqa: PLC0415 - needs what was just required
     from .pgrows import PgRowsReader, Postgres, pgrows  # noqa: PLC0415
 
     postgres = Postgres(uri=uri)
     columns = _columns(postgres, rows)
-    sent = reading.spark.createDataFrame([], ", ".join(f"{quoted(column.name)} {column.sent}" for column in columns))
+    sent = request.spark.createDataFrame([], ", ".join(f"{quoted(column.name)} {column.sent}" for column in columns))
     reader = PgRowsReader(
         postgres=postgres,
-        queries=queries(rows, columns, tasks=reading.tasks),
+        queries=queries(rows, columns, tasks=request.tasks),
         schema=arrow_schema(sent),
     )
-    frame = load(reading.spark, pgrows(reader, sent.schema))
+    frame = load(request.spark, pgrows(reader, sent.schema))
     return frame.select(*(col(quoted(column.name)).cast(column.spark).alias(column.name) for column in columns))
 
 
@@ -59,10 +56,10 @@ def _columns(postgres: Postgres, rows: Rows) -> list[TableColumn]:
         return [TableColumn(name=name, postgres=kind, key_place=place) for name, kind, place in cursor.fetchall()]
 
 
-def _as_wanted(frame: DataFrame, reading: Reading, rows: Rows) -> DataFrame:
+def _as_wanted(frame: DataFrame, request: ReadRequest, rows: Rows) -> DataFrame:
     """The columns that the schema names, in its types; a value that does not fit fails the job."""
     there = {field.name.lower(): field for field in frame.schema}
-    wanted = reading.spark.createDataFrame([], reading.schema).schema
+    wanted = request.spark.createDataFrame([], request.schema).schema
     lacking = [field.name for field in wanted if field.name.lower() not in there]
     if lacking:
         raise SourceFailed(f"the table {rows.table} has no column {', '.join(lacking)}: correct the schema")

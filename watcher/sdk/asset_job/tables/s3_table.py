@@ -13,11 +13,10 @@ import obstore
 from obstore import exceptions
 
 from ..errors import TargetFailed
-from ..sources.items import S3File
-from ..sources.request import Reading, quoted
-from ..sources.s3access import S3Access
+from ..sources.request import ReadRequest, S3File, quoted
+from ..sources.s3_objects import S3Access
 from .layout import OWNER, STAGING, Owner, Place, StagedFile, is_of_another_run, plan_commit
-from .s3writer import MANIFEST, S3Writer, s3table
+from .s3_writer import MANIFEST, S3Writer, s3table
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -59,7 +58,7 @@ class S3Table:
         ordered.write.format(source.name()).mode("append").save()
 
     def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
-        from ..sources.s3_reading import parquet_files  # noqa: PLC0415 - kept out of what executors import
+        from ..sources.s3_frames import parquet_files  # noqa: PLC0415 - kept out of what executors import
 
         with self._told():
             files = [
@@ -73,8 +72,8 @@ class S3Table:
         if not files:
             return None
         ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
-        reading = Reading(spark=spark, schema=ddl)
-        return parquet_files(reading, self.access, files, from_path=[name for name in partition_by if name in columns])
+        request = ReadRequest(spark=spark, schema=ddl)
+        return parquet_files(request, self.access, files, from_path=[name for name in partition_by if name in columns])
 
     def commit(self, rows: int) -> None:
         """No step of it is atomic but each file's: readers see the part grow. Ends by telling whose it is."""
