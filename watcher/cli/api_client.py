@@ -36,12 +36,12 @@ class ApiClient:
 
     async def all(self, path: str, member: str, **query: Any) -> list[dict[str, Any]]:
         """All pages of a list."""
-        found: list[dict[str, Any]] = []
+        members: list[dict[str, Any]] = []
         while True:
-            page = await self.get(path, limit=_PAGE, offset=len(found), **query)
-            found += page[member]
-            if len(found) >= page["total_entries"] or not page[member]:
-                return found
+            page = await self.get(path, limit=_PAGE, offset=len(members), **query)
+            members += page[member]
+            if len(members) >= page["total_entries"] or not page[member]:
+                return members
 
     async def send(
         self,

@@ -26,8 +26,8 @@ COLUMNS: Columns = {
 @command(assets, "list")
 async def list_assets(api: ApiClient, show: Show) -> None:
     """List the assets."""
-    found = await api.all("/api/v2/assets", "assets")
-    show(found, lambda: table(found, COLUMNS))
+    rows = await api.all("/api/v2/assets", "assets")
+    show(rows, lambda: table(rows, COLUMNS))
 
 
 @command(assets, "show")

@@ -59,9 +59,9 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
         level = "info" if talk and not console.is_terminal else "warning"
         with (
             logs.configure(directory, level=level, json=False, owner="cli", max_file_mb=64),
-            _progress(console) as told,
+            _progress(console) as progress,
         ):
-            return await cleaner.clean(told)
+            return await cleaner.clean(progress)
 
 
 @contextmanager

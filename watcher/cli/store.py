@@ -50,8 +50,8 @@ HISTORY: Columns = {
 @command(store, "list")
 async def list_entries(api: ApiClient, show: Show, asset: Asset) -> None:
     """List an asset's entries."""
-    found = await api.all(await _path(api, asset), "asset_store")
-    show(found, lambda: table(found, COLUMNS))
+    entries = await api.all(await _path(api, asset), "asset_store")
+    show(entries, lambda: table(entries, COLUMNS))
 
 
 @command(store, "get")
@@ -96,8 +96,8 @@ async def list_history(
 ) -> None:
     """List the newest hundred writes and deletes, newest first."""
     path = (await _path(api, asset)) + "-history"
-    found = (await api.get(path, limit=100, **({} if key is None else {"key": key})))["history"]
-    show(found, lambda: table(found, HISTORY))
+    changes = (await api.get(path, limit=100, **({} if key is None else {"key": key})))["history"]
+    show(changes, lambda: table(changes, HISTORY))
 
 
 async def _path(api: ApiClient, asset: str, key: str | None = None) -> str:

@@ -24,12 +24,12 @@ class Count:
 
 def count(written: Iterable[object], seen: Counter[Any]) -> Count:
     """Compare what was committed with what events told of."""
-    wanted = set(written)
+    expected = set(written)
     return Count(
-        written=len(wanted),
+        written=len(expected),
         seen=len(seen),
-        lost=len(wanted - seen.keys()),
-        repeated=sum(times - 1 for times in seen.values()) + len(seen.keys() - wanted),
+        lost=len(expected - seen.keys()),
+        repeated=sum(times - 1 for times in seen.values()) + len(seen.keys() - expected),
     )
 
 

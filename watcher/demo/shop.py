@@ -148,12 +148,12 @@ def _happens(chance: random.Random, probability: float) -> bool:
 
 async def _insert(connection: Any, chance: random.Random, rows: int) -> list[int]:
     values = [(f"c{chance.randrange(10**9)}@example.com", chance.choice(CITIES)) for _ in range(rows)]
-    found = await connection.fetch(
+    inserted = await connection.fetch(
         "INSERT INTO customers (email, city) SELECT * FROM unnest($1::text[], $2::text[]) RETURNING id",
         [email for email, _ in values],
         [city for _, city in values],
     )
-    return [row["id"] for row in found]
+    return [row["id"] for row in inserted]
 
 
 def _order(chance: random.Random) -> dict[str, Any]:

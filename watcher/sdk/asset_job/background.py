@@ -22,7 +22,7 @@ _RENEW_EVERY = 300.0
 
 
 class Background(threading.Thread, ABC):
-    """Does something now and then beside the job; what goes wrong there is no concern of the job's."""
+    """Acts periodically beside the job; its failures do not reach the job."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=f"asset-job-{name}", daemon=True)
@@ -95,9 +95,9 @@ class Progress(Background):
             info = tracker.getJobInfo(job)
             ended = info is not None and info.status != "RUNNING"
             for stage in info.stageIds if info else ():
-                if found := tracker.getStageInfo(stage):
-                    done = found.numCompletedTasks
-                    self._stages[stage] = (done if ended else found.numTasks, done)
+                if counts := tracker.getStageInfo(stage):
+                    done = counts.numCompletedTasks
+                    self._stages[stage] = (done if ended else counts.numTasks, done)
             if ended:
                 self._settled.add(job)
 

@@ -84,8 +84,8 @@ def now() -> datetime:
 _REQUEST_TIMEOUT = 30.0
 
 
-class _Passing(Exception):
-    """What a repetition may cure."""
+class _Transient(Exception):
+    """A failure that a repetition may cure."""
 
 
 class Client(Transport):
@@ -115,7 +115,7 @@ class Client(Transport):
         while True:
             try:
                 return self._once(urllib.request.Request(url, data, headers, method=method))  # noqa: S310 - our daemon
-            except _Passing as error:
+            except _Transient as error:
                 if time.monotonic() + pause > give_up:
                     raise Unreachable(f"Asset Watcher did not answer at {self._base}: {error}") from error
             time.sleep(pause)
@@ -133,10 +133,10 @@ class Client(Transport):
             with error:
                 content = self._read(error)
             if error.code >= 500 or error.code == 429:  # noqa: PLR2004
-                raise _Passing(f"HTTP {error.code}") from error
+                raise _Transient(f"HTTP {error.code}") from error
             raise _refusal(error.code, content) from error
         except (OSError, HTTPException, ValueError) as error:
-            raise _Passing(str(error) or type(error).__name__) from error
+            raise _Transient(str(error) or type(error).__name__) from error
 
     def _read(self, answer: HTTPResponse | urllib.error.HTTPError) -> bytes:
         self.token = answer.headers.get("Refreshed-API-Token") or self.token
@@ -145,8 +145,8 @@ class Client(Transport):
 
 def _version(tag: str | None) -> int | None:
     """Of an ETag, which a proxy may have marked as weak."""
-    found = re.fullmatch(r'(?:W/)?"(\d+)"', tag or "")
-    return int(found[1]) if found else None
+    match = re.fullmatch(r'(?:W/)?"(\d+)"', tag or "")
+    return int(match[1]) if match else None
 
 
 _BY_REASON = {

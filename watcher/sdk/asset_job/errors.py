@@ -1,4 +1,4 @@
-"""What the SDK raises. Each error is one sentence for people.
+"""What the SDK raises, and the sentence in what Spark reports. Each error is one sentence for people.
 
 AssetJobError
 ├── NoContext          the program was not started by Asset Watcher
@@ -82,9 +82,9 @@ _PACKAGES = {
 
 
 def sentence_from(text: str) -> str | None:
-    """The sentence of ours inside of what Spark reports of an executor: a trace, and that one more than once."""
-    if found := _SENTENCE.search(text):
-        return _SQLSTATE.sub("", found[1]).strip()
+    """The SDK's own sentence in Spark's report of a failed task, which repeats its trace; None when it has none."""
+    if match := _SENTENCE.search(text):
+        return _SQLSTATE.sub("", match[1]).strip()
     lacking = _NOT_THERE.search(text)
     return _lacking([_PACKAGES[lacking[1]]]) if lacking and lacking[1] in _PACKAGES else None
 
@@ -92,8 +92,8 @@ def sentence_from(text: str) -> str | None:
 def describe(error: BaseException) -> str:
     """What went wrong, without the traces that Spark wraps around it."""
     text = f"{type(error).__name__}: {error}"
-    said = _OF_JAVA.search(text) if text.startswith("Py4JJavaError") else None
-    return sentence_from(text) or (_SQLSTATE.sub("", said[1]) if said else text)
+    java = _OF_JAVA.search(text) if text.startswith("Py4JJavaError") else None
+    return sentence_from(text) or (_SQLSTATE.sub("", java[1]) if java else text)
 
 
 def require(*modules: str) -> None:

@@ -147,9 +147,9 @@ class LocalFolder(Transport):
 
     def _past_events(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
         given = query.get("name") or query["uri"]
-        found = self._files.past_events(self.job.assets).get(self._asset(given) if "uri" in query else given, [])
-        in_order = found if query["ascending"] == "true" else found[::-1]
-        return in_order[: int(query.get("limit", len(found)))]
+        events = self._files.past_events(self.job.assets).get(self._asset(given) if "uri" in query else given, [])
+        in_order = events if query["ascending"] == "true" else events[::-1]
+        return in_order[: int(query.get("limit", len(events)))]
 
 
 def _there(entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _put(entries: dict[str, Any], key: str, entry: Mapping[str, Any]) -> None:
 
 
 def _delete(entries: dict[str, Any], key: str) -> None:
-    """What stays lets the versions go on."""
+    """The version stays, so that it goes on counting."""
     if key in entries:
         entries[key] = {"version": _version(entries[key])}
 
@@ -178,8 +178,8 @@ def _one(entries: dict[str, Any], method: str, key: str, body: Any) -> Answer:
     elif key not in _there(entries):
         raise NotFound(f"there is no {key!r}")
     else:
-        found = entries[key]
-        return Answer(content=found, version=_version(found))
+        entry = entries[key]
+        return Answer(content=entry, version=_version(entry))
     return Answer()
 
 

@@ -1,4 +1,4 @@
-"""How a job names assets and aliases."""
+"""Assets and aliases as a job names them, and the events that it gives its outlets."""
 
 from __future__ import annotations
 

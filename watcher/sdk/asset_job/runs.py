@@ -140,7 +140,7 @@ class Run:
             missing=missing,
             options=options,
         )
-        events = [event for found in self.triggering_asset_events.values() for event in found]
+        events = [event for of_asset in self.triggering_asset_events.values() for event in of_asset]
         return read(request, new, events, table)
 
     def append(

@@ -41,8 +41,8 @@ class _Store(ABC):
         self._client, self._worker, self.scope = client, worker, scope
 
     def get(self, key: str, default: Any = None) -> Any:
-        found = self._look(key)
-        return default if found is None else self._value(key, found)
+        entry = self._fetch(key)
+        return default if entry is None else self._value(key, entry)
 
     def delete(self, key: str) -> None:
         references = self._references_at(key)
@@ -58,11 +58,11 @@ class _Store(ABC):
         """Keys whose values a worker-side backend keeps, and where; nothing without one."""
         if not self._worker.configured:
             return {}
-        found: Mapping[str, Any] = self._all("GET").content["references"]
-        return found
+        references: Mapping[str, Any] = self._all("GET").content["references"]
+        return references
 
     def _put(self, key: str, value: Any, **more: Any) -> None:
-        """The value goes first and its reference after it; what the new one leaves without an owner is removed."""
+        """Stores the value first and its reference after it, then removes the values that no entry refers to any more."""
         value = storable(key, value)
         before = self._references_at(key)
         stored, is_ref = self._worker.stored(self.scope, key, value)
@@ -75,15 +75,15 @@ class _Store(ABC):
         self._worker.purge(self.scope, [reference for reference in before if not is_ref or reference != stored])
 
     def _references_at(self, key: str) -> list[Any]:
-        found = self._look(key) if self._worker.configured else None
-        return [found.stored] if found and found.is_ref else []
+        entry = self._fetch(key) if self._worker.configured else None
+        return [entry.stored] if entry and entry.is_ref else []
 
-    def _look(self, key: str) -> _Entry | None:
+    def _fetch(self, key: str) -> _Entry | None:
         try:
-            found = self._entry("GET", key)
+            answer = self._entry("GET", key)
         except NotFound:
             return None
-        return _Entry(stored=found.content["value"], is_ref=bool(found.content.get("is_ref")), version=found.version)
+        return _Entry(stored=answer.content["value"], is_ref=bool(answer.content.get("is_ref")), version=answer.version)
 
     def _value(self, key: str, entry: _Entry) -> Any:
         return self._worker.value(self.scope, key, entry.stored) if entry.is_ref else entry.stored
@@ -114,8 +114,8 @@ class AssetStore(_Store):
         self._put(key, value)
 
     def keys(self) -> list[str]:
-        found: list[str] = self._client.call("GET", f"{self._path}/keys", query=self._query)["keys"]
-        return found
+        keys: list[str] = self._client.call("GET", f"{self._path}/keys", query=self._query)["keys"]
+        return keys
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -130,11 +130,11 @@ class AssetStore(_Store):
                 self._commit(transaction, ordinal)
 
     def _read(self, key: str) -> Read:
-        found = self._look(key)
-        return Read(version=0) if found is None else Read(version=_version(key, found), value=self._value(key, found))
+        entry = self._fetch(key)
+        return Read(version=0) if entry is None else Read(version=_version(key, entry), value=self._value(key, entry))
 
     def _commit(self, transaction: Transaction, ordinal: int) -> None:
-        """As with `_put` values go first, so that what is certain to be refused must not replace any."""
+        """As in `_put` values are stored first; what is certain to be refused is refused before that, so that it replaces none."""
         before = self._references_before(transaction)
         kept: list[Any] = []
         try:
@@ -169,12 +169,12 @@ class AssetStore(_Store):
         """The references that a transaction replaces. Raises `StoreConflict`."""
         if not self._worker.configured:
             return []
-        found = {key: self._look(key) for key in {*transaction.reads, *transaction.changed}}
+        entries = {key: self._fetch(key) for key in {*transaction.reads, *transaction.changed}}
         for key, version in transaction.reads.items():
-            entry = found[key]
+            entry = entries[key]
             if version != (entry.version if entry else 0):
                 raise StoreConflict(f"{key!r} has changed since it was read: repeat the transaction")
-        return [entry.stored for key, entry in found.items() if entry and entry.is_ref and key in transaction.changed]
+        return [entry.stored for key, entry in entries.items() if entry and entry.is_ref and key in transaction.changed]
 
     def _entry(self, method: str, key: str, body: Any = None) -> Answer:
         return self._client.answer(method, f"{self._path}/value", query={**self._query, "key": key}, body=body)
@@ -184,12 +184,12 @@ class AssetStore(_Store):
         return self._client.answer(method, f"{self._path}/{what}", query=self._query)
 
 
-def _version(key: str, found: _Entry) -> int:
-    if found.version is None:
+def _version(key: str, entry: _Entry) -> int:
+    if entry.version is None:
         raise AssetJobError(
             f"{key!r} has no version, because the daemon's store backend keeps none: read it outside of the transaction"
         )
-    return found.version
+    return entry.version
 
 
 class AssetStores:
@@ -249,8 +249,8 @@ class TaskStore(_Store):
         self._put(key, value, expires_at=_expiry(key, self._default if retention is None else retention))
 
     def keys(self) -> list[str]:
-        found: list[str] = self._client.call("GET", self._path, query={"what": "keys"})["keys"]
-        return found
+        keys: list[str] = self._client.call("GET", self._path, query={"what": "keys"})["keys"]
+        return keys
 
     def _entry(self, method: str, key: str, body: Any = None) -> Answer:
         return self._client.answer(method, f"{self._path}/{urllib.parse.quote(key, safe='')}", body=body)

@@ -32,7 +32,7 @@ class Transaction:
     def __init__(self, read: Callable[[str], Read]) -> None:
         self._read = read
         self._ended = False
-        self._found: dict[str, Read] = {}
+        self._entries: dict[str, Read] = {}
         self.sets: dict[str, Any] = {}
         self.increments: dict[str, float] = {}
         self.deletes: set[str] = set()
@@ -45,12 +45,12 @@ class Transaction:
             return default
         if key in self.sets:
             return deepcopy(self.sets[key])
-        if key not in self._found:
-            self._found[key] = self._read(key)
-        found = self._found[key]
+        if key not in self._entries:
+            self._entries[key] = self._read(key)
+        read = self._entries[key]
         if key in self.increments:
-            return _number(key, found.value if found.version else 0) + self.increments[key]
-        return deepcopy(found.value) if found.version else default
+            return _number(key, read.value if read.version else 0) + self.increments[key]
+        return deepcopy(read.value) if read.version else default
 
     def __setitem__(self, key: str, value: Any) -> None:
         value = storable(key, value)
@@ -78,7 +78,7 @@ class Transaction:
     @property
     def reads(self) -> Mapping[str, int]:
         """Of each key that was read from the store: which version."""
-        return {key: found.version for key, found in self._found.items()}
+        return {key: read.version for key, read in self._entries.items()}
 
     @property
     def changed(self) -> set[str]:

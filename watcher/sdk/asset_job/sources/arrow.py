@@ -1,4 +1,4 @@
-"""How a data source of ours and Spark agree on columns."""
+"""Between Spark and Arrow: a DataFrame's columns as an Arrow schema, and text files as Arrow batches of lines."""
 
 from __future__ import annotations
 
@@ -8,15 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+LINES = pa.schema([("value", pa.string())])
 
 
-def load(spark: SparkSession, source: Any) -> DataFrame:
-    """Registered under its name only to be loaded at once: a DataFrame keeps its own source."""
-    spark.dataSource.register(source)
-    return spark.read.format(source.name()).load()
+def load(spark: SparkSession, kind: str, reader: DataSourceReader, columns: StructType | str) -> DataFrame:
+    """What `reader` gives, in `columns`. It travels inside of the data source's class: plan and UI would show options."""
+    unique = f"{kind}_{id(reader):x}"  # Spark warns when a name is taken again
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return unique
+
+        def schema(self) -> StructType | str:
+            return columns
+
+        def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface
+            return reader
+
+    spark.dataSource.register(Source)  # only to be loaded at once: a DataFrame keeps its own source
+    return spark.read.format(unique).load()
 
 
 def arrow_schema(empty: DataFrame) -> Any:
@@ -35,9 +52,6 @@ def _in_utc(kind: Any) -> Any:
     if pa.types.is_map(kind):
         return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)))
     return kind
-
-
-LINES = pa.schema([("value", pa.string())])
 
 
 def batches_of_lines(pieces: Iterable[bytes]) -> Iterator[pa.RecordBatch]:

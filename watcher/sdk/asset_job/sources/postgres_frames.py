@@ -22,21 +22,21 @@ def rows_of_postgres(request: ReadRequest, rows: Rows) -> DataFrame:
     else:
         require("pyarrow", "adbc_driver_postgresql")
         frame = _by_adbc(request, rows, uri)
-    return frame if request.schema is None else _as_wanted(frame, request, rows)
+    return frame if request.schema is None else _with_schema(frame, request, rows)
 
 
 def _by_jdbc(request: ReadRequest, rows: Rows, uri: str) -> DataFrame:
     url, properties = jdbc(uri)
-    found = predicates(rows, tasks=request.tasks) or ["false"]
+    conditions = predicates(rows, tasks=request.tasks) or ["false"]
     properties = {"driver": "org.postgresql.Driver", **properties, **request.options}
-    return request.spark.read.jdbc(url, table_sql(rows.table), predicates=found, properties=properties)
+    return request.spark.read.jdbc(url, table_sql(rows.table), predicates=conditions, properties=properties)
 
 
 def _by_adbc(request: ReadRequest, rows: Rows, uri: str) -> DataFrame:
     from pyspark.sql.functions import col  # noqa: PLC0415 - only jobs that read need it
 
     from .arrow import arrow_schema, load  # noqa: PLC0415 - needs what was just required
-    from .pgrows import PgRowsReader, Postgres, pgrows  # noqa: PLC0415
+    from .pgrows import PgRowsReader, Postgres  # noqa: PLC0415
 
     postgres = Postgres(uri=uri)
     columns = _columns(postgres, rows)
@@ -46,7 +46,7 @@ def _by_adbc(request: ReadRequest, rows: Rows, uri: str) -> DataFrame:
         queries=queries(rows, columns, tasks=request.tasks),
         schema=arrow_schema(sent),
     )
-    frame = load(request.spark, pgrows(reader, sent.schema))
+    frame = load(request.spark, "pgrows", reader, sent.schema)
     return frame.select(*(col(quoted(column.name)).cast(column.spark).alias(column.name) for column in columns))
 
 
@@ -56,26 +56,26 @@ def _columns(postgres: Postgres, rows: Rows) -> list[TableColumn]:
         return [TableColumn(name=name, postgres=kind, key_place=place) for name, kind, place in cursor.fetchall()]
 
 
-def _as_wanted(frame: DataFrame, request: ReadRequest, rows: Rows) -> DataFrame:
+def _with_schema(frame: DataFrame, request: ReadRequest, rows: Rows) -> DataFrame:
     """The columns that the schema names, in its types; a value that does not fit fails the job."""
     there = {field.name.lower(): field for field in frame.schema}
-    wanted = request.spark.createDataFrame([], request.schema).schema
-    lacking = [field.name for field in wanted if field.name.lower() not in there]
+    schema = request.spark.createDataFrame([], request.schema).schema
+    lacking = [field.name for field in schema if field.name.lower() not in there]
     if lacking:
         raise SourceFailed(f"the table {rows.table} has no column {', '.join(lacking)}: correct the schema")
-    return frame.select(*(_fitting(there[field.name.lower()], field, rows.table) for field in wanted))
+    return frame.select(*(_fitting(there[field.name.lower()], field, rows.table) for field in schema))
 
 
-def _fitting(found: StructField, wanted: StructField, table: str) -> Column:
+def _fitting(column: StructField, field: StructField, table: str) -> Column:
     from pyspark.sql import functions as sql  # noqa: PLC0415
 
-    value = sql.col(quoted(found.name))
-    if found.dataType == wanted.dataType:
-        return value.alias(wanted.name)
+    value = sql.col(quoted(column.name))
+    if column.dataType == field.dataType:
+        return value.alias(field.name)
     fault = sql.concat(
-        sql.lit(f"SourceFailed: a value of the table {table} does not fit the schema: in {wanted.name} there is "),
+        sql.lit(f"SourceFailed: a value of the table {table} does not fit the schema: in {field.name} there is "),
         value.cast("string"),
     )
-    cast = value.try_cast(wanted.dataType)
-    raised = sql.raise_error(fault).cast(wanted.dataType)
-    return sql.when(value.isNull() | cast.isNotNull(), cast).otherwise(raised).alias(wanted.name)
+    cast = value.try_cast(field.dataType)
+    raised = sql.raise_error(fault).cast(field.dataType)
+    return sql.when(value.isNull() | cast.isNotNull(), cast).otherwise(raised).alias(field.name)

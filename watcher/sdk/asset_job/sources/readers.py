@@ -41,15 +41,15 @@ def _from_s3(request: ReadRequest, files: Sequence[S3File]) -> DataFrame:
 
 
 def local_files(request: ReadRequest, files: Sequence[LocalFile]) -> DataFrame:
-    """Looked at once, before Spark reads them: local files have no versions to hold on to."""
-    found = []
+    """Each file is checked once, before Spark reads it: local files have no versions to pin."""
+    paths = []
     for file in dict.fromkeys(files):
         fault = _fault_of(file)
         if fault is None:
-            found.append(file.path)
+            paths.append(file.path)
         elif request.missing == "fail":
             raise SourceFailed(f"{file.path} {fault}; put it back and retry the run, or read with missing='skip'")
-    return by_spark(request, found)
+    return by_spark(request, paths)
 
 
 def by_spark(request: ReadRequest, paths: Sequence[str]) -> DataFrame:
@@ -60,7 +60,7 @@ def by_spark(request: ReadRequest, paths: Sequence[str]) -> DataFrame:
     reader = request.spark.read.format(kind).options(**options)
     if request.schema is not None and kind != "text":
         reader = reader.schema(request.schema)
-    return reader.load([_seen_path(path) for path in paths])
+    return reader.load([_visible_path(path) for path in paths])
 
 
 def _csv_defaults(request: ReadRequest) -> dict[str, bool]:
@@ -68,8 +68,8 @@ def _csv_defaults(request: ReadRequest) -> dict[str, bool]:
     return {"header": True, "inferSchema": True} if request.schema is None else {"header": True, "enforceSchema": False}
 
 
-def _seen_path(path: str) -> str:
-    """Spark leaves out what it holds for hidden without a word."""
+def _visible_path(path: str) -> str:
+    """Spark silently skips files that it takes for hidden."""
     if PurePosixPath(path).name.startswith(("_", ".")):
         raise SourceFailed(f"{path} cannot be read: to Spark names that begin with _ or . are hidden; rename the file")
     return literal_path(path)

@@ -1,4 +1,4 @@
-"""What is asked for when something is to be read."""
+"""What is to be read, how, and through which of the job's connections. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class ReadRequest:
         return self.spark.sparkContext.defaultParallelism
 
     def format_of(self, names: Sequence[str]) -> str:
-        """The one asked for, else the one that all the files' names say. Raises `AssetJobError`."""
-        found = {self.format} if self.format else {format_by_name(name) for name in names}
-        kind = found.pop()
-        if found or kind not in _FORMATS.values():
+        """The requested format, else the one that the names of all files imply. Raises `AssetJobError`."""
+        formats = {self.format} if self.format else {format_by_name(name) for name in names}
+        kind = formats.pop()
+        if formats or kind not in _FORMATS.values():
             raise AssetJobError(f"say how to read {names[0]} by format=: json, csv, text or parquet")
         return str(kind)
 
@@ -106,7 +106,7 @@ def items_of(given: Any, events: Iterable[AssetEvent], table: str | None = None)
     Raises `AssetJobError` where it is not one kind of one place.
     """
     if isinstance(given, Mapping):
-        given = [event for found in given.values() for event in found]
+        given = [event for of_asset in given.values() for event in of_asset]
     given = list(given)
     if all(isinstance(item, AssetEvent) for item in given):
         return _of_events(given, table)
@@ -144,9 +144,9 @@ def _place(events: Sequence[AssetEvent], table: str | None) -> tuple[str, str]:
     if table is not None:
         places = {place for place in places if place[0] == table} or {(table, "id")}
     if len(places) != 1:
-        found = ", ".join(sorted(table for table, _ in places)) or "none"
+        tables = ", ".join(sorted(table for table, _ in places)) or "none"
         raise AssetJobError(
-            f"say which table is meant, as in r.read(…, table='public.orders'): the events name {found}"
+            f"say which table is meant, as in r.read(…, table='public.orders'): the events name {tables}"
         )
     return places.pop()
 
@@ -176,7 +176,7 @@ _WORDS = {"s3": "S3", "postgres": "PostgreSQL"}
 
 def connection_of(connections: Mapping[str, Mapping[str, Any]], kind: str, name: str | None) -> Mapping[str, Any]:
     """The one called `name`, or else the only one of its kind (`s3`, `postgres`). Raises `AssetJobError`."""
-    fitting = {found: values for found, values in connections.items() if values.get("type") == kind}
+    fitting = {known: values for known, values in connections.items() if values.get("type") == kind}
     if name is None and len(fitting) == 1:
         return next(iter(fitting.values()))
     if name in fitting:

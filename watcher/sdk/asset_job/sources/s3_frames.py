@@ -11,16 +11,15 @@ import pyspark
 from ..errors import SourceFailed
 from .arrow import arrow_schema, batches_of_lines, load
 from .request import ReadRequest, S3File, connection_of
-from .s3_objects import FileUnreadable, S3Access, pieces, s3_access, told_of
+from .s3_objects import FileUnreadable, S3Access, errors_naming, pieces, s3_access
 from .s3files import (
     ReadFile,
     ReadLines,
     ReadParquet,
     S3FilesReader,
-    first_saying,
+    first_content_line,
     header_of,
     parquet_columns,
-    s3files,
 )
 from .shares import split_files
 
@@ -56,10 +55,10 @@ def parquet_files(
 ) -> DataFrame:
     """Columns `from_path` are not in the files: their folders tell their values."""
     if request.schema is None:
-        found = _first_of(request, files, lambda file: parquet_columns(access, file))
-        if found is None:
+        columns = _first_of(request, files, lambda file: parquet_columns(access, file))
+        if columns is None:
             raise SourceFailed("none of the files can be read: give a schema")
-        empty = request.spark.createDataFrame(found.empty_table())
+        empty = request.spark.createDataFrame(columns.empty_table())
     else:
         empty = request.spark.createDataFrame([], request.schema)
     return _loaded(request, access, files, ReadParquet(schema=arrow_schema(empty), from_path=from_path), empty.schema)
@@ -80,7 +79,7 @@ def _loaded(
 ) -> DataFrame:
     shares = split_files(files, tasks=request.tasks, most=_LARGEST_SHARE)
     reader = S3FilesReader(access=access, shares=shares, read_file=read_file, skip=request.missing == "skip")
-    return load(request.spark, s3files(reader, columns))
+    return load(request.spark, "s3files", reader, columns)
 
 
 def _csv(request: ReadRequest, access: S3Access, files: Sequence[S3File]) -> DataFrame:
@@ -91,8 +90,8 @@ def _csv(request: ReadRequest, access: S3Access, files: Sequence[S3File]) -> Dat
     lines = _lines(request, access, files, how)
     if request.schema is not None:
         return request.spark.read.options(**options).csv(_parsable(lines), schema=request.schema)
-    found = request.spark.read.options(**{"inferSchema": True, **options}).csv(_parsable(lines))
-    return found.toDF(*names) if names else found
+    frame = request.spark.read.options(**{"inferSchema": True, **options}).csv(_parsable(lines))
+    return frame.toDF(*names) if names else frame
 
 
 def _has_header(request: ReadRequest) -> bool:
@@ -112,15 +111,15 @@ def _column_names(request: ReadRequest, access: S3Access, files: Sequence[S3File
         corrupt = request.options.get("columnNameOfCorruptRecord")
         return [name for name in request.spark.createDataFrame([], request.schema).columns if name != corrupt]
     comment = request.options.get("comment")
-    found = _first_of(request, files, lambda file: _first_line(access, file, comment))
-    if found is None:
+    line = _first_of(request, files, lambda file: _first_line(access, file, comment))
+    if line is None:
         raise SourceFailed("none of the files has a line: give a schema, or skip empty files by the watcher's min_size")
-    return header_of(found, _dialect(request))
+    return header_of(line, _dialect(request))
 
 
 def _first_line(access: S3Access, file: S3File, comment: str | None) -> str | None:
     for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
-        at = first_saying(batch, comment)
+        at = first_content_line(batch, comment)
         if at is not None:
             return str(batch.column(0)[at].as_py())
     return None
@@ -130,12 +129,12 @@ def _first_of(request: ReadRequest, files: Sequence[S3File], look: Callable[[S3F
     """What the first file has that has something."""
     for file in files:
         try:
-            with told_of(file):
-                found = look(file)
+            with errors_naming(file):
+                result = look(file)
         except FileUnreadable:
             if request.missing == "fail":
                 raise
         else:
-            if found is not None:
-                return found
+            if result is not None:
+                return result
     return None

@@ -1,4 +1,7 @@
-"""An S3 connection as executors use it: it travels pickled, and shows nothing of its credentials."""
+"""S3 as executors use it: a connection, which travels pickled and does not show its credentials, and one version of one object.
+
+An object is read in pieces, or at places as Parquet needs it, and never as a mixture of two versions.
+"""
 
 from __future__ import annotations
 
@@ -134,8 +137,8 @@ class FileUnreadable(SourceFailed):
 
 
 @contextmanager
-def told_of(file: S3File) -> Iterator[None]:
-    """What goes wrong in the block is told in a sentence that names the file."""
+def errors_naming(file: S3File) -> Iterator[None]:
+    """Raises `FileUnreadable` or `SourceFailed`, with a sentence that names the file, for what fails in the block."""
     try:
         yield
     except (FileNotFoundError, exceptions.NotFoundError):
@@ -226,9 +229,9 @@ class PinnedObject(io.RawIOBase):
         end = self._size if size < 0 else min(self._size, self._position + size)
         if end <= self._position:
             return b""
-        found = bytes(_get(self._store, self._file, range=(self._position, end)).bytes())
-        self._position += len(found)
-        return found
+        content = bytes(_get(self._store, self._file, range=(self._position, end)).bytes())
+        self._position += len(content)
+        return content
 
 
 def path_of(key: str) -> str:
@@ -245,13 +248,13 @@ def _get(store: S3Store, file: S3File, **options: Any) -> Any:
     """Of this version only, also from a server that knows nothing of If-Match."""
     if file.etag is None:
         return obstore.get(store, path_of(file.key), options=cast("Any", options))
-    found = obstore.get(store, path_of(file.key), options=cast("Any", options | {"if_match": f'"{file.etag}"'}))
-    if (found.meta["e_tag"] or file.etag).strip('"') != file.etag:
+    response = obstore.get(store, path_of(file.key), options=cast("Any", options | {"if_match": f'"{file.etag}"'}))
+    if (response.meta["e_tag"] or file.etag).strip('"') != file.etag:
         raise exceptions.PreconditionError
-    return found
+    return response
 
 
 def _first_line(error: Exception) -> str:
-    """Obstore tells a screenful."""
+    """Obstore's messages have many lines."""
     lines: Sequence[str] = str(error).splitlines() or [type(error).__name__]
     return lines[0]

@@ -80,7 +80,7 @@ class LocalTable:
 
 def _owner_in(part: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads((part / OWNER).read_bytes())
+        owner: dict[str, Any] = json.loads((part / OWNER).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return found
+    return owner

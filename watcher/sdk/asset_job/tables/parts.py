@@ -83,7 +83,7 @@ def table_at(
 def stage(table: Table, frame: DataFrame | None, partition_by: Sequence[str], still_ours: Callable[[], None]) -> Staged:
     """Write the frame where readers do not look; None: nothing. Raises `AssetJobError`, also for what executors say.
 
-    `still_ours` raises when the try was superseded, which must not take away what its successor is writing.
+    `still_ours` raises when the try was superseded: it must not remove what its successor is writing.
     """
     still_ours()
     table.prepare()
@@ -110,10 +110,10 @@ def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Obs
 
 def commit(staged: Iterable[Staged], still_ours: Callable[[], None]) -> None:
     """`still_ours` raises when the try was superseded: then nothing is changed."""
-    found = list(staged)
+    parts = list(staged)
     still_ours()
-    for one in found:
-        one.commit()
+    for part in parts:
+        part.commit()
 
 
 _COMPARED = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
@@ -122,7 +122,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What was seen of a frame in the one pass over it; known once it was written."""
+    """The row count and the largest values of a frame, collected while it is written and known afterwards."""
 
     observation: Observation
     compared: Sequence[StructField]
@@ -135,9 +135,9 @@ class Observed:
         """None of no rows; moments are in UTC. Raises `AssetJobError` for a column that cannot be compared."""
         for at, field in enumerate(self.compared):
             if field.name.lower() == column.lower():
-                found = self.observation.get[f"max_{at}"]
-                is_moment = isinstance(field.dataType, TimestampType) and found is not None
-                return _EPOCH + timedelta(microseconds=found) if is_moment else found
+                largest = self.observation.get[f"max_{at}"]
+                is_moment = isinstance(field.dataType, TimestampType) and largest is not None
+                return _EPOCH + timedelta(microseconds=largest) if is_moment else largest
         names = ", ".join(field.name for field in self.compared)
         raise AssetJobError(f"{column} is no column with a largest value: there are {names}")
 

@@ -35,7 +35,7 @@ class S3Table:
 
     def prepare(self) -> None:
         """What earlier tries of the run left behind is removed. Raises `TargetFailed`."""
-        with self._told():
+        with self._write_errors():
             self.owner.check(self._owner_there(), str(self.place))
             self._delete(self._keys(self._attempts))
 
@@ -60,14 +60,17 @@ class S3Table:
     def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
         from ..sources.s3_frames import parquet_files  # noqa: PLC0415 - kept out of what executors import
 
-        with self._told():
+        with self._write_errors():
             files = [
                 S3File(
-                    bucket=self._bucket, key=found["path"], size=found["size"], etag=(found["e_tag"] or "").strip('"')
+                    bucket=self._bucket,
+                    key=listed["path"],
+                    size=listed["size"],
+                    etag=(listed["e_tag"] or "").strip('"'),
                 )
                 for page in obstore.list(self._store, self.place.path)
-                for found in page
-                if is_of_another_run(found["path"].removeprefix(self.place.path).lstrip("/"), self.owner.part)
+                for listed in page
+                if is_of_another_run(listed["path"].removeprefix(self.place.path).lstrip("/"), self.owner.part)
             ]
         if not files:
             return None
@@ -76,8 +79,8 @@ class S3Table:
         return parquet_files(request, self.access, files, from_path=[name for name in partition_by if name in columns])
 
     def commit(self, rows: int) -> None:
-        """No step of it is atomic but each file's: readers see the part grow. Ends by telling whose it is."""
-        with self._told():
+        """Only the copy of each file is atomic: readers see the part grow. The owner's file is written after the rows."""
+        with self._write_errors():
             files = [StagedFile(**file) for file in json.loads(self._read(f"{self._staged}/{MANIFEST}") or b"[]")]
             if sum(file.rows for file in files) != rows:
                 raise TargetFailed(
@@ -92,7 +95,7 @@ class S3Table:
 
     def withdraw(self) -> None:
         """Without rows: the run has no part, whatever it had before."""
-        with self._told():
+        with self._write_errors():
             self._delete([*self._keys(self._part), *self._keys(self._attempts)])
 
     @property
@@ -117,11 +120,11 @@ class S3Table:
 
     def _keys(self, prefix: str) -> list[str]:
         """Obstore takes a prefix for a folder: `run=a` does not find `run=ab`."""
-        return [found["path"] for page in obstore.list(self._store, prefix) for found in page]
+        return [listed["path"] for page in obstore.list(self._store, prefix) for listed in page]
 
     def _delete(self, keys: Iterable[str]) -> None:
-        if found := list(keys):
-            obstore.delete(self._store, found)
+        if doomed := list(keys):
+            obstore.delete(self._store, doomed)
 
     def _read(self, key: str) -> bytes | None:
         try:
@@ -134,9 +137,9 @@ class S3Table:
         return None if content is None else json.loads(content)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _write_errors(self) -> Iterator[None]:
         try:
             yield
         except (exceptions.BaseError, OSError, ValueError) as error:
-            said = (str(error).splitlines() or [type(error).__name__])[0]
-            raise TargetFailed(f"{self.place} cannot be written: {said}") from None
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise TargetFailed(f"{self.place} cannot be written: {reason}") from None
