@@ -64,8 +64,6 @@ class Shop:
             for number in range(self._file_writers):
                 tasks.start_soon(self._write_files, number, random.Random(100 + number))  # noqa: S311  no secret
 
-    # --- rows
-
     async def _write_rows(self, chance: random.Random) -> None:
         end = anyio.current_time() + self._seconds
         async with _connection(self._dsn) as connection:
@@ -96,8 +94,6 @@ class Shop:
             return []
         await savepoint.commit()
         return ids
-
-    # --- files
 
     async def _write_files(self, writer: int, chance: random.Random) -> None:
         end = anyio.current_time() + self._seconds
