@@ -52,7 +52,7 @@ async def measure(url: str) -> None:
 
         async def whole() -> None:
             nonlocal held
-            found = Detection(
+            detection = Detection(
                 held=held,
                 asset_id=asset_id["landing"],
                 source_identity="{}",
@@ -62,7 +62,7 @@ async def measure(url: str) -> None:
                 events=[new_event(asset_id["landing"])],
             )
             async with database.transaction() as connection:
-                held = await detections.commit(connection, found, backend, database.dialect)
+                held = await detections.commit(connection, detection, backend, database.dialect)
 
         bare_asset = asset_id["unscheduled"]
         rates = {"event row alone": 0.0, "whole detection": 0.0}

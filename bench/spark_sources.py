@@ -56,13 +56,13 @@ def serve(port: Any, megabytes: int) -> None:
             body = bodies.get(Path(self.path.partition("?")[0]).suffix)
             if body is None:  # s3a looks for folders
                 body = b"<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>"
-            wanted = self.headers.get("Range")
+            byte_range = self.headers.get("Range")
             first, last = 0, len(body) - 1
-            if wanted:
-                low, _, high = wanted.removeprefix("bytes=").partition("-")
+            if byte_range:
+                low, _, high = byte_range.removeprefix("bytes=").partition("-")
                 first, last = int(low), min(int(high or last), last)
-            self.send_response(206 if wanted else 200)
-            if wanted:
+            self.send_response(206 if byte_range else 200)
+            if byte_range:
                 self.send_header("Content-Range", f"bytes {first}-{last}/{len(body)}")
             self.send_header("Content-Length", str(last - first + 1))
             self.send_header("ETag", '"1"')
@@ -149,27 +149,27 @@ def bench_rows(spark: Any, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute(TABLE.format(rows=ROWS))
     half = [(first, first + 999) for first in range(1, ROWS, 2000)]
-    wanted = sum(high - low + 1 for low, high in half)
+    count = sum(high - low + 1 for low, high in half)
 
     def adbc() -> None:
         with dbapi.connect(dsn) as connection, connection.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM orders WHERE id <= {wanted}")
+            cursor.execute(f"SELECT * FROM orders WHERE id <= {count}")
             for _ in cursor.fetch_record_batch():
                 pass
 
     def copy() -> None:
-        asked = f"COPY (SELECT * FROM orders WHERE id <= {wanted}) TO STDOUT (FORMAT BINARY)"
-        with psycopg.connect(dsn) as connection, connection.cursor() as cursor, cursor.copy(asked) as found:
-            for _ in found:
+        statement = f"COPY (SELECT * FROM orders WHERE id <= {count}) TO STDOUT (FORMAT BINARY)"
+        with psycopg.connect(dsn) as connection, connection.cursor() as cursor, cursor.copy(statement) as blocks:
+            for _ in blocks:
                 pass
 
     request, rows = ReadRequest(spark=spark), Rows(table="public.orders", column="id", ranges=tuple(half))
     noop(_by_adbc(request, Rows(table="public.orders", column="id", ranges=((1, 10),)), dsn))
-    measured("plain ADBC, one range", wanted, "rows", adbc)
-    measured("psycopg COPY, one range, bytes only", wanted, "rows", copy)
-    measured(f"pgrows, {len(half)} ranges", wanted, "rows", lambda: noop(_by_adbc(request, rows, dsn)))
+    measured("plain ADBC, one range", count, "rows", adbc)
+    measured("psycopg COPY, one range, bytes only", count, "rows", copy)
+    measured(f"pgrows, {len(half)} ranges", count, "rows", lambda: noop(_by_adbc(request, rows, dsn)))
     if "--maven" in sys.argv:
-        measured(f"JDBC, {len(half)} ranges", wanted, "rows", lambda: noop(_by_jdbc(request, rows, dsn)))
+        measured(f"JDBC, {len(half)} ranges", count, "rows", lambda: noop(_by_jdbc(request, rows, dsn)))
 
 
 def main() -> None:

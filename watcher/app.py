@@ -226,7 +226,7 @@ class Daemon:
 
     def _owe_copy(self, asset_id: int, key: str) -> None:
         if self._copies is not None:
-            self._copies.owe(asset_id, key)
+            self._copies.mark_dirty(asset_id, key)
 
     # --- the parts
 

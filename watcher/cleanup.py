@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 class Progress(Protocol):
-    """Told before the first batch of a sweep how many rows there are, and after each how many are gone."""
+    """Called before the first batch of a sweep with the number of rows, and after each with how many are removed."""
 
     def __call__(self, name: str, done: int, total: int) -> None: ...
 
@@ -93,7 +93,7 @@ class Cleaner:
         return {**counts, LOG_FILES: len(await self._old_logs())}
 
     async def clean(self, progress: Progress = in_the_log) -> Mapping[str, int]:
-        """Remove it; returns how much of what. What another clean-up is at, is left to it."""
+        """Remove it; returns how much of what. What another clean-up is removing is left to it."""
         started = time.monotonic()
         counts: dict[str, int] = {}
         for sweep in await cleanup.sweeps(self._database, self._limits.retention):
@@ -138,7 +138,7 @@ class Cleaner:
             return await sweep.count(connection)
 
     async def _clean_backend(self) -> None:
-        """A backend of a user's own keeps its own time: of its entries we remove none."""
+        """A user's own backend expires its entries itself: none of them is removed here."""
         if knows_writers(self._backend):
             return
         log.info("cleanup.backend_left_to_itself", backend=type(self._backend).__name__)

@@ -1,4 +1,4 @@
-"""Reaching every source and judging it, without watching it: what `watcher check --connect` prints."""
+"""Checks of every source, made without watching it: what `watcher check --connect` prints."""
 
 from __future__ import annotations
 

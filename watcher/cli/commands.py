@@ -105,9 +105,9 @@ def _common(
 async def _call(
     function: Callable[..., Awaitable[None]], target: Target, show: Show, arguments: Mapping[str, Any]
 ) -> None:
-    from watcher.cli.connections import reached  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.connections import connected  # noqa: PLC0415  see watcher.cli
 
-    async with reached(target) as api:
+    async with connected(target) as api:
         await function(api, show, **arguments)
 
 

@@ -1,6 +1,6 @@
-"""How a command reaches the API: at the daemon that was named, at the one that runs here, or without one.
+"""A command's connection to the API: of the daemon that was named, of the one that runs here, or of none.
 
-Then the API itself runs in this process, on the configured database, so that each command exists once.
+Without a daemon the API itself runs in this process, on the configured database, so that each command exists once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from watcher.triggerer.clients import open_clients
 
 
 @asynccontextmanager
-async def reached(target: Target) -> AsyncIterator[ApiClient]:
+async def connected(target: Target) -> AsyncIterator[ApiClient]:
     """The API of the daemon that runs, or of the configured database when none does."""
     if target.url is not None:
         async with _remote(target.url, target.token) as api:

@@ -1,4 +1,4 @@
-"""`watcher poll` and `watcher rewind`: what a watcher would find, and where it shall go on."""
+"""`watcher poll` and `watcher rewind`: what a watcher's next poll would find, and from where it goes on."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, JsonOption, Show,
 
 if TYPE_CHECKING:
     from config.models import Configuration
-    from watcher.cleanup import Progress as Told
+    from watcher.cleanup import Progress as CleanupProgress
 
 state_store = group("state-store", "The state that jobs keep.")
 
@@ -65,7 +65,7 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Told]:
+def _progress(console: Console) -> Iterator[CleanupProgress]:
     """A bar for each sweep on a terminal, log lines elsewhere."""
     if not console.is_terminal:
         from watcher.cleanup import in_the_log  # noqa: PLC0415  see watcher.cli

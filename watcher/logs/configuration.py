@@ -58,7 +58,7 @@ def configure(directory: Path, *, level: str, json: bool, owner: str, max_file_m
 
 @contextmanager
 def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -> Iterator[None]:
-    """What libraries say through `logging` takes the same way, from warnings up."""
+    """Records of libraries through `logging`, from warnings up, go the same way."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -78,7 +78,7 @@ def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -
 
 
 class _Keep:
-    """Appends a record to the log of the watcher or of the try it is about; gives it on, or its line.
+    """Appends a record to the log of the watcher or of the try it is about; returns it, or its line.
 
     A full or broken disk must stop no watcher: the record then still reaches stderr, with the reason.
     """

@@ -24,7 +24,7 @@ Record: TypeAlias = Mapping[str, Any]
 Log: TypeAlias = Sequence[Path]
 
 LINES: Final = 100
-"""Lines shown on each side of a write, unless told otherwise."""
+"""Lines shown on each side of a write, unless a request says otherwise."""
 _LONGEST_LINE: Final = 65_536
 """Bytes; a longer line is read as several."""
 _BLOCK: Final = 1_048_576
