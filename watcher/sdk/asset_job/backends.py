@@ -90,7 +90,7 @@ class WorkerBackend:
         """References whose values could not be removed."""
 
     def stored(self, scope: TaskScope | AssetScope, key: str, value: Any) -> tuple[Any, bool]:
-        """What travels for a value, and whether that is a reference. Raises `AssetJobError`."""
+        """What is sent for a value, and whether it is a reference. Raises `AssetJobError`."""
         if not self.configured:
             return value, False
         method = getattr(self._backend, f"serialize_{_kind(scope)}_state_store_to_ref", None)
@@ -98,7 +98,7 @@ class WorkerBackend:
         return (value, False) if reference is None or reference is value else (storable(key, reference), True)
 
     def value(self, scope: TaskScope | AssetScope, key: str, stored: Any) -> Any:
-        """What a reference leads to; itself, with one warning, where there is no backend. Raises `AssetJobError`."""
+        """The value behind a reference; the reference itself, with one warning, when there is no backend. Raises `AssetJobError`."""
         if missing := self._missing():
             if not self._warned:
                 self._warned = True

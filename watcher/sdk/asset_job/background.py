@@ -90,7 +90,7 @@ class Progress(Background):
         self._safely()  # the last counts, so that a bar ends where the job ended
 
     def look(self, tracker: StatusTracker) -> None:
-        """Of a job that ended, what was not done never will be: skipped stages count as nothing."""
+        """Of an ended job only finished tasks count: its skipped stages have none."""
         for job in {*tracker.getJobIdsForGroup(None), *tracker.getActiveJobsIds()} - self._settled:
             info = tracker.getJobInfo(job)
             ended = info is not None and info.status != "RUNNING"

@@ -89,7 +89,7 @@ class _Transient(Exception):
 
 
 class Client(Transport):
-    """`patience`: how long the daemon may be away, for instance while it restarts."""
+    """The Execution API over HTTP; `patience` covers a daemon that is away, for instance while it restarts."""
 
     def __init__(self, api: str, token: str) -> None:
         self._base = f"{api.rstrip('/')}/execution"

@@ -87,7 +87,7 @@ class LocalFolder(Transport):
         }
 
     def _fence(self) -> dict[str, Any]:
-        """The run as its file has it. Raises `Fenced` when this is no longer its try."""
+        """The run's file. Raises `Fenced` when this is no longer its try."""
         run = self._files.run()
         run_id, try_number = self._held
         if (run["run_id"], run["try_number"]) != self._held:
@@ -97,7 +97,7 @@ class LocalFolder(Transport):
         return run
 
     def _asset(self, given: str) -> str:
-        """The name of an asset, of which this may be the uri."""
+        """The name of the asset with this name or uri."""
         names = {uri: name for name, uri in self.job.assets.items()}
         name = given if given in self.job.assets else names.get(given, given)
         if name not in self.job.assets and not self.job.any_asset:

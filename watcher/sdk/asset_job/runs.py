@@ -202,7 +202,7 @@ class Run:
         return claim
 
     def _succeed(self) -> None:
-        """With `clear_on_success` the daemon forgets the references, so what they lead to is removed then."""
+        """With `clear_on_success` the daemon forgets the references, so their values are removed after it accepted the end."""
         references = self.task_store.references() if self._clear_on_success else {}
         left = ", ".join(map(str, self._worker.left))
         message = f"values that could not be removed: {left}"[:_LONGEST_MESSAGE] if left else ""

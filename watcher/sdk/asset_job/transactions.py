@@ -85,11 +85,11 @@ class Transaction:
         return {*self.sets, *self.increments, *self.deletes}
 
     def end(self) -> None:
-        """From now on nothing can be added, which would be lost."""
+        """Refuse further changes, which would be lost."""
         self._ended = True
 
     def _forget(self, key: str) -> None:
-        """Of several changes of a key the last one counts."""
+        """Drop earlier changes of a key: the last one counts."""
         self._check()
         self.sets.pop(key, None)
         self.increments.pop(key, None)
@@ -101,7 +101,7 @@ class Transaction:
 
 
 class Ordinals:
-    """Numbers the transactions of this run, per asset: by its number the daemon knows a transaction of an earlier try again."""
+    """Numbers the transactions of this run, per asset: by its number the daemon recognizes one that an earlier try made."""
 
     def __init__(self) -> None:
         self._ended: Counter[str] = Counter()
@@ -109,7 +109,7 @@ class Ordinals:
 
     @contextmanager
     def next(self, asset: str) -> Iterator[int]:
-        """Counts when the block ends well: one that failed has changed nothing, and is repeated under its number."""
+        """Used up when the block ends without an exception: a failed transaction changed nothing and keeps its number."""
         with self._one_at_a_time:
             yield self._ended[asset]
             self._ended[asset] += 1
