@@ -6,7 +6,7 @@ It depends on the vocabulary: a watcher's keys follow from its `trigger`, a conn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
@@ -16,11 +16,13 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from config.durations import format_duration
 from config.models import INGEST, AliasConfig, AssetConfig, IngestOptions, JobConfig, SparkConfig
 from config.names import NAME_PATTERN
+from config.reserved import RESERVED, ReservedKey
 from config.settings import Settings
 from config.vocabulary import Vocabulary
 
 Schema: TypeAlias = dict[str, Any]
 
+_DOTTED_PATH: Final = r"^\w+(\.\w+)+$"
 _HOLDS_SCHEMA: Final = frozenset({"additionalProperties", "allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _HOLDS_SCHEMAS_BY_NAME: Final = frozenset({"patternProperties", "properties"})
 
@@ -76,6 +78,7 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     definitions = _Definitions(*models, *connections.values(), *options.values())
     _complete_assets(definitions, options)
     _complete_jobs(definitions)
+    _add_reserved(definitions, options)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Asset Watcher",
@@ -83,7 +86,7 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
         "properties": {
             "version": {"const": 1},
             "settings": _or_null(definitions.reference(Settings)),
-            "connections": _named(_chosen_by("type", definitions.references(connections), closed=True)),
+            "connections": _named(_chosen_by("type", definitions.references(connections))),
             "assets": _named(_or_null(definitions.reference(AssetConfig))),
             "aliases": _named(_or_null(definitions.reference(AliasConfig))),
             "jobs": _named(definitions.reference(JobConfig)),
@@ -102,7 +105,7 @@ def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseM
         schema.pop("required", None)  # the asset's URI implies some
     asset = definitions.body(AssetConfig)
     asset.pop("required")  # the uri is the name by default
-    asset["properties"]["watchers"] |= _named(_chosen_by("trigger", definitions.references(options), closed=False))
+    asset["properties"]["watchers"] |= _named(_chosen_by("trigger", definitions.references(options)))
 
 
 def _complete_jobs(definitions: _Definitions) -> None:
@@ -111,6 +114,30 @@ def _complete_jobs(definitions: _Definitions) -> None:
     job["properties"]["inlets"] |= _REFERENCES
     job["properties"]["outlets"] |= _REFERENCES
     spark |= _when("application", INGEST, {"properties": {"options": definitions.reference(IngestOptions)}})
+
+
+def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
+    """The keys of a later release, with their defaults as the only values."""
+    sections: Mapping[str, list[type[BaseModel]]] = {
+        "settings": [Settings],
+        "assets.*.watchers.*": list(options.values()),
+        "jobs.*.spark.options": [IngestOptions],
+        "jobs.*": [JobConfig],
+    }
+    for entry in RESERVED:
+        if isinstance(entry, ReservedKey) and "**" not in entry.path:
+            section = next(name for name in sections if entry.path.startswith(f"{name}."))
+            *inner, key = entry.path.removeprefix(f"{section}.").split(".")
+            for model in sections[section]:
+                definitions.within(model, inner).setdefault(key, _with_outside(_only(entry.default)))
+
+
+def _only(value: Any) -> Schema:
+    schema: Schema = {"const": value}
+    if isinstance(value, dict) and value:
+        members = {name: _only(member) for name, member in value.items()}
+        schema = {"type": "object", "properties": members, "additionalProperties": False}
+    return {**schema, "description": "Not in this release."}
 
 
 class _WithOurDurations(GenerateJsonSchema):
@@ -137,7 +164,17 @@ class _Definitions:
         return {name: self.reference(model) for name, model in models.items()}
 
     def body(self, model: type[BaseModel]) -> Schema:
-        return self.all[str(self.reference(model)["$ref"]).rpartition("/")[2]]
+        return self._at(self.reference(model))
+
+    def within(self, model: type[BaseModel], path: Iterable[str]) -> Schema:
+        """The properties of the mapping at `path` within a `model`; to no effect where there is none."""
+        properties: Schema = self.body(model).setdefault("properties", {})
+        for name in path:
+            properties = self._at(properties[name])["properties"] if "$ref" in properties.get(name, ()) else {}
+        return properties
+
+    def _at(self, reference: Schema) -> Schema:
+        return self.all[str(reference["$ref"]).rpartition("/")[2]]
 
 
 def _with_outside(schema: Any) -> Any:
@@ -168,12 +205,12 @@ def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def _chosen_by(key: str, schemas: Mapping[str, Schema], *, closed: bool) -> Schema:
-    """A mapping whose keys follow from the value of `key`; unless closed, other values leave them open."""
-    names: Schema = {"enum": list(schemas)}
+def _chosen_by(key: str, schemas: Mapping[str, Schema]) -> Schema:
+    """A mapping whose keys follow from the value of `key`; the dotted path of a plug-in leaves them open."""
+    names = [{"enum": list(schemas)}, {"type": "string", "pattern": _DOTTED_PATH}, {"$ref": "#/$defs/FromOutside"}]
     return {
         "type": "object",
-        "properties": {key: names if closed else {"anyOf": [names, {"type": "string"}]}},
+        "properties": {key: {"anyOf": names}},
         "required": [key],
         "allOf": [_when(key, name, schema) for name, schema in schemas.items()],
     }

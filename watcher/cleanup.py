@@ -20,7 +20,6 @@ from store.database import Database
 from store.processes import cleanup
 from store.processes.cleanup import Removed, Retention, Sweep
 from store.runs import tries
-from store.state.entries import knows_writers
 from watcher.logs import paths
 from watcher.retries import keep_going
 
@@ -139,7 +138,7 @@ class Cleaner:
 
     async def _clean_backend(self) -> None:
         """A user's own backend expires its entries itself: none of them is removed here."""
-        if knows_writers(self._backend):
+        if self._backend.entries(self._database).keeps_history:
             return
         log.info("cleanup.backend_left_to_itself", backend=type(self._backend).__name__)
         async with keep_going("cleanup.backend_failed"):
@@ -148,8 +147,8 @@ class Cleaner:
     async def _old_logs(self) -> list[Path]:
         """But never one that a driver still writes to, however silent it is."""
         async with self._database.reading() as connection:
-            running = await tries.places_of_open_tries(connection)
-        kept = frozenset(paths.try_log(self._logs_directory, **place) for place in running)
+            running = await tries.keys_of_open_tries(connection)
+        kept = frozenset(paths.try_log(self._logs_directory, **key.bindings) for key in running)
         before = datetime.now(UTC) - self._limits.logs
         look: Callable[[], list[Path]] = lambda: paths.expired(self._logs_directory, before.timestamp(), kept)  # noqa: E731
         return await anyio.to_thread.run_sync(look)

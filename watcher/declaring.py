@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.keys import Batching, Cron, JobDefinition
+from triggers.base import BaseConnection
 from watcher.dispatcher.preparing import JobToStart
+from watcher.errors import StartRefused
 from watcher.submit.base import SparkApplication
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 
@@ -44,27 +47,28 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
     condition = None if job.schedule is None else job.schedule.condition
     cron = None if job.schedule is None else job.schedule.cron
     scheduled_on = tuple(references(condition))
-    definition = {
-        "schedule": None if condition is None else condition_to_json(condition),
-        "batch": {
-            "mode": job.batch.mode,
-            "debounce": job.batch.debounce.total_seconds(),
-            "max_wait": job.batch.max_wait.total_seconds(),
-            "max_events": job.batch.max_events,
-        },
-        "cron": None if cron is None else {"expression": cron.expression, "timezone": cron.timezone},
-        "catchup": job.catchup,
-        "max_active_runs": job.max_active_runs,
-        "retries": job.retries,
-        "retry_delay": job.retry_delay.total_seconds(),
-        "timeout": None if job.timeout is None else job.timeout.total_seconds(),
-        "spark": {"application": str(job.spark.application), "master": job.spark.master},
-        "options": job.spark.options,
-    }
+    definition = JobDefinition(
+        schedule=None if condition is None else condition_to_json(condition),
+        batch=Batching(
+            mode=job.batch.mode,
+            debounce=job.batch.debounce,
+            max_wait=job.batch.max_wait,
+            max_events=job.batch.max_events,
+        ),
+        cron=None if cron is None else Cron(expression=cron.expression, timezone=cron.timezone),
+        catchup=job.catchup,
+        max_active_runs=job.max_active_runs,
+        retries=job.retries,
+        retry_delay=job.retry_delay,
+        timeout=job.timeout,
+        application=str(job.spark.application),
+        master=job.spark.master,
+        options=job.spark.options,
+    )
     return DeclaredJob(
         dag_id=dag_id,
         task_id=job.task_id,
-        definition=json.dumps(definition),
+        definition=definition,
         paused=job.paused,
         schedule=_named(AssetCondition, scheduled_on),
         inlets=_named(AssetCondition, job.inlets),
@@ -72,7 +76,6 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         schedule_aliases=_named(AliasCondition, scheduled_on),
         inlet_aliases=_named(AliasCondition, job.inlets),
         outlet_aliases=_named(AliasCondition, job.outlets),
-        cron=None if cron is None else f"{cron.expression} {cron.timezone}",
     )
 
 
@@ -81,11 +84,11 @@ def _named(kind: type[Reference], references: Iterable[Reference]) -> frozenset[
 
 
 def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
-    """What the dispatcher starts, with the credentials of the connections each job names."""
+    """What the dispatcher starts, with what the connections that a job lists hand to it. Raises `StartRefused`."""
     return {
         dag_id: JobToStart(
             application=_application(job),
-            connections={name: _revealed(configuration.connections[name]) for name in job.spark.connections},
+            connections={name: _revealed(name, configuration.connections[name]) for name in job.spark.connections},
         )
         for dag_id, job in configuration.jobs.items()
     }
@@ -108,7 +111,15 @@ def _application(job: JobConfig) -> SparkApplication:
     )
 
 
-def _revealed(connection: BaseModel) -> dict[str, Any]:
-    """The connection with its secrets in clear: for the job's private context (0600) only."""
-    values = connection.model_dump(exclude_none=True)
-    return {name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in values.items()}
+def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
+    """For the job's private context (0600) only."""
+    handed = cast("BaseConnection", connection)  # the vocabulary holds no others
+    try:
+        revealed = {"type": handed.type, **handed.reveal_to_jobs()}
+        json.dumps(revealed, allow_nan=False)
+    except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and its text may hold a secret
+        raise StartRefused(
+            f"connection {name}: `reveal_to_jobs` of `{handed.type}` gives no JSON object ({type(error).__name__});"
+            " mend the class"
+        ) from None
+    return revealed

@@ -7,31 +7,27 @@ in a circle: task instance, try, run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
-from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.paging import all_of
 from store.database.schema import database_now, dispatcher, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
-from store.runs.answers import Asked
+from store.keys import JobDefinition, TaskInstanceKey, TryKey
+from store.runs.answers import IdempotencyKey
 from store.runs.runs import Startable, may_start, move_run
-from store.runs.try_lock import UNFINISHED, FencedTry, hold, unfinished
+from store.runs.try_lock import UNFINISHED, lock_try
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenTry:
+class OpenTry(TryKey):
     """A try whose process is not known to be gone; `handle` is the submitter's JSON text, None before it was stored."""
 
-    task_instance_id: str
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int
-    try_number: int
     tag: str
     handle: str | None
     home_id: str
@@ -40,9 +36,30 @@ class OpenTry:
     """Somebody decided what becomes of its run; only the process is still to be stopped."""
     finish_state: str | None
     message: str | None
-    definition: str
+    definition: JobDefinition
     age_seconds: float
     """Since it was submitted (0 before), by the database's clock."""
+
+    @classmethod
+    def stored(
+        cls,
+        *,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        map_index: int,
+        definition: str,
+        submitted_at: datetime | None,
+        now: datetime,
+        **columns: Any,
+    ) -> Self:
+        """From a row of `_open`'s statement."""
+        return cls(
+            instance=TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index),
+            definition=JobDefinition.from_json(definition),
+            age_seconds=0.0 if submitted_at is None else (now - submitted_at).total_seconds(),
+            **columns,
+        )
 
 
 async def commit_intent(
@@ -120,13 +137,13 @@ async def open_try(
     """One open try as it stands now, its task instance locked first if asked; None when it has ended."""
     if lock:
         await _lock(connection, task_instance_id)
-    found = await _open(connection, _this(task_instance_id, try_number))
-    return found[0] if found else None
+    still_open = await _open(connection, _this(task_instance_id, try_number))
+    return still_open[0] if still_open else None
 
 
 async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequence[OpenTry]:
     t, a = task_instance.c, task_try.c
-    wanted = (
+    query = (
         select(
             a.task_instance_id,
             t.dag_id,
@@ -150,19 +167,15 @@ async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequ
         .where(which, a.ended_at.is_(None))
         .order_by(a.intent_at)
     )
-    return [_with_age(**row) for row in (await connection.execute(wanted)).mappings()]
+    return await all_of(connection, query, OpenTry.stored)
 
 
-def _with_age(*, submitted_at: datetime | None, now: datetime, **values: Any) -> OpenTry:
-    age = 0.0 if submitted_at is None else (now - submitted_at).total_seconds()
-    return OpenTry(**values, age_seconds=age)
-
-
-async def places_of_open_tries(connection: AsyncConnection) -> Sequence[Mapping[str, Any]]:
-    """The names of all tries whose process is not known to be gone, as their logs are filed."""
+async def keys_of_open_tries(connection: AsyncConnection) -> Sequence[TryKey]:
+    """All tries whose process is not known to be gone."""
     t, a = task_instance.c, task_try.c
-    wanted = select(t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number).join(task_try, a.task_instance_id == t.id)
-    return [dict(row) for row in (await connection.execute(wanted.where(a.ended_at.is_(None)))).mappings()]
+    query = select(a.task_instance_id, t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number)
+    query = query.join(task_try, a.task_instance_id == t.id).where(a.ended_at.is_(None))
+    return await all_of(connection, query, TryKey.of_columns)
 
 
 async def counted_tries(connection: AsyncConnection, task_instance_id: str) -> int:
@@ -173,30 +186,35 @@ async def counted_tries(connection: AsyncConnection, task_instance_id: str) -> i
 
 
 async def fence(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, *, asked: Asked | None = None
-) -> FencedTry:
-    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`, `Answered`."""
-    return unfinished(await hold(connection, task_instance_id, try_number, asked=asked), try_number)
+    connection: AsyncConnection, task_instance_id: str, try_number: int, *, request: IdempotencyKey | None = None
+) -> TryKey:
+    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`, `ReplayedResponse`."""
+    return (await lock_try(connection, task_instance_id, try_number, request=request)).fenced
 
 
 async def claim(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, nonce: str, *, asked: Asked | None = None
-) -> FencedTry:
+    connection: AsyncConnection,
+    task_instance_id: str,
+    try_number: int,
+    nonce: str,
+    *,
+    request: IdempotencyKey | None = None,
+) -> TryKey:
     """Give the try to the one process that asks first; asking again with the same nonce is the same claim."""
-    row = await hold(connection, task_instance_id, try_number, asked=asked)
-    held = unfinished(row, try_number)
-    if row.get("nonce") not in {None, nonce}:
+    locked = await lock_try(connection, task_instance_id, try_number, request=request)
+    key = locked.fenced
+    if locked.nonce not in {None, nonce}:
         raise TryFenced(f"try {try_number} is claimed by another process; end this one")
-    if row.get("nonce") is None:
+    if locked.nonce is None:
         claimed = update(task_try).where(_this(task_instance_id, try_number))
         await connection.execute(claimed.values(nonce=nonce, claimed_at=database_now()))
         await _set_running(connection, task_instance_id, try_number)
-    return held
+    return key
 
 
-async def set_progress(connection: AsyncConnection, held: FencedTry, progress: str) -> None:
+async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
     """Keep how far the try's Spark application is; `progress` is a JSON object's text."""
-    this = _this(held.task_instance_id, held.try_number)
+    this = _this(key.task_instance_id, key.try_number)
     await connection.execute(update(task_try).where(this).values(progress=progress))
 
 
@@ -214,24 +232,24 @@ async def finish(
     *,
     finish_state: str,
     message: str | None,
-    asked: Asked | None = None,
-) -> FencedTry | None:
+    request: IdempotencyKey | None = None,
+) -> TryKey | None:
     """Record what the job says of itself; None when it said the same before (an answer got lost).
 
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
     run at once.
     """
-    row = await hold(connection, task_instance_id, try_number, asked=asked)
-    if row.get("finish_state") == finish_state:
+    locked = await lock_try(connection, task_instance_id, try_number, request=request)
+    if locked.finish_state == finish_state:
         return None
-    held = unfinished(row, try_number)
+    key = locked.fenced
     this = update(task_try).where(_this(task_instance_id, try_number))
     await connection.execute(this.values(finish_state=finish_state, message=message))
     if finish_state != "failed":
         ended = update(task_instance).where(task_instance.c.id == task_instance_id)
         await connection.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))
-        await move_run(connection, held.dag_id, held.run_id, "success", reason=message)
-    return held
+        await move_run(connection, key.instance.dag_id, key.instance.run_id, "success", reason=message)
+    return key
 
 
 async def end(
@@ -251,11 +269,11 @@ async def end(
     An accepted success or skip is final, and so is what people decided of a run: then only the end and the warning are
     written. `retry_in` is in seconds; a try that is not `counted` does not use up a retry.
     """
-    row = await _lock(connection, ended.task_instance_id)
+    current, state_now = await _lock(connection, ended.task_instance_id)
     a = task_try.c
     over = update(task_try).where(_this(ended.task_instance_id, ended.try_number), a.ended_at.is_(None))
-    said = {"exit_code": exit_code, "message": func.coalesce(a.message, reason), "counted": counted}
-    first = await connection.execute(over.values(ended_at=database_now(), **said).returning(a.ended_at))
+    values = {"exit_code": exit_code, "message": func.coalesce(a.message, reason), "counted": counted}
+    first = await connection.execute(over.values(ended_at=database_now(), **values).returning(a.ended_at))
     ended_at: datetime | None = first.scalar_one_or_none()
     if ended_at is None:
         return
@@ -263,7 +281,7 @@ async def end(
         here = and_(run.c.dag_id == ended.dag_id, run.c.run_id == ended.run_id)
         await connection.execute(update(run).where(here).values(warning=warning))
     is_decided = await _is_decided(connection, ended.task_instance_id, ended.try_number)
-    if row["try_number"] != ended.try_number or row["state"] not in UNFINISHED or is_decided:
+    if current != ended.try_number or state_now not in UNFINISHED or is_decided:
         return
     due = None if retry_in is None else ended_at + timedelta(seconds=retry_in)
     await connection.execute(
@@ -275,21 +293,22 @@ async def end(
         await move_run(connection, ended.dag_id, ended.run_id, run_state, reason=reason)
 
 
-async def _lock(connection: AsyncConnection, task_instance_id: str) -> RowMapping:
+async def _lock(connection: AsyncConnection, task_instance_id: str) -> tuple[int, str]:
+    """Returns its current try's number and its state."""
     t = task_instance.c
     this = select(t.try_number, t.state).where(t.id == task_instance_id).with_for_update(key_share=True)
-    row = (await connection.execute(this)).mappings().one_or_none()
+    row = (await connection.execute(this)).one_or_none()
     if row is None:
         raise NotFound("this task instance does not exist any more; end this process")
-    return row
+    return row.try_number, row.state
 
 
 async def _is_decided(connection: AsyncConnection, task_instance_id: str, try_number: int) -> bool:
     """Whether what became of the try's task instance is settled, whatever its process does."""
     a = task_try.c
     final = or_(a.finish_state.in_(("success", "skipped")), a.cancelled_at.is_not(None))
-    wanted = select(a.tag).where(_this(task_instance_id, try_number), final)
-    return (await connection.execute(wanted)).one_or_none() is not None
+    decided = select(a.tag).where(_this(task_instance_id, try_number), final)
+    return (await connection.execute(decided)).one_or_none() is not None
 
 
 async def _set_running(connection: AsyncConnection, task_instance_id: str, try_number: int) -> None:

@@ -16,20 +16,21 @@ from triggers.base import (
     Finding,
     IncrementalTrigger,
     JsonObject,
+    JsonValue,
     Position,
     RowChanges,
     StoredPosition,
     TriggerBatch,
     TriggerContext,
+    refuse_errors,
 )
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
-from triggers.postgres.examination import examine
 from triggers.postgres.options import NewRowsOptions, Place, check_place, parse_place
-from triggers.postgres.reader import Reader
-from triggers.postgres.source import Source
+from triggers.postgres.reader import Reader, describe_what_is_open
+from triggers.postgres.source import Source, examine
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
 """The state after a rewind to now: what is there when the watcher goes on counts as handled."""
@@ -65,6 +66,11 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             case [_, _, schema, table] if uri.scheme == "postgres":
                 return {"table": f"{unquote(schema)}.{unquote(table)}"}
         return {}
+
+    @classmethod
+    def describe(cls, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
+        """Which gaps are open, for whom rows wait and since when; mode `updated_at` has no gaps."""
+        return describe_what_is_open(watermark if isinstance(watermark, Mapping) else {})
 
     @property
     def interval(self) -> timedelta:
@@ -149,9 +155,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         if anyio.current_time() - self._examined_at < self.look_again_every.total_seconds():
             return
         identity = self.source_identity()
-        errors = [f"{one.message}; {one.remedy}" for one in await self.check() if one.level == "error"]
-        if errors:
-            raise ConfigurationError(". ".join(errors))
+        refuse_errors(await self.check())
         if self.source_identity() != identity:
             raise SourceChanged(f"{self.options.table} is another table now; `watcher rewind` decides where to begin")
         reader.source.facts = self._checked().facts

@@ -174,7 +174,7 @@ class Dispatcher:
         for task in waiting:
             if self._stopping:
                 return
-            allowed = json.loads(task.definition)["max_active_runs"]
+            allowed = task.definition.max_active_runs
             if task.run_state == "queued" and running.get(task.dag_id, 0) >= allowed:
                 waits[task.task_instance_id] = f"waits for another run of its job: max_active_runs is {allowed}"
             elif full or not (admission := self._admission(task)).may_start:
@@ -231,8 +231,7 @@ class Dispatcher:
 
     async def _to_its_end(self, open_try: OpenTry, token: str | None) -> None:
         """`token` is given exactly when this process has just committed the intent."""
-        names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
-        with structlog.contextvars.bound_contextvars(**{name: getattr(open_try, name) for name in names}):
+        with structlog.contextvars.bound_contextvars(**open_try.bindings):
             try:
                 while not await self._tried(open_try, token):
                     token = None
@@ -285,8 +284,9 @@ class Dispatcher:
             await tries.store_handle(connection, open_try.task_instance_id, open_try.try_number, json.dumps(handle))
 
     async def _watched(self, open_try: OpenTry, handle: Handle) -> Status:
-        timeout = json.loads(open_try.definition)["timeout"]
-        left = math.inf if timeout is None else timeout - open_try.age_seconds
+        limit = open_try.definition.timeout
+        timeout = math.inf if limit is None else limit.total_seconds()
+        left = timeout - open_try.age_seconds
         with anyio.move_on_after(max(left, 0)):
             return await self._exited(handle)
         log.warning("run.timed_out", timeout=timeout)
@@ -320,7 +320,6 @@ class Dispatcher:
     async def _end(
         self, open_try: OpenTry, status: Status, transaction: Callable[[], Transaction] | None = None
     ) -> None:
-        definition = json.loads(open_try.definition)
         async with (transaction or self._database.transaction)() as connection:
             now = await tries.open_try(connection, open_try.task_instance_id, open_try.try_number, lock=True)
             if now is None:
@@ -336,8 +335,9 @@ class Dispatcher:
                 restarted=status.restarted,
             )
             used = await tries.counted_tries(connection, open_try.task_instance_id)
-            delay = timedelta(seconds=definition["retry_delay"])
-            outcome = decide(ending, Retries(allowed=definition["retries"], delay=delay, used=used))
+            definition = open_try.definition
+            retries = Retries(allowed=definition.retries, delay=definition.retry_delay, used=used)
+            outcome = decide(ending, retries)
             await tries.end(
                 connection,
                 now,

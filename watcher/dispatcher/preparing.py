@@ -37,8 +37,7 @@ class Preparation:
             raise SubmitError(
                 f"the job {open_try.dag_id} is not configured any more; configure it again and retry the run"
             )
-        identity = {name: getattr(open_try, name) for name in _IDENTITY}
-        context = {"api": self.api_url, "token": token, **identity, "connections": job.connections}
+        context = {"api": self.api_url, "token": token, **open_try.json, "connections": job.connections}
         return self._task_try(open_try, job.application, context)
 
     def driver_memory(self, dag_id: str) -> str:
@@ -54,20 +53,10 @@ class Preparation:
         # No run_id in it: that holds colons, and the folder becomes part of the driver's PYTHONPATH.
         folder = self.runs_folder / open_try.dag_id / open_try.task_instance_id / str(open_try.try_number)
         return TaskTry(
-            **{name: getattr(open_try, name) for name in _IDENTITY},
+            **open_try.json,
             tag=open_try.tag,
             folder=folder,
-            log=try_log(
-                self.logs_directory,
-                open_try.dag_id,
-                open_try.run_id,
-                open_try.task_id,
-                open_try.map_index,
-                open_try.try_number,
-            ),
+            log=try_log(self.logs_directory, **open_try.bindings),
             application=application,
             context=context,
         )
-
-
-_IDENTITY = ("task_instance_id", "dag_id", "run_id", "task_id", "map_index", "try_number")

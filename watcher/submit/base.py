@@ -72,7 +72,6 @@ class Status:
     phase: Literal["starting", "running", "exited"]
     exit_code: int | None = None
     reason: str = ""
-    application_id: str | None = None
     restarted: bool = False
     """It ended without a word because its machine was restarted."""
 

@@ -9,7 +9,8 @@ import anyio.to_thread
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse
 
-from store.runs import runs
+from store.keys import TaskInstanceKey
+from store.runs import task_instances
 from watcher.api.auth import Viewer
 from watcher.api.context import Context
 from watcher.api.log_answers import LogQueryParameters, answer, in_form
@@ -39,15 +40,16 @@ async def get_log(
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
     path = try_log(context.logs_directory, dag_id, run_id, task_id, map_index, try_number)
+    key = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     async with context.database.reading() as connection:
-        await runs.task_instance_by(connection, dag_id, run_id, task_id, map_index)
+        await task_instances.check(connection, key)
     if query.around is not None or query.following:
         return await answer(context, lambda: [[path]], query, accept)
     lines = _FULL_CONTENT if full_content else _FIRST_FRAGMENT
-    found = await anyio.to_thread.run_sync(partial(fragment, path, token, lines))
-    following = None if found.next_offset is None else str(found.next_offset)
+    part = await anyio.to_thread.run_sync(partial(fragment, path, token, lines))
+    following = None if part.next_offset is None else str(part.next_offset)
     if "ndjson" in accept or "text/" in accept:
-        response = in_form(found.records, accept)
+        response = in_form(part.records, accept)
         response.headers["Airflow-Continuation-Token"] = following or ""
         return response
-    return JSONResponse({"content": found.records, "continuation_token": following})
+    return JSONResponse({"content": part.records, "continuation_token": following})

@@ -1,0 +1,124 @@
+"""The algorithm of `s3.new_files` and `file.new_files`, without I/O: pages go in, new versions and positions come out.
+
+The order of things that makes it exact: a scan is listed in key order; each page's new versions are committed together
+with the cursor behind it, so that a crash resumes by key; the horizon moves only when a scan has come to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from triggers.base import JsonObject, Position, StoredPosition
+from triggers.file_scan.algorithms import Algorithm
+from triggers.file_scan.state import HandledVersions, ScanState, Start, text_of
+from triggers.file_scan.versions import FileVersion, Moment, Page
+
+QUIET_COMMIT_SECONDS: Final = 60.0
+"""State that moved without a new version is written at most this often."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """The new versions of one page. `position` None: nothing is worth a write; then `versions` is empty."""
+
+    versions: Sequence[FileVersion]
+    watermark: JsonObject
+    position: Position | None
+
+
+class Scanner:
+    """Begins anew or goes on from a committed position; every position it returns must be committed before the next page."""
+
+    def __init__(
+        self, algorithm: Algorithm, stored: StoredPosition | None, *, start: Start, min_age: int, now: float
+    ) -> None:
+        """`min_age` in microseconds; `now` on the same clock as in `advance`, in seconds."""
+        self._algorithm = algorithm
+        self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
+        self._handled = HandledVersions({} if stored is None else stored.rows)
+        self._min_age = min_age
+        self._written_at = now
+        self._nothing_stored = stored is None
+        self._resumed = self._state.began is not None
+
+    @property
+    def cursor(self) -> str | None:
+        """The next page to `advance` by is the one after this key."""
+        return self._state.cursor
+
+    def advance(self, page: Page, *, now: float) -> Step:
+        begins = self._state.began is None
+        if begins:
+            self._state = self._algorithm.begin(self._state, page.clock, self._handled)
+        must_write = self._nothing_stored or (begins and self._state.is_baseline)
+        watermark = self._watermark_of_events()
+        candidates = self._algorithm.candidates(page, self._state, self._handled)
+        versions = [version for version in candidates if self._is_new(version, page.clock)]
+        if page.last is not None:
+            self._state = replace(self._state, cursor=page.last)
+        else:
+            must_write = must_write or self._resumed or self._state.is_baseline
+            self._end()
+        write = bool(versions) or must_write or now - self._written_at >= QUIET_COMMIT_SECONDS
+        return Step(versions=versions, watermark=watermark, position=self._position(now) if write else None)
+
+    @property
+    def up_to(self) -> Moment | None:
+        """What was visible, and old enough, before then has been handled; None before the first whole scan."""
+        return self._state.up_to
+
+    @property
+    def takes_hints(self) -> bool:
+        """Whether `look_up` may be called: not before the first page, and not before the end of a baseline."""
+        return not self._nothing_stored and not self._state.is_baseline
+
+    def look_up(self, versions: Iterable[FileVersion], *, clock: Moment, now: float) -> Step:
+        """Versions that a hint led to, between two pages or two scans; the scans themselves do not notice.
+
+        What is below the horizon of the scan under way is left to it: it emits such versions without recording them.
+        """
+        state = self._state
+        horizon = state.horizon if state.next_horizon is None else state.next_horizon
+        recent = (version for version in versions if horizon is None or version.modified >= horizon)
+        new = [version for version in recent if self._is_new(version, clock)]
+        watermark = {"from": text_of(state.up_to), "to": text_of(state.up_to)}
+        return Step(versions=new, watermark=watermark, position=self._position(now) if new else None)
+
+    def _is_new(self, version: FileVersion, clock: Moment) -> bool:
+        """Whether to emit it; records it when it is handled and could be met again."""
+        state, fingerprint = self._state, version.fingerprint
+        if state.horizon is not None and version.modified < state.horizon:
+            return False
+        if fingerprint in self._handled:
+            return False
+        modified = version.modified
+        met_again = state.next_horizon is None or modified >= state.next_horizon
+        in_baseline = isinstance(state.baseline, int) and modified < state.baseline
+        if met_again and not in_baseline and self._min_age and modified > clock - self._min_age:
+            return False  # too young: left to a later scan
+        if met_again:
+            self._handled.add(fingerprint, modified)
+        return not in_baseline
+
+    def _end(self) -> None:
+        state = self._state
+        self._state = ScanState(horizon=state.next_horizon, up_to=self._reached())
+        self._algorithm.end(self._state, self._handled)
+        self._resumed = False
+
+    def _reached(self) -> Moment | None:
+        return None if self._state.began is None else self._state.began - self._min_age
+
+    def _position(self, now: float) -> Position:
+        self._written_at = now
+        self._nothing_stored = False
+        return Position(
+            watermark=self._state.watermark(len(self._handled)),
+            state=self._state.to_json(),
+            rows=self._handled.take_changes(),
+        )
+
+    def _watermark_of_events(self) -> JsonObject:
+        return {"from": text_of(self._state.up_to), "to": text_of(self._reached())}

@@ -1,0 +1,88 @@
+"""What a listing shows: pages of file versions, and the moments that date them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol, TypeAlias
+
+from triggers.base import JsonObject
+
+Moment: TypeAlias = int
+"""Microseconds since 1970 in UTC: integers compare, subtract and hash without surprises."""
+
+SECOND: Final = 1_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def moment_of(value: datetime) -> Moment:
+    """A datetime without a zone counts as UTC."""
+    return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def length_of(value: timedelta) -> int:
+    """In microseconds."""
+    return value // _MICROSECOND
+
+
+def parse_moment(text: str) -> Moment:
+    """Raises ValueError unless `text` is an ISO 8601 date or timestamp."""
+    return moment_of(datetime.fromisoformat(text))
+
+
+def format_moment(moment: Moment) -> str:
+    """`2026-11-20T09:00:00Z`, with a fraction only where there is one."""
+    return (_EPOCH + moment * _MICROSECOND).replace(tzinfo=None).isoformat() + "Z"
+
+
+NOT_SELECTED: Final = 0
+"""Stands for the fingerprint of what the watcher does not want."""
+
+
+def fingerprint(version: bytes) -> int:
+    """The signed 64-bit name of a version, the same in every process and release.
+
+    Two versions out of a million share one with a probability of 3e-8 (birthday bound); the second would be missed.
+    """
+    return int.from_bytes(hashlib.blake2b(version, digest_size=8).digest(), "big", signed=True)
+
+
+class FileVersion(Protocol):
+    """One content of one file: overwriting makes another version of the same key."""
+
+    @property
+    def modified(self) -> Moment:
+        """When the source says it was written; it may become visible much later (multipart uploads)."""
+
+    @property
+    def fingerprint(self) -> int:
+        """Equal for equal versions, whenever they are listed."""
+
+    def describe(self) -> JsonObject:
+        """The version as an event names it."""
+
+
+class Page(Protocol):
+    """A part of one scan, in key order; the pages of a scan never overlap."""
+
+    @property
+    def clock(self) -> Moment:
+        """The source's own clock when it made this page."""
+
+    @property
+    def last(self) -> str | None:
+        """The key to go on after; None when this page ends the scan."""
+
+    def __len__(self) -> int:
+        """How many files it lists, wanted or not."""
+
+    def versions(self, since: Moment | None) -> Iterable[FileVersion]:
+        """Those the watcher selects; versions modified before `since` may be left out."""
+
+    def fingerprints(self) -> Sequence[int]:
+        """Of all files it lists, in order; `NOT_SELECTED` for those the watcher does not want. Asked for once."""
+
+    def version(self, index: int, fingerprint: int) -> FileVersion:
+        """The one whose fingerprint stands there."""
