@@ -1,4 +1,4 @@
-"""Reaching every source and judging it, without watching it: what `watcher check --connect` prints."""
+"""Checks of every source, made without watching it: what `watcher check --connect` prints."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ PATIENCE: Final = 60.0
 
 async def source_findings(configuration: Configuration) -> Sequence[dict[str, Any]]:
     """Every watcher's findings, by watcher: `watcher`, `check`, `level`, `message`, `remedy`."""
-    found: dict[str, Sequence[Finding]] = {}
+    findings: dict[str, Sequence[Finding]] = {}
     async with open_clients(configuration.connections) as clients:
 
         async def judge(one: Hosted) -> None:
-            found[one.name] = await _findings(one, clients, configuration)
+            findings[one.name] = await _findings(one, clients, configuration)
 
         async with anyio.create_task_group() as checks:
             for one in hosted(configuration, defaultdict(int)):
                 checks.start_soon(judge, one)
-    return [{"watcher": name, **asdict(finding)} for name in sorted(found) for finding in found[name]]
+    return [{"watcher": name, **asdict(finding)} for name in sorted(findings) for finding in findings[name]]
 
 
 async def _findings(one: Hosted, clients: Clients, configuration: Configuration) -> Sequence[Finding]:

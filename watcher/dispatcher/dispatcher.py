@@ -29,8 +29,8 @@ from store.runs.tries import OpenTry
 from watcher.dispatcher.admission import Admission, Limits, admit
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.preparing import Preparation
-from watcher.leading import Leadership
-from watcher.retrying import keep_going
+from watcher.leader_election import Leadership
+from watcher.retries import keep_going
 from watcher.submit.base import Attachment, Handle, Progress, Status, SubmitError, Submitter
 from watcher.wakeups import Wakeup
 

@@ -17,7 +17,7 @@ import structlog
 from anyio.abc import Process
 from anyio.to_thread import run_sync
 
-from watcher.retrying import keep_going
+from watcher.retries import keep_going
 from watcher.submit import archive_building
 from watcher.submit.base import SparkApplication, SubmitError
 from watcher.submit.class_archive import archive_name, archives_of, find_archive

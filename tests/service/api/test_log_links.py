@@ -15,7 +15,7 @@ from store.errors import Conflict
 from tests.effort import PATIENCE
 from tests.service.api.application import Api
 from watcher.api.log_answers import LogQuery, answer
-from watcher.logs.places import watcher_logs
+from watcher.logs.paths import watcher_logs
 
 log = structlog.get_logger()
 LOGS = "/api/v2/watchers/landing_files/logs"

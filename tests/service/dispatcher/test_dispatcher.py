@@ -29,7 +29,7 @@ from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.preparing import JobToStart, Preparation
-from watcher.leading import Leadership
+from watcher.leader_election import Leadership
 from watcher.submit.base import Progress, SparkApplication
 
 pytestmark = pytest.mark.service

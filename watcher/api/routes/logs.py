@@ -16,7 +16,7 @@ from watcher.api.context import Context
 from watcher.api.log_answers import LogQueryParameters, answer, in_form
 from watcher.api.parameters import BIGGEST, MapIndex
 from watcher.logs import try_log
-from watcher.logs.reading import fragment
+from watcher.logs.reader import fragment
 
 router = APIRouter(tags=["Logs"])
 _FIRST_FRAGMENT = 1000
