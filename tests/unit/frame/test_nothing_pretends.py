@@ -57,6 +57,7 @@ UNIMPORTED: Mapping[str, str] = {
     "import-linter": "make check",
     "mypy": "make check",
     "ruff": "make check",
+    "pytest-xdist": "make test runs on two workers",
     "uv": "make requirements",
 }
 """Distributions that nothing of ours imports, and who needs them."""
