@@ -10,8 +10,10 @@ import anyio
 import pytest
 import structlog
 
-from store.base import AssetScope, AssetStoreWriterKind, Writer
+from store.base import AssetStoreWriterKind, Writer
 from store.errors import Conflict
+from store.keys import AssetRef
+from store.state.entries import EntryChange
 from tests.effort import PATIENCE
 from tests.service.api.application import Api
 from watcher.api.log_answers import LogQuery, answer
@@ -30,10 +32,9 @@ async def written_by_the_watcher(api: Api, write_id: str, *, fails: bool = False
     writer = Writer(kind=AssetStoreWriterKind.WATCHER, watcher="landing_files", write_id=write_id)
     words = {"watcher": "landing_files", "write_id": write_id}
     async with api.database.transaction() as session:
-        scope = AssetScope(name="landing")
-        await api.context.backend.aset_asset_store(
-            scope, "landing_files.watermark", "1", writer=writer, session=session
-        )
+        asset = AssetRef(id=api.asset_ids["landing"], name="landing", uri="s3://bucket/landing")
+        change = EntryChange(asset=asset, key="landing_files.watermark", value="1", writer=writer)
+        await api.context.entries.apply(session, change)
         log.info("store.writing", **words)
         if fails:
             raise Conflict("somebody else was first")
