@@ -26,12 +26,10 @@ import httpx
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
-from watcher.submit.archive_building import build
 from watcher.submit.base import SparkApplication, TaskTry
-from watcher.submit.class_archive import archives_of
+from watcher.submit.class_archive import archive_folder, make_archive
 from watcher.submit.folder import TryFolder
-from watcher.submit.java import java_home
-from watcher.submit.spark_home import spark_home_of
+from watcher.submit.runtime import find_runtime, spark_home_of
 from watcher.submit.spark_submit import SparkSubmit
 
 ROUNDS = 3
@@ -76,7 +74,8 @@ def main() -> None:
         folder = Path(name)
         (folder / "job.py").write_text(JOB)
         started = time.perf_counter()
-        build(archives_of(folder), java_home(os.environ), spark_home_of(sys.executable), sys.executable, os.environ)
+        os.environ["XDG_CACHE_HOME"] = name  # made anew, to see what it costs
+        make_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ), os.environ)
         print(f"class archive made in {time.perf_counter() - started:.1f} s")
         costs: dict[str, list[Cost]] = {"plain": [], "small": []}
         for number in range(ROUNDS):

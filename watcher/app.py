@@ -45,7 +45,6 @@ from watcher.leading import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.serving import listen, serve
-from watcher.submit.archiving import ArchiveMaker
 from watcher.submit.spark_submit import SparkSubmit
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.clients import Clients
@@ -209,7 +208,6 @@ class Daemon:
             await workers.start(self._scheduler.run)
             await workers.start(self._cleaner().run, self._settings.store.cleanup_interval)
             await workers.start(self._dispatcher.run)
-            workers.start_soon(self._archive_maker().run)
         if "triggerer" in self._options.roles:
             self._triggerer = self._make_triggerer(clients)
             await workers.start(self._triggerer.run)
@@ -233,10 +231,6 @@ class Daemon:
     def _cleaner(self) -> Cleaner:
         limits = Limits.of(self._settings)
         return Cleaner(self._database, self._backend, logs_directory(self._settings), limits)
-
-    def _archive_maker(self) -> ArchiveMaker:
-        applications = [job.application for job in jobs_to_start(self._configuration).values()]
-        return ArchiveMaker(self._submitter, applications, lambda: self._dispatcher.idle)
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer

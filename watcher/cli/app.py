@@ -48,7 +48,15 @@ for function in (daemon.run, daemon.demo, checking.check, checking.schema):
     app.command()(function)
 watchers.register(app)
 moving.register(app)
-for part in (watchers.watchers, assets.assets, runs.runs, store.store, administration.db, administration.token):
+for part in (
+    watchers.watchers,
+    assets.assets,
+    runs.runs,
+    store.store,
+    administration.db,
+    administration.token,
+    administration.spark,
+):
     app.add_typer(part)
 app.add_typer(state_store.state_store)
 app.add_typer(postgres.pg)

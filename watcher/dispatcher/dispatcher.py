@@ -105,11 +105,6 @@ class Dispatcher:
             return LOOK_EVERY if due is None else min(due, LOOK_EVERY)
         return LOOK_EVERY
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing of this home runs."""
-        return not self._followed
-
     async def cancel_all(self) -> None:
         """Stop every driver, because the daemon itself is being stopped; they start again with it."""
         self._stopping = True

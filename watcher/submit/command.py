@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watcher.submit.base import SparkApplication, TaskTry
-from watcher.submit.class_archive import ClassArchive
 from watcher.submit.connections import ConnectionSettings, connection_settings, redaction
 from watcher.submit.processes import TAG_VARIABLE
 from watcher.submit.spark_ui import ADDRESS_FILE
@@ -62,6 +61,14 @@ logger.utils.appenderRef.console.ref = console
 logger.utils.appenderRef.console.level = warn
 """
 """Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`spark_ui.py`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassArchive:
+    """`class_path` has to come before everything else on the JVM's."""
+
+    file: Path
+    class_path: str
 
 
 @dataclass(frozen=True, kw_only=True)

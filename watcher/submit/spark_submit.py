@@ -7,22 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watcher.submit.base import SparkApplication, SubmitError, TaskTry
-from watcher.submit.class_archive import ClassArchive, find_archive
-from watcher.submit.command import CLASS_PATH, LOG4J2, Paths, arguments, configuration, environment, properties
+from watcher.submit.class_archive import archive_folder, find_archive
+from watcher.submit.command import (
+    CLASS_PATH,
+    LOG4J2,
+    ClassArchive,
+    Paths,
+    arguments,
+    configuration,
+    environment,
+    properties,
+)
 from watcher.submit.folder import TryFolder
-from watcher.submit.java import java_home
+from watcher.submit.runtime import Runtime, find_runtime
 from watcher.submit.sdk_archive import sdk_archive
 from watcher.submit.shimmed import Command, ShimSubmitter
-from watcher.submit.spark_home import spark_home_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Runtime:
-    """What a job runs on."""
-
-    python: str
-    spark_home: Path
-    java: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +35,13 @@ class SparkSubmit(ShimSubmitter):
 
     def runtime_of(self, application: SparkApplication) -> Runtime:
         """Which interpreter, Spark and Java the job gets; blocking. Raises `SubmitError` when one is missing."""
-        python = application.python or self.python
-        return Runtime(
-            python=python,
-            spark_home=Path(application.env.get("SPARK_HOME") or spark_home_of(python)),
-            java=java_home({**self.environment, **application.env}),
-        )
+        python, spark_home = application.python or self.python, application.env.get("SPARK_HOME")
+        return find_runtime(python, spark_home, {**self.environment, **application.env})
 
     def _archive(self, runtime: Runtime, application: SparkApplication) -> ClassArchive | None:
         """None, too, where the site's own defaults have a class path, which the archive's would replace."""
         conf = Path(application.env.get("SPARK_CONF_DIR") or runtime.spark_home / "conf")
-        return None if _site_has_class_path(conf) else find_archive(self.home, runtime.java, runtime.spark_home)
+        return None if _site_has_class_path(conf) else find_archive(archive_folder(self.environment), runtime)
 
     def command(self, task_try: TaskTry, folder: TryFolder) -> Command:
         application = task_try.application

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from watcher.submit.command import SMALL
-from watcher.submit.spark_home import spark_home_of
+from watcher.submit.runtime import spark_home_of
 
 WORKERS = 2
 _PATIENCE = 60.0

@@ -1,18 +1,15 @@
-"""The class archive that the session made with a real JVM is one that jobs really use."""
+"""The class archive that a real JVM made is one that jobs really use."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.service.spark.submitter_contract import ended, log_of
-from watcher.submit import archive_building
 from watcher.submit.base import TaskTry
 from watcher.submit.command import JAVA_OPTIONS
 from watcher.submit.spark_submit import SparkSubmit
@@ -42,10 +39,3 @@ async def test_a_job_takes_its_classes_from_the_archive(new_try: Callable[..., T
     from_jars = sum("/jars/" in line for line in lines)
     assert archived > 1000
     assert from_jars < archived / 10
-
-
-async def test_the_daemon_is_told_that_the_archive_is_there(class_archives: Path) -> None:
-    """Its end of the pipe stays open; there is nothing to be made."""
-    program = [sys.executable, "-m", archive_building.__name__, "--while-stdin", str(class_archives)]
-    async with await anyio.open_process(program, stdin=subprocess.PIPE, start_new_session=True) as process:
-        assert await process.wait() == 0

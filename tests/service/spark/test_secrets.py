@@ -12,7 +12,7 @@ import pytest
 from tests.service.spark.cluster import Cluster
 from tests.service.spark.submitter_contract import ended, log_of
 from watcher.submit.base import TaskTry
-from watcher.submit.spark_home import spark_home_of
+from watcher.submit.runtime import spark_home_of
 from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

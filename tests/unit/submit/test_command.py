@@ -8,8 +8,16 @@ import pytest
 
 from tests.unit.submit.plain import make_try
 from watcher.submit.base import TaskTry
-from watcher.submit.class_archive import ClassArchive
-from watcher.submit.command import CLASS_PATH, JAVA_OPTIONS, Paths, arguments, configuration, environment, properties
+from watcher.submit.command import (
+    CLASS_PATH,
+    JAVA_OPTIONS,
+    ClassArchive,
+    Paths,
+    arguments,
+    configuration,
+    environment,
+    properties,
+)
 
 PATHS = Paths(
     spark_home=Path("/spark"),

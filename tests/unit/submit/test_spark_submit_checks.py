@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watcher.submit.base import SubmitError, TaskTry
-from watcher.submit.class_archive import archive_name, archives_of
+from watcher.submit.command import ClassArchive
 from watcher.submit.folder import TryFolder
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -65,13 +65,12 @@ async def test_a_machine_without_java_is_told(new_try: NewTry, tmp_path: Path) -
     [("", True), ("spark.executor.cores 1", True), ("spark.driver.extraClassPath /site.jar", False)],
 )
 def test_an_archive_does_not_replace_the_sites_own_class_path(
-    submitter: SparkSubmit, new_try: NewTry, tmp_path: Path, defaults: str, used: bool
+    new_try: NewTry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defaults: str, used: bool
 ) -> None:
+    archive = ClassArchive(file=tmp_path / "a.jsa", class_path="/a.jar")
+    monkeypatch.setattr("watcher.submit.spark_submit.find_archive", lambda _folder, _runtime: archive)
+    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
     (tmp_path / "spark-defaults.conf").write_text(defaults)
     task_try = new_try("", env={"SPARK_CONF_DIR": str(tmp_path)})
-    runtime = submitter.runtime_of(task_try.application)
-    archive = archives_of(tmp_path) / archive_name(runtime.java, runtime.spark_home)
-    archive.parent.mkdir()
-    archive.touch()
     command = submitter.command(task_try, TryFolder(task_try.folder))
     assert ("SharedArchiveFile" in command.files["spark.properties"]) == used
