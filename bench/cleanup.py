@@ -16,11 +16,10 @@ from pathlib import Path
 import anyio
 from sqlalchemy import text
 
-from store import migrations
 from store.base import TaskScope
-from store.cleanup import Removed, Retention, Sweep
-from store.database import Database, sqlite_url
+from store.database import Database, migrations, sqlite_url
 from store.metastore import MetastoreStoreBackend
+from store.processes.cleanup import Removed, Retention, Sweep
 from watcher.cleaning import Cleaner, Limits
 from watcher.demo.servers import running_postgres
 
@@ -52,8 +51,8 @@ class Timed(Cleaner):
 async def measure(url: str, rows: int) -> None:
     async with Database.open(url) as database:
         await migrations.upgrade(database)
-        async with database.transaction() as session:
-            await session.execute(text(FILL[database.dialect]), {"rows": rows})
+        async with database.transaction() as connection:
+            await connection.execute(text(FILL[database.dialect]), {"rows": rows})
         backend = MetastoreStoreBackend(database)
         days = Retention(task_days=30, history_days=90, event_days=90, run_days=90, orphan_days=30)
         limits = Limits(retention=days, logs=timedelta(days=30), batch_size=0)

@@ -17,14 +17,16 @@ from pathlib import Path
 
 import anyio
 
-from store import assets, detection, events, migrations, positions, triggerers
-from store.assets import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.base import AssetStoreWriterKind, Writer
-from store.database import Database, sqlite_url
-from store.detection import Detection
-from store.events import NewEvent
+from store.catalog import catalog_sync
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.database import Database, migrations, sqlite_url
+from store.detection import detections, events, positions
+from store.detection.detections import Detection
+from store.detection.events import NewEvent
 from store.metastore import MetastoreStoreBackend
-from store.triggerers import Process
+from store.processes import triggerers
+from store.processes.triggerers import Process
 from watcher.demo.servers import running_postgres
 
 ROUNDS = 10
@@ -36,17 +38,17 @@ async def measure(url: str) -> None:
         await migrations.upgrade(database)
         asset_id = await prepare(database)
         owner = str(uuid.uuid4())
-        async with database.transaction() as session:
+        async with database.transaction() as connection:
             process = Process(id=owner, host="bench", pid=1)
-            await triggerers.beat(session, process, timedelta(hours=1), database.dialect)
-            claimed = await positions.claim(session, "files", owner, database.dialect)
+            await triggerers.beat(connection, process, timedelta(hours=1), database.dialect)
+            claimed = await positions.claim(connection, "files", owner, database.dialect)
         assert claimed is not None
         held = claimed.held
         backend = MetastoreStoreBackend(database)
 
         async def bare() -> None:
-            async with database.transaction() as session:
-                await events.append(session, [new_event(bare_asset)])
+            async with database.transaction() as connection:
+                await events.append(connection, [new_event(bare_asset)])
 
         async def whole() -> None:
             nonlocal held
@@ -59,8 +61,8 @@ async def measure(url: str) -> None:
                 writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher="files", write_id=uuid.uuid4().hex),
                 events=[new_event(asset_id["landing"])],
             )
-            async with database.transaction() as session:
-                held = await detection.commit(session, found, backend, database.dialect)
+            async with database.transaction() as connection:
+                held = await detections.commit(connection, found, backend, database.dialect)
 
         bare_asset = asset_id["unscheduled"]
         rates = {"event row alone": 0.0, "whole detection": 0.0}
@@ -103,8 +105,8 @@ async def prepare(database: Database) -> dict[str, int]:
         watchers=[DeclaredWatcher(name="files", asset="landing", trigger="bench")],
         jobs=[job],
     )
-    async with database.transaction() as session:
-        return dict((await assets.apply(session, declared, database.dialect)).asset_ids)
+    async with database.transaction() as connection:
+        return dict((await catalog_sync.apply(connection, declared, database.dialect)).asset_ids)
 
 
 def main() -> None:

@@ -110,7 +110,7 @@ async def ours(endpoint: str, _objects: int, *, looks: int, **options: object) -
 
 
 async def aiobotocores(endpoint: str, _objects: int) -> AsyncIterator[int]:
-    from aiobotocore.session import AioSession
+    from aiobotocore.connection import AioSession
 
     async with AioSession().create_client("s3", endpoint_url=endpoint, region_name="us-east-1", **KEYS) as client:
         yield 0
@@ -131,10 +131,10 @@ async def s3fss(endpoint: str, _objects: int) -> AsyncIterator[int]:
     import s3fs
 
     files = s3fs.S3FileSystem(key="a", secret="b", endpoint_url=endpoint, asynchronous=True, use_listings_cache=False)
-    session = await files.set_session()
+    connection = await files.set_session()
     yield 0
     yield len(await files._find("landing/orders"))  # noqa: SLF001  how fsspec names its async methods
-    await session.close()
+    await connection.close()
 
 
 async def obstores(endpoint: str, _objects: int) -> AsyncIterator[int]:

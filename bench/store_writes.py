@@ -24,9 +24,8 @@ import aiohttp
 import anyio
 from sqlalchemy import func, insert, select
 
-from store import migrations, schema
 from store.base import AssetScope, AssetStoreWriterKind, Writer
-from store.database import Database, sqlite_url
+from store.database import Database, migrations, schema, sqlite_url
 from store.metastore import MetastoreStoreBackend
 from watcher import try_tokens
 from watcher.demo.daemon import running_daemon
@@ -58,11 +57,11 @@ async def measure(url: str, folder: Path, seconds: float) -> None:
         assert daemon.process is not None
         async with Database.open(url, pool_size=16) as database:
             tries = [await a_try(database, number) for number in range(max(CLIENTS))]
-            async with database.reading() as session:
-                asset_id = (await session.execute(select(schema.asset.c.id))).scalar_one()
+            async with database.reading() as connection:
+                asset_id = (await connection.execute(select(schema.asset.c.id))).scalar_one()
                 postmaster = 0
                 if name == "postgresql":
-                    backend_id = (await session.execute(select(func.pg_backend_pid()))).scalar_one()
+                    backend_id = (await connection.execute(select(func.pg_backend_pid()))).scalar_one()
                     postmaster = int(_stat(Path(f"/proc/{backend_id}"))[1])
             scope, backend = AssetScope(asset_id=asset_id), MetastoreStoreBackend(database)
 
@@ -99,12 +98,12 @@ async def api_writes(port: int, tries: list[Mapping[str, str]], *, keyed: bool) 
         {"Authorization": f"Bearer {try_tokens.issue(SECRET.encode(), one['id'], 1, lifetime=lifetime)}"}
         for one in tries
     ]
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as connection:
 
         async def put(client: int, number: int) -> None:
             query = {"name": "orders", "key": f"api {client}"}
             sent = {**headers[client], "Idempotency-Key": uuid.uuid4().hex} if keyed else headers[client]
-            async with session.put(address, params=query, headers=sent, json={"value": number}) as answer:
+            async with connection.put(address, params=query, headers=sent, json={"value": number}) as answer:
                 assert answer.status == 204, await answer.text()
 
         yield put
@@ -114,8 +113,8 @@ async def a_home(database: Database) -> None:
     """Another dispatcher's, alive for a day: the daemon leaves its tries alone."""
     now = datetime.now(UTC)
     lives = {"heartbeat_at": now, "expires_at": now + timedelta(days=1)}
-    async with database.transaction() as session:
-        await session.execute(insert(schema.dispatcher).values(home_id="bench", host="bench", pid=0, **lives))
+    async with database.transaction() as connection:
+        await connection.execute(insert(schema.dispatcher).values(home_id="bench", host="bench", pid=0, **lives))
 
 
 async def a_try(database: Database, number: int) -> Mapping[str, str]:
@@ -142,9 +141,9 @@ async def a_try(database: Database, number: int) -> Mapping[str, str]:
             "intent_at": now,
         },
     }
-    async with database.transaction() as session:
+    async with database.transaction() as connection:
         for table, values in made.items():
-            await session.execute(insert(table).values(**values))
+            await connection.execute(insert(table).values(**values))
     return task
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
-from store import statements
 from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskScope, Writer
 from store.database import Database
 from store.errors import InvalidValue
-from store.statements import Statements, T, arun, run
-from store.transactions import Outcome, Transaction, transact
+from store.state import statements
+from store.state.statements import Statements, T, arun, run
+from store.state.transactions import Outcome, Transaction, transact
 from store.values import check_expiry, check_json, check_key
 
 
@@ -67,7 +67,9 @@ class MetastoreStoreBackend(BaseStoreBackend):
 
     # --- the contract, for async callers
 
-    async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:
+    async def aget(
+        self, scope: Scope, key: str, *, session: AsyncSession | AsyncConnection | None = None
+    ) -> str | None:
         if session is not None:
             return await arun(session, _get(scope, key))
         async with self._database.reading() as own:
@@ -80,7 +82,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         value: str,
         *,
         expires_at: datetime | NeverExpire | None = None,
-        session: AsyncSession | None = None,
+        session: AsyncSession | AsyncConnection | None = None,
     ) -> None:
         await self._arun(session, self._set(scope, key, value, expires_at))
 
@@ -89,7 +91,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         scope: Scope,
         key: str,
         *,
-        session: AsyncSession | None = None,
+        session: AsyncSession | AsyncConnection | None = None,
         writer: Writer | None = None,
         if_version: int | None = None,
         holds_key: bool = False,
@@ -101,7 +103,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         scope: Scope,
         *,
         all_map_indices: bool = False,
-        session: AsyncSession | None = None,
+        session: AsyncSession | AsyncConnection | None = None,
         writer: Writer | None = None,
         protected: frozenset[str] = frozenset(),
     ) -> None:
@@ -118,12 +120,12 @@ class MetastoreStoreBackend(BaseStoreBackend):
         is_ref: bool = False,
         if_version: int | None = None,
         holds_key: bool = False,
-        session: AsyncSession | None = None,
+        session: AsyncSession | AsyncConnection | None = None,
     ) -> int:
         """Write an asset's entry in the name of `writer`, with its history row; returns the new version.
 
         Without a writer the recorded kind and ids of an existing entry stay. `holds_key`: the session's transaction has
-        the key's lock and the scope the asset's id, as `store.reach` sees to. Raises `NotFound` for an unknown asset,
+        the key's lock and the scope the asset's id, as `store.runs.try_lock` sees to. Raises `NotFound` for an unknown asset,
         `VersionConflict` when the entry's version is not `if_version` (0: it must not exist), `InvalidValue`.
         """
         operation = self._set_asset(
@@ -138,7 +140,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         *,
         task_instance_id: str,
         writer: Writer,
-        session: AsyncSession | None = None,
+        session: AsyncSession | AsyncConnection | None = None,
     ) -> Outcome:
         """Change several entries of an asset together; the scope has its id. Raises `VersionConflict`, `InvalidValue`."""
         if scope.asset_id is None:
@@ -160,13 +162,13 @@ class MetastoreStoreBackend(BaseStoreBackend):
         *,
         expires_at: datetime | NeverExpire | None = None,
         is_ref: bool = False,
-        session: AsyncSession | None = None,
+        session: AsyncSession | AsyncConnection | None = None,
     ) -> None:
         """`aset` of a task instance's entry that may be a reference a worker-side backend made."""
         await self._arun(session, self._set(scope, key, value, expires_at, is_ref=is_ref))
 
     async def achange_task_store(
-        self, scope: TaskScope, key: str, value: str, *, session: AsyncSession | None = None
+        self, scope: TaskScope, key: str, value: str, *, session: AsyncSession | AsyncConnection | None = None
     ) -> bool:
         """Give a task instance's entry another value, with the expiry it has; False when there is none."""
         return await self._arun(session, statements.change_task_value(scope, check_key(key), check_json(value)))
@@ -179,7 +181,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         with self._database.sync_transaction() as own:
             return run(own, operation)
 
-    async def _arun(self, session: AsyncSession | None, operation: Statements[T]) -> T:
+    async def _arun(self, session: AsyncSession | AsyncConnection | None, operation: Statements[T]) -> T:
         if session is not None:
             return await arun(session, operation)
         async with self._database.transaction() as own:

@@ -12,9 +12,8 @@ from typing import Any
 import anyio
 from sqlalchemy import event, insert
 
-from store import migrations
-from store.database import Database, sqlite_url
-from store.schema import asset, database_now
+from store.database import Database, migrations, sqlite_url
+from store.database.schema import asset, database_now
 from tests.servers import PostgresServer
 
 

@@ -22,15 +22,15 @@ from sqlalchemy import URL, make_url
 
 from config.models import Configuration
 from config.settings import SchedulerSettings, Settings
-from store import assets, migrations
-from store.abilities import knows_writers
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
-from store.database import Database, sqlite_url
+from store.catalog import catalog_sync
+from store.database import Database, migrations, sqlite_url
 from store.errors import BackendUnusable
-from store.locks import exclusive
 from store.metastore import MetastoreStoreBackend
-from store.triggerers import Process
+from store.processes.file_locks import exclusive
+from store.processes.triggerers import Process
+from store.state.entries import knows_writers
 from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
@@ -88,8 +88,8 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
         check_store(settings)
         database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
         backend = open_backend(settings, database)
-        async with database.transaction() as session:
-            applied = await assets.apply(session, declared(configuration), database.dialect)
+        async with database.transaction() as connection:
+            applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
         bound = None
         if "api" in options.roles:
             bound = stack.enter_context(listen(settings.api.host, settings.api.port))

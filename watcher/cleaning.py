@@ -15,11 +15,12 @@ import structlog
 from anyio.abc import TaskStatus
 
 from config.settings import Settings
-from store import cleanup, tries
-from store.abilities import knows_writers
 from store.base import BaseStoreBackend
-from store.cleanup import Removed, Retention, Sweep
 from store.database import Database
+from store.processes import cleanup
+from store.processes.cleanup import Removed, Retention, Sweep
+from store.runs import tries
+from store.state.entries import knows_writers
 from watcher.logs import sweeping
 from watcher.logs.places import try_log
 from watcher.retrying import keep_going
@@ -127,15 +128,15 @@ class Cleaner:
 
     async def _batch(self, sweep: Sweep, size: int, after: Any) -> Removed | None:
         """None when another clean-up is at work."""
-        async with self._database.transaction() as session:
-            if not await cleanup.acquire(session, self._database.dialect):
+        async with self._database.transaction() as connection:
+            if not await cleanup.acquire(connection, self._database.dialect):
                 log.info("cleanup.left_to_another", what=sweep.name)
                 return None
-            return await sweep.remove(session, size, after, self._database.dialect)
+            return await sweep.remove(connection, size, after, self._database.dialect)
 
     async def _count(self, sweep: Sweep) -> int:
-        async with self._database.reading() as session:
-            return await sweep.count(session)
+        async with self._database.reading() as connection:
+            return await sweep.count(connection)
 
     async def _clean_backend(self) -> None:
         """A backend of a user's own keeps its own time: of its entries we remove none."""
@@ -147,8 +148,8 @@ class Cleaner:
 
     async def _old_logs(self) -> list[Path]:
         """But never one that a driver still writes to, however silent it is."""
-        async with self._database.reading() as session:
-            running = await tries.places_of_open_tries(session)
+        async with self._database.reading() as connection:
+            running = await tries.places_of_open_tries(connection)
         kept = frozenset(try_log(self._logs_directory, **place) for place in running)
         before = datetime.now(UTC) - self._limits.logs
         look: Callable[[], list[Path]] = lambda: sweeping.old(self._logs_directory, before.timestamp(), kept)  # noqa: E731

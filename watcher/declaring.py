@@ -10,7 +10,7 @@ from pydantic import BaseModel, SecretStr
 
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
-from store.assets import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from watcher.dispatcher.preparing import JobToStart
 from watcher.submit.base import SparkApplication
 from watcher.submit.sdk_archive import INGEST_PROGRAM

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.locks import exclusive
+from store.processes.file_locks import exclusive
 from watcher.errors import StartRefused
 
 _MISREAD = frozenset(":,#*?[]{}\\")

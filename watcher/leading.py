@@ -12,11 +12,11 @@ from datetime import timedelta
 import anyio
 import structlog
 from anyio.abc import TaskStatus
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import leaders
 from store.database import Database
 from store.errors import NotLeading
+from store.processes import leaders
 from watcher.retrying import keep_going
 
 log = structlog.get_logger()
@@ -57,27 +57,27 @@ class Leadership:
     async def campaign(self) -> None:
         """Lead on, or take over if nobody leads."""
         if self._epoch is not None:
-            async with self._database.transaction() as session:
-                if await leaders.renew(session, self._epoch, self._lease):
+            async with self._database.transaction() as connection:
+                if await leaders.renew(connection, self._epoch, self._lease):
                     return
             self._step_down()
-        async with self._database.transaction() as session:
-            taken = await leaders.take(session, self._owner, self._lease, self._database.dialect)
+        async with self._database.transaction() as connection:
+            taken = await leaders.take(connection, self._owner, self._lease, self._database.dialect)
         if taken is not None:
             self._epoch = taken
             log.info("leader.taken", epoch=taken)
             self._on_taken()
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncSession]:
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """A writing transaction that only the leader can commit. Raises `NotLeading`."""
         if self._epoch is None:
             raise NotLeading("this process stands by")
         epoch = self._epoch
         try:
-            async with self._database.transaction() as session:
-                await leaders.hold(session, epoch)
-                yield session
+            async with self._database.transaction() as connection:
+                await leaders.hold(connection, epoch)
+                yield connection
         except NotLeading:
             self._step_down()
             raise
@@ -88,5 +88,5 @@ class Leadership:
 
     async def _resign(self) -> None:
         if self._epoch is not None:
-            async with self._database.transaction() as session:
-                await leaders.resign(session, self._epoch)
+            async with self._database.transaction() as connection:
+                await leaders.resign(connection, self._epoch)

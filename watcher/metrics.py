@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from store.freshness import Freshness
-from store.watchers import WatcherRow
+from store.catalog.freshness import Freshness
+from store.catalog.watchers import WatcherRow
 from watcher.watermarks import open_gaps
 
 

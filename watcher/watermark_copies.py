@@ -14,10 +14,11 @@ import stamina
 import structlog
 from anyio.abc import TaskStatus
 
-from store import abilities, assets, listings
 from store.base import BaseStoreBackend
+from store.catalog import assets
 from store.database import Database
 from store.errors import BackendFailed, NotFound
+from store.state import entries, listings
 from watcher.retrying import keep_going
 from watcher.wakeups import Wakeup
 
@@ -64,8 +65,8 @@ class WatermarkCopies:
                 raise
 
     async def _owe_all(self) -> None:
-        async with self._database.reading() as session:
-            self._owed.update(dict.fromkeys(await assets.watermark_places(session)))
+        async with self._database.reading() as connection:
+            self._owed.update(dict.fromkeys(await assets.watermark_places(connection)))
 
     async def _copy(self, asset_id: int, key: str) -> None:
         copied = None
@@ -74,15 +75,15 @@ class WatermarkCopies:
 
     async def _copied(self, asset_id: int, key: str, known: int | None) -> int | None:
         """Copy the entry if its version is not `known`; returns its version, None when there is no such entry."""
-        async with self._database.reading() as session:
+        async with self._database.reading() as connection:
             try:
-                scope = await assets.scope_of(session, asset_id)
-                entry = await listings.entry(session, asset_id, key)
+                scope = await assets.scope_of(connection, asset_id)
+                entry = await listings.entry(connection, asset_id, key)
             except NotFound:
                 return None
         if entry["version"] != known:
             async for attempt in stamina.retry_context(on=BackendFailed, attempts=5, timeout=None, wait_max=30):
                 with attempt:
-                    await abilities.set_asset(self._backend, scope, key, entry["value"])
+                    await entries.set_asset(self._backend, scope, key, entry["value"])
             log.info("watermark.copied", key=key, version=entry["version"])
         return int(entry["version"])

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import abilities, audit, listings
 from store.base import AssetStoreWriterKind, Writer
+from store.catalog import assets
+from store.processes import audit
+from store.state import entries
 from watcher.api.auth import Actor
 from watcher.api.context import ApiContext
 from watcher.api.writes import EntryWrite, announced, json_within_limit, new_write_id
@@ -23,14 +25,14 @@ async def set_entry(
     async with _api_write(context, actor, asset_id, action="set", key=key) as write:
         write.refuse_inactive()
         await write.refuse_watermark(key)
-        await abilities.set_asset(
+        await entries.set_asset(
             context.backend,
             write.scope,
             key,
             text,
             writer=write.writer,
             if_version=if_version,
-            session=write.session,
+            connection=write.connection,
         )
 
 
@@ -38,8 +40,8 @@ async def delete_entry(context: ApiContext, actor: Actor, asset_id: int, key: st
     """Remove one entry if it is there. Raises `NotFound` for the asset, `Conflict`."""
     async with _api_write(context, actor, asset_id, action="delete", key=key) as write:
         await write.refuse_watermark(key)
-        await abilities.delete_asset(
-            context.backend, write.scope, key, writer=write.writer, if_version=if_version, session=write.session
+        await entries.delete_asset(
+            context.backend, write.scope, key, writer=write.writer, if_version=if_version, connection=write.connection
         )
 
 
@@ -55,15 +57,15 @@ async def _api_write(
 ) -> AsyncIterator[EntryWrite]:
     writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
 
-    async def begin(session: AsyncSession) -> EntryWrite:
-        asset = await listings.asset_by(session, asset_id=asset_id)
+    async def begin(connection: AsyncConnection) -> EntryWrite:
+        asset = await assets.asset_by(connection, asset_id=asset_id)
         named = {field: asset[field] for field in ("name", "uri", "active")}
-        return EntryWrite(session=session, asset_id=asset_id, writer=writer, **named)
+        return EntryWrite(connection=connection, asset_id=asset_id, writer=writer, **named)
 
     async with announced(context, begin, action=action, key=key) as write:
         yield write
         await audit.record(
-            write.session,
+            write.connection,
             actor=actor.name,
             action=f"asset_store.{action}",
             target=write.name,

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Depends, HTTPException
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from store import tokens
+from store.processes import tokens
 from watcher.api.context import Context
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `watcher token create`.")
@@ -18,7 +18,7 @@ Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """Whoever a request is made by; `role` is one of `store.tokens.ROLES`."""
+    """Whoever a request is made by; `role` is one of `store.processes.tokens.ROLES`."""
 
     name: str
     role: str
@@ -34,8 +34,8 @@ async def _actor(context: Context, bearer: Bearer) -> Actor:
         return Actor(name=context.anonymous, role=tokens.ROLES[-1])
     if bearer is None:
         raise not_authenticated()
-    async with context.database.reading() as session:
-        identity = await tokens.identify(session, bearer.credentials)
+    async with context.database.reading() as connection:
+        identity = await tokens.identify(connection, bearer.credentials)
     if identity is None:
         raise HTTPException(403, "Invalid token: it is unknown or revoked; `watcher token create` makes one")
     return Actor(name=identity.subject, role=identity.role)

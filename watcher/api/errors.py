@@ -15,7 +15,6 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
-from store.answers import Answered
 from store.errors import (
     BackendFailed,
     CommitUnknown,
@@ -26,6 +25,7 @@ from store.errors import (
     StoreError,
     TryFenced,
 )
+from store.runs.answers import Answered
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
 from watcher.logs.places import NotAPlace
 

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from fastapi import HTTPException
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import audit, decisions, listings, run_listings, runs
+from store.catalog import assets
 from store.errors import Conflict, NotFound
+from store.processes import audit
+from store.runs import decisions, jobs, runs
 from store.values import to_json
 from watcher.api.auth import Actor
 from watcher.api.context import ApiContext
@@ -40,8 +42,8 @@ async def materialize(context: ApiContext, actor: Actor, asset_id: int, wanted: 
 
     Raises `NotFound` when there is none, `Conflict` when there are several, and what `trigger` raises.
     """
-    async with context.database.reading() as session:
-        around = await listings.asset_jobs(session, [asset_id])
+    async with context.database.reading() as connection:
+        around = await assets.asset_jobs(connection, [asset_id])
     producers = [job["dag_id"] for job in around if job["role"] == "outlet"]
     if not producers:
         raise NotFound(f"no job has the asset {asset_id} among its outlets; add it to one, or trigger a job by name")
@@ -52,38 +54,40 @@ async def materialize(context: ApiContext, actor: Actor, asset_id: int, wanted: 
 
 async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
     """Run it again with the same events. Raises `NotFound`, `Conflict`."""
-    async with context.database.transaction() as session:
-        await decisions.clear(session, dag_id, run_id)
-        await _audited(session, actor, "run.clear", dag_id, {"run_id": run_id})
+    async with context.database.transaction() as connection:
+        await decisions.clear(connection, dag_id, run_id)
+        await _audited(connection, actor, "run.clear", dag_id, {"run_id": run_id})
     context.wake()
 
 
 async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, state: str) -> None:
     """Cancel a run, or mark it as `success` or `failed`. Raises `NotFound`."""
-    async with context.database.transaction() as session:
-        reason = await decisions.settle(session, dag_id, run_id, state)
+    async with context.database.transaction() as connection:
+        reason = await decisions.settle(connection, dag_id, run_id, state)
         action = "run.cancel" if reason == "cancelled" else "run.mark"
-        await _audited(session, actor, action, dag_id, {"run_id": run_id, "state": state})
+        await _audited(connection, actor, action, dag_id, {"run_id": run_id, "state": state})
     context.wake()
 
 
 async def annotate(context: ApiContext, actor: Actor, dag_id: str, run_id: str, note: str | None) -> None:
     """Write a note to a run, or take it away. Raises `NotFound`."""
-    async with context.database.transaction() as session:
-        await decisions.annotate(session, dag_id, run_id, note)
-        await _audited(session, actor, "run.annotate", dag_id, {"run_id": run_id})
+    async with context.database.transaction() as connection:
+        await decisions.annotate(connection, dag_id, run_id, note)
+        await _audited(connection, actor, "run.annotate", dag_id, {"run_id": run_id})
 
 
-async def _audited(session: AsyncSession, actor: Actor, action: str, dag_id: str, detail: dict[str, Any]) -> None:
-    await audit.record(session, actor=actor.name, action=action, target=dag_id, detail=detail, write_id=new_write_id())
+async def _audited(connection: AsyncConnection, actor: Actor, action: str, dag_id: str, detail: dict[str, Any]) -> None:
+    await audit.record(
+        connection, actor=actor.name, action=action, target=dag_id, detail=detail, write_id=new_write_id()
+    )
 
 
 async def pause(context: ApiContext, actor: Actor, dag_id: str, *, paused: bool) -> None:
     """Pause a job or let it go on; what was queued meanwhile is looked at at once. Raises `NotFound`."""
-    async with context.database.transaction() as session:
-        await runs.set_paused(session, dag_id, paused=paused)
+    async with context.database.transaction() as connection:
+        await jobs.set_paused(connection, dag_id, paused=paused)
         action = "job.pause" if paused else "job.resume"
-        await audit.record(session, actor=actor.name, action=action, target=dag_id, write_id=new_write_id())
+        await audit.record(connection, actor=actor.name, action=action, target=dag_id, write_id=new_write_id())
     context.wake()
 
 
@@ -92,12 +96,12 @@ async def trigger(context: ApiContext, actor: Actor, dag_id: str, wanted: Manual
     run_id = _checked(wanted.run_id) or f"{run_type}__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
     conf = to_json(wanted.conf)
     try:
-        async with context.database.transaction() as session:
-            job = await run_listings.job_by(session, dag_id)
+        async with context.database.transaction() as connection:
+            job = await jobs.job_by(connection, dag_id)
             if not job["active"]:
                 raise NotFound(f"the job {dag_id!r} is not configured any more")
             await runs.create_manual_run(
-                session,
+                connection,
                 dag_id,
                 run_id,
                 job["task_id"],
@@ -109,7 +113,7 @@ async def trigger(context: ApiContext, actor: Actor, dag_id: str, wanted: Manual
                 data_interval_start=wanted.data_interval_start,
                 data_interval_end=wanted.data_interval_end,
             )
-            await _audited(session, actor, "run.trigger", dag_id, {"run_id": run_id})
+            await _audited(connection, actor, "run.trigger", dag_id, {"run_id": run_id})
     except IntegrityError:
         raise Conflict(f"the job {dag_id!r} has a run {run_id!r} already; give another dag_run_id, or none") from None
     context.wake()

@@ -13,8 +13,8 @@ import anyio.to_thread
 from fastapi import Depends, Query, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
-from store import listings
 from store.errors import NotFound
+from store.state import history
 from watcher.api.context import ApiContext
 from watcher.logs import reading
 from watcher.logs.following import follow
@@ -84,16 +84,16 @@ async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Re
     doubtful = reading.unfinished(records)
     if not doubtful:
         return records
-    async with context.database.reading() as session:
-        happened = {row["write_id"] for row in await listings.writes(session, doubtful)}
+    async with context.database.reading() as connection:
+        happened = {row["write_id"] for row in await history.writes(connection, doubtful)}
     rolled_back = doubtful - happened
     return [{**record, "rolled_back": True} if record.get("write_id") in rolled_back else record for record in records]
 
 
 async def _from_history(context: ApiContext, write_id: str) -> Sequence[Record]:
     """What is left of a write whose log lines are gone."""
-    async with context.database.reading() as session:
-        rows = await listings.writes(session, [write_id])
+    async with context.database.reading() as connection:
+        rows = await history.writes(connection, [write_id])
     if not rows:
         raise NotFound(f"neither the logs nor the history know a write {write_id}")
     return [

@@ -12,8 +12,8 @@ from typing import Annotated, Final
 from fastapi import Depends, HTTPException, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
+from store.database.paging import Window
 from store.errors import NotFound
-from store.filters import Window
 from store.values import check_key
 
 BIGGEST: Final = 2**63 - 1

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import abilities, assets
 from store.base import AssetScope, Writer
+from store.catalog import assets
 from store.errors import Conflict, InvalidValue, WatermarkProtected
+from store.state import entries
 from store.values import WATERMARK_SUFFIX, to_json
 from watcher.api.context import ApiContext
 
@@ -44,7 +45,7 @@ def json_within_limit(context: ApiContext, value: Any) -> str:
 class EntryWrite:
     """A change of an asset's entries, inside its transaction."""
 
-    session: AsyncSession
+    connection: AsyncConnection
     asset_id: int
     name: str
     uri: str
@@ -64,8 +65,8 @@ class EntryWrite:
     async def clear(self, context: ApiContext) -> None:
         """Remove all entries but the watermarks of configured watchers."""
         watermarks = await self.watermarks()
-        await abilities.clear_asset(
-            context.backend, self.scope, writer=self.writer, protected=watermarks, session=self.session
+        await entries.clear_asset(
+            context.backend, self.scope, writer=self.writer, protected=watermarks, connection=self.connection
         )
         for key in watermarks:
             context.on_watermark(self.asset_id, key)
@@ -85,13 +86,13 @@ class EntryWrite:
 
     async def watermarks(self) -> frozenset[str]:
         """The keys that only watchers write."""
-        return await assets.watermark_keys(self.session, self.asset_id)
+        return await assets.watermark_keys(self.connection, self.asset_id)
 
 
 @asynccontextmanager
 async def announced(
     context: ApiContext,
-    begin: Callable[[AsyncSession], Awaitable[EntryWrite]],
+    begin: Callable[[AsyncConnection], Awaitable[EntryWrite]],
     *,
     action: str,
     key: str | None,
@@ -101,8 +102,8 @@ async def announced(
 
     `keys` are those of a transaction, which writes several at once.
     """
-    async with context.database.transaction() as session:
-        write = await begin(session)
+    async with context.database.transaction() as connection:
+        write = await begin(connection)
         yield write
         words = _words(write, action, key, keys)
         log.info("store.writing", **words)

@@ -45,8 +45,7 @@ async def _open(settings: Settings, upgrade: bool) -> None:
 
 
 async def _check(settings: Settings) -> None:
-    from store import migrations  # noqa: PLC0415  see watcher.cli
-    from store.database import Database  # noqa: PLC0415
+    from store.database import Database, migrations  # noqa: PLC0415  see watcher.cli
     from watcher.app import database_url  # noqa: PLC0415
 
     async with Database.open(database_url(settings)) as database:
@@ -68,13 +67,13 @@ def create(
 
 
 async def _create(settings: Settings, subject: str, role: str) -> str:
-    from store import audit, tokens  # noqa: PLC0415  see watcher.cli
+    from store.processes import audit, tokens  # noqa: PLC0415  see watcher.cli
     from watcher.cli.reaching import account, opened_database  # noqa: PLC0415
 
-    async with opened_database(settings) as database, database.transaction() as session:
+    async with opened_database(settings) as database, database.transaction() as connection:
         detail = {"role": role}
-        await audit.record(session, actor=account(), action="token.create", target=subject, detail=detail)
-        return await tokens.create(session, subject, role)
+        await audit.record(connection, actor=account(), action="token.create", target=subject, detail=detail)
+        return await tokens.create(connection, subject, role)
 
 
 @spark.command("archive")

@@ -15,9 +15,9 @@ import httpx
 
 from config.models import Configuration
 from config.settings import Settings
-from store import assets, migrations
-from store.database import Database
-from store.locks import is_held
+from store.catalog import assets
+from store.database import Database, migrations
+from store.processes.file_locks import is_held
 from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
@@ -65,8 +65,8 @@ async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
     settings = configuration.settings
     directory = logs_directory(settings)
     async with opened_database(settings) as database, open_clients(configuration.connections) as clients:
-        async with database.reading() as session:
-            asset_ids = await assets.ids_by_name(session)
+        async with database.reading() as connection:
+            asset_ids = await assets.ids_by_name(connection)
         context = ApiContext(
             database=database,
             backend=open_backend(settings, database),

@@ -41,7 +41,7 @@ def cleanup_task_states(
 
 
 async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
-    from store.abilities import knows_writers  # noqa: PLC0415  see watcher.cli
+    from store.state.entries import knows_writers  # noqa: PLC0415  see watcher.cli
     from watcher import logs  # noqa: PLC0415
     from watcher.app import logs_directory, open_backend  # noqa: PLC0415
     from watcher.cleaning import Cleaner, Limits  # noqa: PLC0415

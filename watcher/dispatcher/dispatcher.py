@@ -17,14 +17,15 @@ from typing import Final, TypeAlias
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import runs, tries, triggerers
 from store.database import Database
-from store.runs import Startable
-from store.tokens import digest
-from store.tries import OpenTry
-from store.triggerers import Process
+from store.processes import triggerers
+from store.processes.tokens import digest
+from store.processes.triggerers import Process
+from store.runs import runs, tries
+from store.runs.runs import Startable
+from store.runs.tries import OpenTry
 from watcher.dispatcher.admission import Admission, Limits, admit
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.preparing import Preparation
@@ -42,7 +43,7 @@ LOST: Final = "the job was lost: its process is gone without a word"
 _BEHIND: Final = "waits for its turn behind older runs"
 _LOST_FOR_GOOD: Final = (Attachment.LOST, Attachment.RESTARTED)
 
-Transaction: TypeAlias = AbstractAsyncContextManager[AsyncSession]
+Transaction: TypeAlias = AbstractAsyncContextManager[AsyncConnection]
 
 log = structlog.get_logger()
 
@@ -82,8 +83,8 @@ class Dispatcher:
         """Until cancelled. Started once every try that a crash left open is being followed again."""
         async with anyio.create_task_group() as tasks:
             await self._beat()
-            async with self._database.reading() as session:
-                left_open = await tries.open_tries(session, self._process.id)
+            async with self._database.reading() as connection:
+                left_open = await tries.open_tries(connection, self._process.id)
             for open_try in left_open:
                 self._follow(tasks, open_try, token=None)
             tasks.start_soon(self._keep_beating)
@@ -100,8 +101,8 @@ class Dispatcher:
     async def _next_look(self) -> timedelta:
         """When the next retry is due, and at the latest after a while: not every change is told to this process."""
         async with keep_going("dispatcher.failed"):
-            async with self._database.reading() as session:
-                due = await runs.next_retry_in(session)
+            async with self._database.reading() as connection:
+                due = await runs.next_retry_in(connection)
             return LOOK_EVERY if due is None else min(due, LOOK_EVERY)
         return LOOK_EVERY
 
@@ -128,15 +129,15 @@ class Dispatcher:
     async def _stop_unwanted(self, tasks: TaskGroup) -> None:
         """Stop what people cancelled, and what the leader gave up when this home was silent for too long."""
         if self._followed:
-            async with self._database.reading() as session:
-                unwanted = await tries.to_stop(session, list(self._followed))
+            async with self._database.reading() as connection:
+                unwanted = await tries.to_stop(connection, list(self._followed))
             self._tell_to_stop(tasks, unwanted)
 
     async def _bury_orphans(self) -> None:
         """End the tries of homes that are gone: that revokes their tokens, in the transaction that frees their runs."""
-        async with self._database.reading() as session:
-            gone = self._gone(await tries.silent_homes(session))
-            orphans = [orphan for home in gone for orphan in await tries.open_tries(session, home)]
+        async with self._database.reading() as connection:
+            gone = self._gone(await tries.silent_homes(connection))
+            orphans = [orphan for home in gone for orphan in await tries.open_tries(connection, home)]
         for orphan in orphans:
             log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id)
             await self._end(orphan, Status(phase="exited", reason=LOST), self._leadership.transaction)
@@ -154,15 +155,15 @@ class Dispatcher:
                 await self._beat()
 
     async def _beat(self) -> None:
-        async with self._database.transaction() as session:
-            await triggerers.beat_dispatcher(session, self._process, self._lease, self._database.dialect)
+        async with self._database.transaction() as connection:
+            await triggerers.beat_dispatcher(connection, self._process, self._lease, self._database.dialect)
 
     # --- starting
 
     async def _start_due(self, tasks: TaskGroup) -> None:
-        async with self._database.reading() as session:
-            waiting = await runs.startable(session)
-            running = await runs.running_runs(session)
+        async with self._database.reading() as connection:
+            waiting = await runs.startable(connection)
+            running = await runs.running_runs(connection)
         waits: dict[str, str] = {}
         full = False
         for task in waiting:
@@ -196,23 +197,23 @@ class Dispatcher:
             if self._told_to_wait.get(task_instance_id) != reason:
                 news.setdefault(reason, []).append(task_instance_id)
         if news:
-            async with self._leadership.transaction() as session:
+            async with self._leadership.transaction() as connection:
                 for reason, task_instance_ids in news.items():
-                    await runs.say_why_waiting(session, task_instance_ids, reason)
+                    await runs.say_why_waiting(connection, task_instance_ids, reason)
         self._told_to_wait = waits
 
     async def _intend(self, task: Startable) -> tuple[OpenTry, str] | None:
         number = task.try_number + 1
         token = self._preparation.issue_token(task.task_instance_id, number)
-        async with self._leadership.transaction() as session:
+        async with self._leadership.transaction() as connection:
             ours = await tries.commit_intent(
-                session,
+                connection,
                 task,
                 home_id=self._process.id,
                 tag=f"run-{task.task_instance_id}-{number}",
                 token_hash=digest(token),
             )
-            intended = await tries.open_try(session, task.task_instance_id, number) if ours else None
+            intended = await tries.open_try(connection, task.task_instance_id, number) if ours else None
         return None if intended is None else (intended, token)
 
     def _follow(self, tasks: TaskGroup, open_try: OpenTry, token: str | None) -> None:
@@ -265,8 +266,8 @@ class Dispatcher:
             return Status(phase="exited", reason=LOST, restarted=found is Attachment.RESTARTED)
         if found is Attachment.ABSENT:
             token = self._preparation.issue_token(open_try.task_instance_id, open_try.try_number)
-            async with self._database.transaction() as session:
-                await tries.replace_token(session, open_try.task_instance_id, open_try.try_number, digest(token))
+            async with self._database.transaction() as connection:
+                await tries.replace_token(connection, open_try.task_instance_id, open_try.try_number, digest(token))
             return await self._submitted(open_try, token)
         handle: Handle = found
         if stored is None:
@@ -275,8 +276,8 @@ class Dispatcher:
         return handle
 
     async def _store(self, open_try: OpenTry, handle: Handle) -> None:
-        async with self._database.transaction() as session:
-            await tries.store_handle(session, open_try.task_instance_id, open_try.try_number, json.dumps(handle))
+        async with self._database.transaction() as connection:
+            await tries.store_handle(connection, open_try.task_instance_id, open_try.try_number, json.dumps(handle))
 
     async def _watched(self, open_try: OpenTry, handle: Handle) -> Status:
         timeout = json.loads(open_try.definition)["timeout"]
@@ -303,8 +304,8 @@ class Dispatcher:
 
     async def _noted(self, open_try: OpenTry, progress: Progress) -> bool:
         text = json.dumps(asdict(progress))
-        async with self._database.transaction() as session:
-            return await tries.note_progress(session, open_try.task_instance_id, open_try.try_number, text)
+        async with self._database.transaction() as connection:
+            return await tries.note_progress(connection, open_try.task_instance_id, open_try.try_number, text)
 
     async def _exited(self, handle: Handle) -> Status:
         while (status := await self._submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
@@ -315,8 +316,8 @@ class Dispatcher:
         self, open_try: OpenTry, status: Status, transaction: Callable[[], Transaction] | None = None
     ) -> None:
         definition = json.loads(open_try.definition)
-        async with (transaction or self._database.transaction)() as session:
-            now = await tries.open_try(session, open_try.task_instance_id, open_try.try_number, lock=True)
+        async with (transaction or self._database.transaction)() as connection:
+            now = await tries.open_try(connection, open_try.task_instance_id, open_try.try_number, lock=True)
             if now is None:
                 return
             ending = Ending(
@@ -329,11 +330,11 @@ class Dispatcher:
                 home_gone=open_try.home_id != self._process.id,
                 restarted=status.restarted,
             )
-            used = await tries.counted_tries(session, open_try.task_instance_id)
+            used = await tries.counted_tries(connection, open_try.task_instance_id)
             delay = timedelta(seconds=definition["retry_delay"])
             outcome = decide(ending, Retries(allowed=definition["retries"], delay=delay, used=used))
             await tries.end(
-                session,
+                connection,
                 now,
                 exit_code=status.exit_code,
                 state=outcome.state,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.tries import OpenTry
+from store.runs.tries import OpenTry
 from watcher.logs import try_log
 from watcher.submit.base import SparkApplication, SubmitError, TaskTry
 

@@ -11,12 +11,13 @@ from typing import Any, Final
 import anyio
 import structlog
 from anyio.abc import TaskStatus
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import aliases, runs
+from store.catalog import aliases
+from store.catalog.freshness import freshness
 from store.database import Database
-from store.freshness import freshness
-from store.runs import JobQueue
+from store.runs import queues, runs
+from store.runs.queues import JobQueue
 from watcher.leading import Leadership
 from watcher.retrying import keep_going
 from watcher.scheduler import ticks
@@ -56,8 +57,8 @@ class Scheduler:
         """Make all runs that are due; returns how long until one may become due by the clock alone."""
         if not self._leadership.leads:
             return LOOK_EVERY
-        async with self._database.reading() as session:
-            waiting = await runs.jobs_to_look_at(session)
+        async with self._database.reading() as connection:
+            waiting = await queues.jobs_to_look_at(connection)
         pauses = [LOOK_EVERY]
         for dag_id in waiting:
             async with keep_going("scheduler.job_failed"):  # one job that cannot be decided on keeps no other waiting
@@ -66,9 +67,9 @@ class Scheduler:
                     pauses.append(made.look_again_in)
                 if made.runs:
                     self._on_runs()
-        async with self._database.reading() as session:
-            tick = await runs.next_tick_in(session)
-            expected = await freshness(session)
+        async with self._database.reading() as connection:
+            tick = await queues.next_tick_in(connection)
+            expected = await freshness(connection)
         self._tell_late({one.asset for one in expected if one.is_late})
         return min([*pauses, *([] if tick is None else [tick or SHORTEST_PAUSE])])
 
@@ -81,23 +82,25 @@ class Scheduler:
         self._late = frozenset(late)
 
     async def _schedule(self, dag_id: str) -> Plan:
-        async with self._leadership.transaction() as session:
-            queue = await runs.lock_queue(session, dag_id)
+        async with self._leadership.transaction() as connection:
+            queue = await queues.lock_queue(connection, dag_id)
             if queue is None:
                 return Plan()
             definition = json.loads(queue.definition)
-            due = await self._tick(session, queue, definition)
+            due = await self._tick(connection, queue, definition)
             condition = definition["schedule"]
-            resolved = await aliases.resolved_names(session, dag_id) if names_alias(condition) else {}
+            resolved = await aliases.resolved_names(connection, dag_id) if names_alias(condition) else {}
             made = _decide(queue, definition, Waits(condition=condition, aliases=resolved), due)
             for number, planned in enumerate(made.runs):
-                await _create(session, queue, number, planned)
+                await _create(connection, queue, number, planned)
         if made.runs:
             events = sum(len(planned.event_ids) for planned in made.runs)
             log.info("runs.created", dag_id=dag_id, runs=len(made.runs), events=events)
         return made
 
-    async def _tick(self, session: AsyncSession, queue: JobQueue, definition: dict[str, Any]) -> Sequence[datetime]:
+    async def _tick(
+        self, connection: AsyncConnection, queue: JobQueue, definition: dict[str, Any]
+    ) -> Sequence[datetime]:
         """Wind the job's clock; the ticks that get a run now.
 
         A job's clock starts when the job, or its cron, is first seen: what lies before was never missed. One run for all
@@ -107,21 +110,21 @@ class Scheduler:
             return []
         cron, catchup = Cron.of(definition["cron"]), definition["catchup"]
         if queue.clock != queue.cron:
-            await runs.set_clock(session, queue, ticks.following(cron, queue.now))
+            await queues.set_clock(connection, queue, ticks.following(cron, queue.now))
             return []
         if queue.next_tick is None or (not catchup and _capacity(queue, definition).is_used):
             return []
         due = ticks.due(cron, queue.next_tick, queue.now, catchup=catchup)
         if due:
-            await runs.set_clock(session, queue, ticks.following(cron, due[-1]))
+            await queues.set_clock(connection, queue, ticks.following(cron, due[-1]))
         # The database's clock may have been set back after these ticks had their runs.
-        return [tick for tick in due if not await runs.has_run(session, queue.dag_id, _scheduled(tick))]
+        return [tick for tick in due if not await runs.has_run(connection, queue.dag_id, _scheduled(tick))]
 
 
-async def _create(session: AsyncSession, queue: JobQueue, number: int, planned: PlannedRun) -> None:
+async def _create(connection: AsyncConnection, queue: JobQueue, number: int, planned: PlannedRun) -> None:
     by_events = f"asset_triggered__{_stamp(queue.now)}_{number}"
     await runs.create_triggered_run(
-        session,
+        connection,
         queue,
         by_events if planned.tick is None else _scheduled(planned.tick),
         planned.event_ids,

@@ -10,13 +10,13 @@ from typing import Any
 
 import structlog
 
-from store import detection
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
-from store.detection import Detection
-from store.events import NewEvent
+from store.detection import detections
+from store.detection.detections import Detection
+from store.detection.events import NewEvent
+from store.detection.positions import HeldPosition
 from store.metastore import MetastoreStoreBackend
-from store.positions import HeldPosition
 from store.values import WATERMARK_SUFFIX, to_json
 from triggers.base import JsonValue, Position, TriggerBatch, TriggerEvent
 from watcher.metrics import Metrics
@@ -54,8 +54,8 @@ class Committer:
         write_id = uuid.uuid4().hex
         found = _detection(hosted, held, identity, batch, batch.position, write_id)
         entry = {"write_id": write_id, "key": hosted.name + WATERMARK_SUFFIX}
-        async with self._database.transaction() as session:
-            moved = await detection.commit(session, found, self._backend, self._database.dialect)
+        async with self._database.transaction() as connection:
+            moved = await detections.commit(connection, found, self._backend, self._database.dialect)
             log.info("store.writing", events=len(batch.events), position_version=moved.version, **entry)
         log.info("store.written", **entry)
         self._on_watermark(hosted.asset_id, entry["key"])

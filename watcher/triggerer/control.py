@@ -13,13 +13,15 @@ from typing import Any, Final
 
 import structlog
 
-from store import audit, positions, renaming, rewinding, runs
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database import Database
+from store.detection import positions, rewind
+from store.detection.positions import LoadedPosition
+from store.detection.rewind import Rewind
 from store.errors import Conflict, InvalidValue, NotFound
 from store.metastore import MetastoreStoreBackend
-from store.positions import LoadedPosition
-from store.rewinding import Rewind
+from store.processes import audit
+from store.runs import jobs
 from store.values import WATERMARK_SUFFIX, to_json
 from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent
 from triggers.errors import ConfigurationError
@@ -92,9 +94,9 @@ class Control:
             insert_members=position.rows.insert,
         )
         write_id = uuid.uuid4().hex
-        async with self.database.transaction() as session:
-            version = await rewinding.rewind(session, wanted, self.database.dialect)
-            await self._record(session, name, actor, write_id, wanted.watermark, "watcher.rewind", {"to": to})
+        async with self.database.transaction() as connection:
+            version = await rewind.rewind(connection, wanted, self.database.dialect)
+            await self._record(connection, name, actor, write_id, wanted.watermark, "watcher.rewind", {"to": to})
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind", watcher=name, to=to, actor=actor, position_version=version, write_id=write_id)
         self.wake()
@@ -104,9 +106,9 @@ class Control:
         """Take the last rewind back. Raises `Conflict` once a batch has been committed after it."""
         self._known(name)
         write_id = uuid.uuid4().hex
-        async with self.database.transaction() as session:
-            version, watermark = await rewinding.undo(session, name)
-            await self._record(session, name, actor, write_id, watermark, "watcher.rewind_undo", {})
+        async with self.database.transaction() as connection:
+            version, watermark = await rewind.undo(connection, name)
+            await self._record(connection, name, actor, write_id, watermark, "watcher.rewind_undo", {})
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind_undo", watcher=name, actor=actor, position_version=version, write_id=write_id)
         self.wake()
@@ -121,16 +123,16 @@ class Control:
         if old in self.hosted:
             raise Conflict(f"{old} is still configured; take it out of the configuration first")
         write_id = uuid.uuid4().hex
-        async with self.database.transaction() as session:
-            moved = await renaming.rename(session, old, new, self.database.dialect)
+        async with self.database.transaction() as connection:
+            moved = await rewind.rename(connection, old, new, self.database.dialect)
             if moved.old_asset_id is not None:
                 await self.backend.adelete(
                     AssetScope(asset_id=moved.old_asset_id),
                     old + WATERMARK_SUFFIX,
                     writer=_person(actor, write_id),
-                    session=session,
+                    session=connection,
                 )
-            await self._record(session, new, actor, write_id, moved.watermark, "watcher.rename", {"from": old})
+            await self._record(connection, new, actor, write_id, moved.watermark, "watcher.rename", {"from": old})
         self.on_watermark(self.hosted[new].asset_id, new + WATERMARK_SUFFIX)
         log.info("watcher.rename", watcher=new, old=old, actor=actor, position_version=moved.version, write_id=write_id)
         self.wake()
@@ -138,7 +140,7 @@ class Control:
 
     async def _record(
         self,
-        session: Any,
+        connection: Any,
         name: str,
         actor: str,
         write_id: str,
@@ -146,14 +148,14 @@ class Control:
         action: str,
         detail: dict[str, Any],
     ) -> None:
-        await audit.record(session, actor=actor, action=action, target=name, detail=detail, write_id=write_id)
+        await audit.record(connection, actor=actor, action=action, target=name, detail=detail, write_id=write_id)
         if watermark is not None and self.hosted[name].asset_id:  # a command may know an asset before the database does
             await self.backend.aset_asset_store(
                 AssetScope(asset_id=self.hosted[name].asset_id),
                 name + WATERMARK_SUFFIX,
                 watermark,
                 writer=_person(actor, write_id),
-                session=session,
+                session=connection,
             )
 
     def _known(self, name: str) -> Hosted:
@@ -167,8 +169,8 @@ class Control:
         for finding in await trigger.check():
             if finding.level == "error":
                 raise ConfigurationError(f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message)
-        async with self.database.reading() as session:
-            loaded = await positions.read(session, name)
+        async with self.database.reading() as connection:
+            loaded = await positions.read(connection, name)
         return trigger, loaded, identity_json(trigger.source_identity())
 
     async def _preview(self, trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None) -> Preview:
@@ -186,9 +188,9 @@ class Control:
 
     async def _runs(self, name: str, events: int) -> Mapping[str, int]:
         """How many runs so many events make of each job that is scheduled on the asset, if they complete its condition."""
-        async with self.database.reading() as session:
-            jobs = await runs.scheduled_on(session, self.hosted[name].asset_id)
-        return {dag_id: _expected(json.loads(definition)["batch"], events) for dag_id, definition in jobs}
+        async with self.database.reading() as connection:
+            scheduled = await jobs.scheduled_on(connection, self.hosted[name].asset_id)
+        return {dag_id: _expected(json.loads(definition)["batch"], events) for dag_id, definition in scheduled}
 
 
 def _person(actor: str, write_id: str) -> Writer:

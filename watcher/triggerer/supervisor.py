@@ -19,10 +19,11 @@ from typing import Any, Final
 import anyio
 import structlog
 
-from store import positions, watchers
+from store.catalog import watchers
 from store.database import Database
+from store.detection import positions
+from store.detection.positions import LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
-from store.positions import LoadedPosition
 from triggers.base import BaseEventTrigger, Finding, StoredPosition
 from triggers.errors import ConfigurationError, SourceChanged, TriggerError
 from watcher.retrying import backoff
@@ -84,8 +85,8 @@ class Supervisor:
 
     async def _claim_and_watch(self) -> None:
         self._version, self._committing = None, False
-        async with self._database.transaction() as session:
-            loaded = await positions.claim(session, self._hosted.name, self._owner, self._database.dialect)
+        async with self._database.transaction() as connection:
+            loaded = await positions.claim(connection, self._hosted.name, self._owner, self._database.dialect)
         if loaded is None:  # another triggerer has it; it is ours when that one releases it or dies
             await anyio.sleep(CLAIM_AGAIN)
             return
@@ -139,8 +140,8 @@ class Supervisor:
         self._state = state
         count = self._failures if error else 0
         try:
-            async with self._database.transaction() as session:
-                await watchers.set_state(session, self._hosted.name, state, error=error, error_count=count)
+            async with self._database.transaction() as connection:
+                await watchers.set_state(connection, self._hosted.name, state, error=error, error_count=count)
         except Exception as refused:  # noqa: BLE001  the state is for people; the watcher goes on
             log.warning("watcher.state_not_recorded", state=state, error=str(refused))
         log.info("watcher.state", state=state)

@@ -10,9 +10,11 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
-from store import positions, triggerers, watchers
+from store.catalog import watchers
 from store.database import Database
-from store.triggerers import Process
+from store.detection import positions
+from store.processes import triggerers
+from store.processes.triggerers import Process
 from watcher.retrying import keep_going
 from watcher.triggerer.assignment import assigned
 from watcher.triggerer.building import Hosted
@@ -63,13 +65,13 @@ class Triggerer:
                     await self._leave()
 
     async def _beat(self, tasks: TaskGroup) -> None:
-        async with self._database.transaction() as session:
-            await triggerers.beat(session, self._process, self._lease, self._database.dialect)
-            await triggerers.forget_dead(session, FORGET_AFTER)
-            await watchers.set_polled(session, self._polled())
-            living = await triggerers.living(session)
-            paused = await watchers.paused_watchers(session)
-            versions = await positions.versions(session, self._process.id)
+        async with self._database.transaction() as connection:
+            await triggerers.beat(connection, self._process, self._lease, self._database.dialect)
+            await triggerers.forget_dead(connection, FORGET_AFTER)
+            await watchers.set_polled(connection, self._polled())
+            living = await triggerers.living(connection)
+            paused = await watchers.paused_watchers(connection)
+            versions = await positions.versions(connection, self._process.id)
         ours = assigned(self._hosted, self._process.id, living)
         for name in set(self._running) - (ours - paused):
             await self._stop(name, "paused" if name in paused else None)
@@ -100,17 +102,17 @@ class Triggerer:
         _, scope = self._running.pop(name)
         scope.cancel()
         await self._ended.pop(name).wait()
-        async with self._database.transaction() as session:
-            await positions.release(session, self._process.id, [name])
+        async with self._database.transaction() as connection:
+            await positions.release(connection, self._process.id, [name])
             if state is not None:
-                await watchers.set_state(session, name, state, error=None, error_count=0)
+                await watchers.set_state(connection, name, state, error=None, error_count=0)
         log.info("watcher.released", watcher=name, state=state)
 
     async def _leave(self) -> None:
-        async with self._database.transaction() as session:
-            await watchers.set_polled(session, self._polled())
+        async with self._database.transaction() as connection:
+            await watchers.set_polled(connection, self._polled())
             for name in self._running:
-                await watchers.set_state(session, name, "stopped", error=None, error_count=0)
-            await positions.release(session, self._process.id)
-            await triggerers.leave(session, self._process.id)
+                await watchers.set_state(connection, name, "stopped", error=None, error_count=0)
+            await positions.release(connection, self._process.id)
+            await triggerers.leave(connection, self._process.id)
         self._running.clear()

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from store import runs, tries
-from store.assets import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
+from store.runs import runs, tries
 from watcher import try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import assets
+from store.catalog import catalog_sync
 from store.database import Database
 from store.metastore import MetastoreStoreBackend
 from tests.databases import copied, migrated_file, migrated_postgres
@@ -36,7 +36,7 @@ async def api(database_url: str, tmp_path: Path) -> AsyncIterator[Api]:
     """Everybody may do everything."""
     async with Database.open(database_url) as database:
         async with database.transaction() as session:
-            applied = await assets.apply(session, CONFIGURED, database.dialect)
+            applied = await catalog_sync.apply(session, CONFIGURED, database.dialect)
         wakes: list[None] = []
         context = ApiContext(
             database=database,

@@ -10,10 +10,11 @@ import anyio
 import pytest
 from sqlalchemy import select
 
-from store import aliases, assets, events
-from store.assets import DeclaredAlias
-from store.events import NewEvent
-from store.schema import asset, asset_alias_asset, asset_alias_event, asset_event, queued_event
+from store.catalog import aliases, catalog_sync
+from store.catalog.catalog_sync import DeclaredAlias
+from store.database.schema import asset, asset_alias_asset, asset_alias_event, asset_event, queued_event
+from store.detection import events
+from store.detection.events import NewEvent
 from tests.service.api.application import CONFIGURED, Api, Try, job
 
 DAILY = frozenset({"daily"})
@@ -31,7 +32,7 @@ ALIASED = replace(
 @pytest.fixture
 async def aliased(api: Api) -> Api:
     async with api.database.transaction() as session:
-        await assets.apply(session, ALIASED, api.database.dialect)
+        await catalog_sync.apply(session, ALIASED, api.database.dialect)
     return api
 
 
@@ -138,7 +139,7 @@ async def test_only_an_outlet_alias_is_let_through(aliased: Api) -> None:
 async def test_an_asset_that_was_configured_once_is_active_again(aliased: Api) -> None:
     async with aliased.database.transaction() as session:
         fewer = replace(ALIASED, assets=[a for a in ALIASED.assets if a.name != "private"])
-        await assets.apply(session, fewer, aliased.database.dialect)
+        await catalog_sync.apply(session, fewer, aliased.database.dialect)
     await finished(aliased, through("s3://bucket/private"))
     assert [name for name, _ in await queue(aliased, "consume")] == ["private"]
     assert [a["name"] for a in (await aliased.get("/api/v2/assets", name_pattern="private"))["assets"]] == ["private"]
@@ -147,9 +148,9 @@ async def test_an_asset_that_was_configured_once_is_active_again(aliased: Api) -
 async def test_a_reload_keeps_what_is_owed_by_an_alias_and_drops_what_is_not_any_more(aliased: Api) -> None:
     await finished(aliased, through("s3://lake/x"))
     async with aliased.database.transaction() as session:
-        assert (await assets.apply(session, ALIASED, aliased.database.dialect)).dequeued == 0
+        assert (await catalog_sync.apply(session, ALIASED, aliased.database.dialect)).dequeued == 0
         gone = replace(ALIASED, jobs=[job("consume"), *(j for j in ALIASED.jobs if j.dag_id != "consume")])
-        assert (await assets.apply(session, gone, aliased.database.dialect)).dequeued == 1
+        assert (await catalog_sync.apply(session, gone, aliased.database.dialect)).dequeued == 1
 
 
 async def test_aliases_are_listed_as_airflow_lists_them(aliased: Api) -> None:

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import update
 
-from store import schema
 from store.base import AssetScope, AssetStoreWriterKind, Writer
+from store.database import schema
 from tests.service.api.application import Api, serving
 
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 from sqlalchemy import delete, update
 
-from store import assets, schema
+from store.catalog import catalog_sync
+from store.database import schema
 from tests.service.api.application import CONFIGURED, Api, Try, claimed, job
 
 RUN = "/api/v2/dags/load_orders/dagRuns/manual__1"
@@ -58,7 +59,7 @@ async def test_materialize_needs_exactly_one_producer(api: Api) -> None:
     await answered(api, "POST", "/api/v2/assets/999999/materialize", 404)
     async with api.database.transaction() as session:
         two = [*CONFIGURED.jobs, job("other", outlets=frozenset({"orders"}))]
-        await assets.apply(session, replace(CONFIGURED, jobs=two), api.database.dialect)
+        await catalog_sync.apply(session, replace(CONFIGURED, jobs=two), api.database.dialect)
     answer = await answered(api, "POST", f"/api/v2/assets/{api.asset_ids['orders']}/materialize", 409)
     assert "load_orders, other" in str(answer["detail"])
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from store import schema
 from store.base import AssetScope
+from store.database import schema
 from tests.service.api.application import Api, claimed, next_try
 
 

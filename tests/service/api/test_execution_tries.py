@@ -10,7 +10,7 @@ import jwt
 import pytest
 from sqlalchemy import delete, select, update
 
-from store import schema
+from store.database import schema
 from tests.service.api.application import SECRET, Api, Try, claimed, serving, superseded
 from watcher import try_tokens
 

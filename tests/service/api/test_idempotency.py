@@ -11,8 +11,8 @@ import httpx
 import pytest
 from sqlalchemy import select, update
 
-from store import schema, tries
-from store.database import Database
+from store.database import Database, schema
+from store.runs import tries
 from tests.databases import statements_of
 from tests.service.api.application import Api, Try, claimed, superseded
 from watcher.api import create_app
@@ -235,6 +235,6 @@ async def someone_waits(database: Database) -> None:
     with anyio.fail_after(20):
         while True:
             async with database.reading() as session:
-                connection = await session.connection()
+                connection = session
                 if (await connection.exec_driver_sql(waiting)).scalar_one():
                     return

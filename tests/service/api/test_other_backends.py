@@ -10,8 +10,9 @@ import anyio
 import pytest
 from sqlalchemy import update
 
-from store import assets, schema
 from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
+from store.catalog import assets
+from store.database import schema
 from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
 from tests.service.api.application import Api, claimed, serving

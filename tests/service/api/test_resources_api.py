@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
-from store import schema, tokens, triggerers
-from store.schema import database_now
+from store.database import schema
+from store.database.schema import database_now
+from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
 
 

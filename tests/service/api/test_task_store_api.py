@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from store import schema
+from store.database import schema
 from tests.service.api.application import Api, claimed
 
 PATH = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances/load/state-store"

@@ -11,9 +11,10 @@ import httpx
 import pytest
 from sqlalchemy import update
 
-from store import decisions, schema
-from store.assets import Declared, apply
 from store.base import AssetScope
+from store.catalog.catalog_sync import Declared, apply
+from store.database import schema
+from store.runs import decisions
 from tests.service.api.application import CONFIGURED, Api, Try, asset, claimed, next_try, superseded
 
 PATH = "store/asset/transaction"

@@ -20,10 +20,12 @@ from anyio.from_thread import start_blocking_portal
 from typer.testing import CliRunner, Result
 
 from config.loader import load
-from store import assets, audit, runs, tokens, tries
 from store.base import TaskScope
-from store.locks import exclusive
+from store.catalog import catalog_sync
 from store.metastore import MetastoreStoreBackend
+from store.processes import audit, tokens
+from store.processes.file_locks import exclusive
+from store.runs import runs, tries
 from watcher import app as daemon
 from watcher import logs
 from watcher.api import create_app
@@ -69,7 +71,7 @@ def configuration(tmp_path: Path) -> Path:
 async def _apply(path: Path) -> None:
     loaded = load(path, vocabulary(), {})
     async with reaching.opened_database(loaded.settings) as database, database.transaction() as session:
-        await assets.apply(session, declared(loaded), database.dialect)
+        await catalog_sync.apply(session, declared(loaded), database.dialect)
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from sqlalchemy import select
 from typer.testing import CliRunner
 
 from config.loader import load
-from store import assets, migrations, positions
-from store.database import Database, sqlite_url
-from store.schema import asset_store_history
+from store.catalog import catalog_sync
+from store.database import Database, migrations, sqlite_url
+from store.database.schema import asset_store_history
+from store.detection import positions
 from watcher.cli.app import app
 from watcher.declaring import declared
 from watcher.vocabulary import vocabulary
@@ -48,7 +49,7 @@ async def apply(path: Path, database: Path) -> None:
     async with Database.open(sqlite_url(database)) as opened:
         await migrations.upgrade(opened)
         async with opened.transaction() as session:
-            await assets.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
+            await catalog_sync.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
             await positions.claim(session, "inbox_files", "somebody", opened.dialect)
             await positions.release(session, "somebody")
 

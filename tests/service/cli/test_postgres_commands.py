@@ -13,8 +13,9 @@ from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
 from config.loader import load
-from store import assets, positions
-from store.schema import watcher_position
+from store.catalog import catalog_sync
+from store.database.schema import watcher_position
+from store.detection import positions
 from tests.servers import PostgresDatabase
 from watcher.cli import reaching
 from watcher.cli.app import app
@@ -112,6 +113,6 @@ def test_who_holds_a_gap_is_said_in_words(watcher: Watcher, configuration: Path)
 async def stand_at(configuration: Path, watermark: str) -> None:
     loaded = load(configuration, vocabulary(), {})
     async with reaching.opened_database(loaded.settings) as database, database.transaction() as session:
-        await assets.apply(session, declared(loaded), database.dialect)
+        await catalog_sync.apply(session, declared(loaded), database.dialect)
         await positions.claim(session, "orders_rows", "somebody", database.dialect)
         await session.execute(update(watcher_position).values(watermark=watermark))

@@ -15,11 +15,13 @@ import pytest
 from sqlalchemy import select, update
 from structlog.testing import capture_logs
 
-from store import assets, decisions, runs, tries, triggerers
-from store.assets import Declared, DeclaredJob
+from store.catalog import catalog_sync
+from store.catalog.catalog_sync import Declared, DeclaredJob
+from store.database.schema import leader, run, task_instance, task_try
 from store.errors import TryFenced
-from store.schema import leader, run, task_instance, task_try
-from store.triggerers import Process
+from store.processes import triggerers
+from store.processes.triggerers import Process
+from store.runs import decisions, runs, tries
 from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
@@ -108,7 +110,9 @@ async def dispatching(database, jobs, **options):
 
 async def queue(database, jobs, *runs_of):
     async with database.transaction() as session:
-        await assets.apply(session, Declared(hash="", assets=[], watchers=[], jobs=jobs.declared), database.dialect)
+        await catalog_sync.apply(
+            session, Declared(hash="", assets=[], watchers=[], jobs=jobs.declared), database.dialect
+        )
         for number, dag_id in enumerate(runs_of):
             await runs.create_manual_run(
                 session, dag_id, f"manual__{number}", dag_id, triggered_by="test", conf="{}", note=None

@@ -9,11 +9,13 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from store import assets, events, runs
-from store.assets import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob
+from store.catalog import catalog_sync
+from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob
 from store.database import Database
-from store.events import NewEvent
-from store.schema import job, queued_event, run, run_asset_event
+from store.database.schema import job, queued_event, run, run_asset_event
+from store.detection import events
+from store.detection.events import NewEvent
+from store.runs import jobs
 from watcher.leading import Leadership
 from watcher.scheduler.scheduler import Scheduler
 
@@ -65,7 +67,7 @@ async def configure(database: Database, jobs: Iterable[DeclaredJob], names: str 
         aliases=[DeclaredAlias(name="alias", group="")],
     )
     async with database.transaction() as session:
-        return dict((await assets.apply(session, wanted, database.dialect)).asset_ids)
+        return dict((await catalog_sync.apply(session, wanted, database.dialect)).asset_ids)
 
 
 async def leading_scheduler(database: Database) -> Scheduler:
@@ -106,7 +108,7 @@ async def end_runs(database: Database, dag_id: str, state: str = "success") -> N
 
 async def set_paused(database: Database, dag_id: str, *, paused: bool) -> None:
     async with database.transaction() as session:
-        await runs.set_paused(session, dag_id, paused=paused)
+        await jobs.set_paused(session, dag_id, paused=paused)
 
 
 async def wind(database: Database, dag_id: str, by: timedelta) -> None:

@@ -9,8 +9,8 @@ import anyio
 import pytest
 from sqlalchemy import select
 
-from store.schema import run, task_try
-from store.triggerers import Process
+from store.database.schema import run, task_try
+from store.processes.triggerers import Process
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.admission import Limits

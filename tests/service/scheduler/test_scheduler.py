@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
-from store import aliases
+from store.catalog import aliases
+from store.database.schema import asset_alias, job, job_schedule_alias, leader, queued_event, run
 from store.errors import NotLeading
-from store.schema import asset_alias, job, job_schedule_alias, leader, queued_event, run
 from tests.service.scheduler.settings import (
     configure,
     consumed,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from store.database import Database
-from store.schema import asset_event, queued_event, run
+from store.database.schema import asset_event, queued_event, run
 from tests.databases import copied, migrated_file
 from tests.service.scheduler.settings import (
     configure,

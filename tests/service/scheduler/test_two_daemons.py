@@ -14,9 +14,8 @@ import anyio
 import pytest
 from sqlalchemy import select
 
-from store import migrations
-from store.database import Database
-from store.schema import leader, run, task_try
+from store.database import Database, migrations
+from store.database.schema import leader, run, task_try
 from tests.service.scheduler.settings import configure, consumed, job_on, queued, tell
 
 pytestmark = pytest.mark.service

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from store.database import Database
-from store.triggerers import Process
+from store.processes.triggerers import Process
 from tests.unit.submit.plain import PlainPython
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher

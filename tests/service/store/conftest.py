@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import delete
 
 from store.database import Database
-from store.schema import metadata
+from store.database.schema import metadata
 from tests.databases import copied, migrated_file, migrated_postgres
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import delete
 from sqlalchemy.exc import IntegrityError
 
-from store import events
 from store.database import Database
-from store.schema import asset_event, job_schedule_asset, queued_event
+from store.database.schema import asset_event, job_schedule_asset, queued_event
+from store.detection import events
 from tests.service.store.words import append, apply, declared, event, rows, until_somebody_waits
 
 

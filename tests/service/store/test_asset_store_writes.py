@@ -14,9 +14,9 @@ from sqlalchemy import RowMapping, select
 
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database import Database
+from store.database.schema import asset_store, asset_store_history
 from store.errors import NotFound, VersionConflict
 from store.metastore import MetastoreStoreBackend
-from store.schema import asset_store, asset_store_history
 from tests.databases import new_asset
 
 TASK = Writer(

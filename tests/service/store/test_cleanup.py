@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, func, insert, select, update
 
-from store import cleanup, runs, schema, tries
 from store.base import NEVER_EXPIRE, AssetScope, TaskScope
-from store.cleanup import Retention
-from store.database import Database
+from store.database import Database, schema
 from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
+from store.processes import cleanup
+from store.processes.cleanup import Retention
+from store.runs import runs, tries
 from tests.databases import new_asset
 from watcher.cleaning import LOG_FILES, Cleaner, Limits
 from watcher.logs.files import LogFiles

@@ -14,12 +14,12 @@ from anyio import to_thread
 from anyio.abc import SocketAttribute, SocketStream
 from sqlalchemy import func, insert, make_url, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import Session
 
 from store.database import Database, sqlite_url
+from store.database.schema import database_now, setting
 from store.errors import CommitUnknown, ConnectionLost, DatabaseUnusable
-from store.schema import database_now, setting
 from tests.service.store.words import until_somebody_waits
 
 ONE = {"key": "one", "value": "1"}
@@ -30,7 +30,7 @@ async def stored(database: Database) -> dict[str, str]:
         return {row.key: row.value for row in await session.execute(select(setting))}
 
 
-async def write(session: AsyncSession, key: str = "one", value: str = "1") -> None:
+async def write(session: AsyncConnection, key: str = "one", value: str = "1") -> None:
     await session.execute(insert(setting).values(key=key, value=value))
 
 
@@ -76,7 +76,7 @@ async def test_a_loop_of_transactions_alone_can_be_cancelled(database: Database)
 async def test_a_transaction_ends_at_its_deadline_and_frees_its_connection(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.database.WRITE_DEADLINE", 0.05)
+    monkeypatch.setattr("store.database.engine.WRITE_DEADLINE", 0.05)
     with suppress(TimeoutError):
         async with database.transaction() as session:
             await write(session)
@@ -233,7 +233,7 @@ async def test_the_tls_mode_reaches_both_drivers_under_either_name(postgres_url:
 # --- connections that break
 
 
-async def backend_pid(session: AsyncSession) -> int:
+async def backend_pid(session: AsyncConnection) -> int:
     return int((await session.execute(text("SELECT pg_backend_pid()"))).scalar_one())
 
 
@@ -374,7 +374,7 @@ async def test_a_commit_that_takes_too_long_has_an_unknown_outcome(
     async with postgres.transaction() as session:
         for statement in SLOW_COMMIT:
             await session.execute(text(statement))
-    monkeypatch.setattr("store.database.COMMIT_DEADLINE", 0.1)
+    monkeypatch.setattr("store.database.engine.COMMIT_DEADLINE", 0.1)
     async with postgres.reading() as holder:
         await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
         with pytest.raises(CommitUnknown):

@@ -11,15 +11,9 @@ import pytest
 from sqlalchemy import Table, event
 from sqlalchemy.exc import IntegrityError
 
-from store import detection, positions
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
-from store.detection import Detection
-from store.errors import PositionLost
-from store.events import NewEvent
-from store.metastore import MetastoreStoreBackend
-from store.positions import HeldPosition
-from store.schema import (
+from store.database.schema import (
     asset_event,
     asset_store,
     asset_store_history,
@@ -28,6 +22,12 @@ from store.schema import (
     watcher_position,
     watcher_position_row,
 )
+from store.detection import detections, positions
+from store.detection.detections import Detection
+from store.detection.events import NewEvent
+from store.detection.positions import HeldPosition
+from store.errors import PositionLost
+from store.metastore import MetastoreStoreBackend
 from tests.service.store.words import apply, beat, declared, rows
 from tests.service.store.words import event as new_event
 
@@ -73,7 +73,7 @@ def found(asset_id: int, held: HeldPosition) -> Detection:
 
 async def commit(database: Database, found: Detection, then: Callable[[], object] = lambda: None) -> HeldPosition:
     async with database.transaction() as session:
-        held = await detection.commit(session, found, MetastoreStoreBackend(database), database.dialect)
+        held = await detections.commit(session, found, MetastoreStoreBackend(database), database.dialect)
         then()
     return held
 

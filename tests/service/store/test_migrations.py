@@ -12,10 +12,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, inspect, text
 
-from store import migrations
-from store.database import Database, sqlite_url
+from store.database import Database, migrations, sqlite_url
+from store.database.schema import metadata
 from store.errors import SchemaOutdated
-from store.schema import metadata
 from tests.service.store.conftest import BOTH
 
 
@@ -41,7 +40,7 @@ async def test_the_migrated_schema_is_the_declared_one(database: Database) -> No
         return list(compare_metadata(context, metadata))
 
     async with database.transaction() as session:
-        assert await (await session.connection()).run_sync(differences) == []
+        assert await session.run_sync(differences) == []
 
 
 async def test_a_difference_would_be_seen(empty: Database) -> None:
@@ -63,7 +62,7 @@ async def test_a_difference_would_be_seen(empty: Database) -> None:
     async with empty.transaction() as session:
         for change in changes:
             await session.execute(text(change))
-        found = await (await session.connection()).run_sync(differences)
+        found = await session.run_sync(differences)
     expected = {"add_index", "add_table", "remove_column"}
     assert found == expected | (
         {"modify_default", "modify_type", "modify_nullable"} if empty.dialect == "postgresql" else set()
@@ -97,14 +96,14 @@ async def test_a_failed_upgrade_leaves_nothing(empty: Database) -> None:
     with pytest.raises(Exception, match="already exists"):
         await migrations.upgrade(empty)
     async with empty.reading() as session:
-        tables = await (await session.connection()).run_sync(lambda connection: inspect(connection).get_table_names())
+        tables = await session.run_sync(lambda connection: inspect(connection).get_table_names())
     assert tables == ["watcher"]
 
 
 async def test_downgrading_leaves_an_empty_database(empty: Database) -> None:
     await migrations.upgrade(empty)
     async with empty.transaction() as session:
-        connection = await session.connection()
+        connection = session
         await connection.run_sync(lambda sync: command.downgrade(migrations.config(sync), "base"))
         tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     assert tables == ["alembic_version"]

@@ -10,11 +10,12 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from store import positions, triggerers
 from store.database import Database
+from store.database.schema import setting, watcher_position, watcher_position_row
+from store.detection import positions
+from store.detection.positions import HeldPosition, LoadedPosition
 from store.errors import PositionLost
-from store.positions import HeldPosition, LoadedPosition
-from store.schema import setting, watcher_position, watcher_position_row
+from store.processes import triggerers
 from tests.service.store.words import beat, rows, until_somebody_waits
 
 EXPIRED = timedelta(seconds=-1)

@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
 
-from store import audit, tokens, triggerers, watchers
+from store.catalog import watchers
 from store.database import Database
+from store.database.schema import api_token, dispatcher, triggerer
 from store.errors import InvalidValue, NotFound
-from store.schema import api_token, dispatcher, triggerer
-from store.tokens import Identity
-from store.triggerers import Process
+from store.processes import audit, tokens, triggerers
+from store.processes.tokens import Identity
+from store.processes.triggerers import Process
 from tests.service.store.words import apply, beat, declared, rows
 
 # --- leases

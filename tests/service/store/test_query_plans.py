@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import answers, detection, events, positions, runs, tries
-from store.answers import Asked
 from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
-from store.detection import Detection
-from store.holding import Wanted
+from store.detection import detections, events, positions
+from store.detection.detections import Detection
+from store.detection.positions import HeldPosition
 from store.metastore import MetastoreStoreBackend
-from store.positions import HeldPosition
-from store.reach import reach
-from store.transactions import Transaction
+from store.runs import answers, queues, runs, tries
+from store.runs.answers import Asked
+from store.runs.try_lock import Wanted, reach
+from store.state.transactions import Transaction
 from tests.databases import statements_of
 from tests.service.store.words import append, apply, beat, declared, event
 
@@ -83,7 +83,7 @@ WRITER = Writer(
 )
 TASK = TaskScope(dag_id="load", run_id="r", task_id="load")
 
-Hot = Callable[[AsyncSession, World], Awaitable[Any]]
+Hot = Callable[[AsyncConnection, World], Awaitable[Any]]
 
 HOT: dict[str, Hot] = {
     "claim": lambda session, w: positions.claim(session, "files", "t1", w.database.dialect),
@@ -91,9 +91,9 @@ HOT: dict[str, Hot] = {
     "change_rows": lambda session, w: positions.change_rows(
         session, "files", w.database.dialect, delete_below=1, delete_members=[1, 2], insert_members={3: 3}
     ),
-    "detection": lambda session, w: detection.commit(session, w.found(events=2), w.backend, w.database.dialect),
+    "detection": lambda session, w: detections.commit(session, w.found(events=2), w.backend, w.database.dialect),
     "append": lambda session, w: events.append(session, [event(w.asset_id)]),
-    "lock_queue": lambda session, _: runs.lock_queue(session, "load"),
+    "lock_queue": lambda session, _: queues.lock_queue(session, "load"),
     "create_triggered_run": lambda session, _: _consume(session),
     "startable": lambda session, _: runs.startable(session),
     "running_runs": lambda session, _: runs.running_runs(session),
@@ -124,8 +124,8 @@ HOT: dict[str, Hot] = {
 }
 
 
-async def _consume(session: AsyncSession) -> None:
-    queue = await runs.lock_queue(session, "load")
+async def _consume(session: AsyncConnection) -> None:
+    queue = await queues.lock_queue(session, "load")
     assert queue is not None
     taken = [queued.event_id for queued in queue.events]
     await runs.create_triggered_run(session, queue, "r2", taken, completed_by=taken[0], trace_id="t")
@@ -133,7 +133,7 @@ async def _consume(session: AsyncSession) -> None:
 
 async def explained(database: Database, statement: str, parameters: Any) -> str:
     async with database.transaction() as session:
-        connection = await session.connection()
+        connection = session
         if database.dialect == "sqlite":
             rows = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
             return "\n".join(row.detail for row in rows)
@@ -158,7 +158,7 @@ async def test_a_scan_would_be_seen(world: World) -> None:
         assert re.search(r"Seq Scan|SCAN", await explained(world.database, statement, ()))
 
 
-async def count(world: World, what: Callable[[AsyncSession], Awaitable[Any]]) -> int:
+async def count(world: World, what: Callable[[AsyncConnection], Awaitable[Any]]) -> int:
     with statements_of(world.database) as sent:
         async with world.database.transaction() as session:
             await what(session)
@@ -168,9 +168,9 @@ async def count(world: World, what: Callable[[AsyncSession], Awaitable[Any]]) ->
 async def test_a_detection_costs_few_statements(world: World) -> None:
     """Advance; asset (with the key's lock), entry, history; with events: events, queue rows, last event."""
 
-    async def commit(session: AsyncSession, events: int) -> None:
+    async def commit(session: AsyncConnection, events: int) -> None:
         nonlocal world
-        held = await detection.commit(session, world.found(events), world.backend, world.database.dialect)
+        held = await detections.commit(session, world.found(events), world.backend, world.database.dialect)
         world = replace(world, held=held)
 
     with_history = 1 if world.database.dialect == "postgresql" else 2  # PostgreSQL writes entry and history row in one
@@ -197,10 +197,10 @@ async def test_a_jobs_write_is_fenced_within_reach_and_remembered_by_one_stateme
         assert await count(world, lambda session, name=name: rolled_back(session, HOT[name](session, world))) == once
 
 
-async def rolled_back(session: AsyncSession, what: Awaitable[Any]) -> None:
+async def rolled_back(session: AsyncConnection, what: Awaitable[Any]) -> None:
     await what
     await session.rollback()
 
 
 async def test_a_scheduler_that_finds_nothing_due_sends_three_statements(world: World) -> None:
-    assert await count(world, lambda session: runs.lock_queue(session, "load")) == 3
+    assert await count(world, lambda session: queues.lock_queue(session, "load")) == 3

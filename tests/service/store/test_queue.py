@@ -10,12 +10,11 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
-from store import queued_events, runs
 from store.database import Database
+from store.database.schema import job, queued_event, run, run_asset_event, task_instance
 from store.errors import NotFound
-from store.queued_events import QueueFilter
-from store.runs import JobQueue
-from store.schema import job, queued_event, run, run_asset_event, task_instance
+from store.runs import jobs, queues, runs
+from store.runs.queues import JobQueue, QueueFilter
 from tests.service.store.words import append, apply, declared, event, rows, until_somebody_waits
 
 ASSETS = {"a": "test://a", "b": "test://b"}
@@ -28,13 +27,13 @@ async def ids(database: Database) -> dict[str, int]:
 
 async def lock(database: Database, dag_id: str) -> JobQueue | None:
     async with database.transaction() as session:
-        return await runs.lock_queue(session, dag_id)
+        return await queues.lock_queue(session, dag_id)
 
 
 async def consume(database: Database, dag_id: str, run_id: str, at_most: int = 1_000) -> Sequence[int]:
     """One look of a scheduler: a run of the oldest events."""
     async with database.transaction() as session:
-        queue = await runs.lock_queue(session, dag_id)
+        queue = await queues.lock_queue(session, dag_id)
         if queue is None or not queue.events:
             return []
         taken = [queued.event_id for queued in queue.events][:at_most]
@@ -56,11 +55,11 @@ async def test_removed_and_paused_jobs_keep_their_queue_but_are_not_looked_at(
 ) -> None:
     await append(database, [event(ids["a"])])
     async with database.reading() as session:
-        assert set(await runs.jobs_to_look_at(session)) == {"load", "report"}
+        assert set(await queues.jobs_to_look_at(session)) == {"load", "report"}
     async with database.transaction() as session:
         await session.execute(update(job).where(job.c.dag_id == "load").values(paused=True))
     async with database.reading() as session:
-        assert await runs.jobs_to_look_at(session) == ["report"]
+        assert await queues.jobs_to_look_at(session) == ["report"]
     assert await lock(database, "load") is None
     assert await lock(database, "unknown") is None
     assert len(await rows(database, queued_event)) == 2
@@ -73,22 +72,22 @@ async def test_removed_and_paused_jobs_keep_their_queue_but_are_not_looked_at(
 async def test_a_job_is_paused_until_it_is_let_go_on(database: Database) -> None:
     for paused in (True, False):
         async with database.transaction() as session:
-            await runs.set_paused(session, "load", paused=paused)
+            await jobs.set_paused(session, "load", paused=paused)
         assert (await lock(database, "load") is None) == paused
     with pytest.raises(NotFound, match="no job 'unknown'"):
         async with database.transaction() as session:
-            await runs.set_paused(session, "unknown", paused=True)
+            await jobs.set_paused(session, "unknown", paused=True)
 
 
 async def test_the_job_that_waits_longest_comes_first(database: Database, ids: dict[str, int]) -> None:
     await append(database, [event(ids["b"])])
     await append(database, [event(ids["a"])])
     async with database.reading() as session:
-        assert await runs.jobs_to_look_at(session) == ["load", "report"]
+        assert await queues.jobs_to_look_at(session) == ["load", "report"]
     await consume(database, "load", "r1")
     await append(database, [event(ids["b"])])
     async with database.reading() as session:
-        assert await runs.jobs_to_look_at(session) == ["report", "load"]
+        assert await queues.jobs_to_look_at(session) == ["report", "load"]
 
 
 async def test_a_run_consumes_exactly_the_rows_it_was_given(database: Database, ids: dict[str, int]) -> None:
@@ -182,7 +181,7 @@ async def test_a_second_scheduler_waits_and_then_sees_what_the_first_left(postgr
         taken.append(await consume(postgres, "load", "other"))
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        queue = await runs.lock_queue(session, "load")
+        queue = await queues.lock_queue(session, "load")
         assert queue is not None
         tasks.start_soon(other)
         await until_somebody_waits(postgres)
@@ -193,7 +192,7 @@ async def test_a_second_scheduler_waits_and_then_sees_what_the_first_left(postgr
 async def test_a_deciding_scheduler_keeps_no_event_waiting(postgres: Database) -> None:
     ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"]}))).asset_ids
     async with postgres.transaction() as session:
-        assert await runs.lock_queue(session, "load") is not None
+        assert await queues.lock_queue(session, "load") is not None
         with anyio.fail_after(5):
             (late,) = await append(postgres, [event(ids["a"])])
     queue = await lock(postgres, "load")
@@ -212,7 +211,7 @@ async def test_the_clock_is_read_after_the_lock_was_waited_for(postgres: Databas
         seen.append(queue)
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        await runs.lock_queue(session, "load")
+        await queues.lock_queue(session, "load")
         tasks.start_soon(other)
         await until_somebody_waits(postgres)
         await append(postgres, [event(ids["a"])])
@@ -227,10 +226,10 @@ async def test_events_are_not_deleted_from_under_a_deciding_scheduler(postgres: 
 
     async def remove() -> None:
         async with postgres.transaction() as session:
-            removed.append(await queued_events.remove(session, QueueFilter(asset_id=ids["a"])))
+            removed.append(await queues.remove(session, QueueFilter(asset_id=ids["a"])))
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        queue = await runs.lock_queue(session, "load")
+        queue = await queues.lock_queue(session, "load")
         assert queue is not None
         tasks.start_soon(remove)
         await until_somebody_waits(postgres)

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from store import detection, positions, renaming, rewinding
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
-from store.detection import Detection
+from store.database.schema import asset_event, triggerer, watcher, watcher_position_row
+from store.detection import detections, positions, rewind
+from store.detection.detections import Detection
+from store.detection.positions import HeldPosition, LoadedPosition
+from store.detection.rewind import Rewind
 from store.errors import Conflict, NotFound, PositionLost
 from store.metastore import MetastoreStoreBackend
-from store.positions import HeldPosition, LoadedPosition
-from store.rewinding import Rewind
-from store.schema import asset_event, triggerer, watcher, watcher_position_row
 from tests.service.store.words import apply, beat, declared, event, rows
 
 
@@ -45,7 +45,7 @@ async def found(database: Database, asset_id: int, held: HeldPosition, state: st
         insert_members={held.version: 1},
     )
     async with database.transaction() as session:
-        return await detection.commit(session, one, MetastoreStoreBackend(database), database.dialect)
+        return await detections.commit(session, one, MetastoreStoreBackend(database), database.dialect)
 
 
 async def stopped(database: Database) -> None:
@@ -53,9 +53,9 @@ async def stopped(database: Database) -> None:
         await positions.release(session, "t1")
 
 
-async def rename(database: Database, old: str = "old", new: str = "new") -> renaming.Renamed:
+async def rename(database: Database, old: str = "old", new: str = "new") -> rewind.Renamed:
     async with database.transaction() as session:
-        return await renaming.rename(session, old, new, database.dialect)
+        return await rewind.rename(session, old, new, database.dialect)
 
 
 async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
@@ -66,7 +66,7 @@ async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
         to = Rewind(
             watcher="old", version=1, source_identity='"source"', state='"back"', watermark='"back"', clear=True
         )
-        await rewinding.rewind(session, to, database.dialect)
+        await rewind.rewind(session, to, database.dialect)
         await session.execute(update(watcher).values(paused=True))
     await stopped(database)
 
@@ -81,7 +81,7 @@ async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
     with pytest.raises(PositionLost):
         await found(database, asset_id, held)
     async with database.transaction() as session:
-        await rewinding.undo(session, "new")
+        await rewind.undo(session, "new")
     undone = await started(database, "new")
     assert (undone.state, undone.rows) == ('"here"', {0: 1})
     assert {row["watcher"] for row in await rows(database, watcher_position_row)} == {"new"}

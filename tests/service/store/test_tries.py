@@ -11,12 +11,13 @@ import anyio
 import pytest
 from sqlalchemy import insert, update
 
-from store import runs, tries
 from store.database import Database
+from store.database.schema import database_now, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
-from store.runs import Startable
-from store.schema import database_now, job, run, task_instance, task_try
-from store.tries import FencedTry, OpenTry
+from store.runs import runs, tries
+from store.runs.runs import Startable
+from store.runs.tries import OpenTry
+from store.runs.try_lock import FencedTry
 from tests.service.store.words import apply, declared, rows, until_somebody_waits
 
 HOME = "home"

@@ -9,12 +9,14 @@ from typing import Any
 import anyio
 from sqlalchemy import ColumnElement, Table, insert, select, text
 
-from store import assets, events, triggerers
-from store.assets import Applied, Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.catalog import catalog_sync
+from store.catalog.catalog_sync import Applied, Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
-from store.events import NewEvent
-from store.schema import asset, database_now
-from store.triggerers import Process
+from store.database.schema import asset, database_now
+from store.detection import events
+from store.detection.events import NewEvent
+from store.processes import triggerers
+from store.processes.triggerers import Process
 
 
 async def rows(database: Database, table: Table, *where: ColumnElement[bool]) -> list[dict[str, Any]]:
@@ -53,7 +55,7 @@ def declared(
 
 async def apply(database: Database, wanted: Declared) -> Applied:
     async with database.transaction() as session:
-        return await assets.apply(session, wanted, database.dialect)
+        return await catalog_sync.apply(session, wanted, database.dialect)
 
 
 async def foreign_asset(database: Database, name: str, uri: str, origin: str) -> int:

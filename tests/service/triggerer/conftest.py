@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from store import migrations
-from store.database import Database, sqlite_url
+from store.database import Database, migrations, sqlite_url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])

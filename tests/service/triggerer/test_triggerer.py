@@ -14,11 +14,9 @@ import pytest
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from store import assets, positions, triggerers, watchers
-from store.assets import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
-from store.errors import Conflict
-from store.metastore import MetastoreStoreBackend
-from store.schema import (
+from store.catalog import assets, catalog_sync, watchers
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.database.schema import (
     asset_event,
     asset_store,
     asset_store_history,
@@ -27,7 +25,11 @@ from store.schema import (
     watcher_position,
     watcher_position_row,
 )
-from store.triggerers import Process
+from store.detection import positions
+from store.errors import Conflict
+from store.metastore import MetastoreStoreBackend
+from store.processes import triggerers
+from store.processes.triggerers import Process
 from triggers.base import (
     BaseOptions,
     Finding,
@@ -166,7 +168,7 @@ def hosted(tapes, asset_ids, refused=()):
 async def triggerer(database, tapes, *, process_id=None, refused=()):
     """A running triggerer that hosts a watcher `<name>_items` for each tape."""
     async with database.transaction() as session:
-        applied = await assets.apply(session, declared(*tapes), database.dialect)
+        applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
     process = Process(id=process_id or str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database, MetastoreStoreBackend(database), Metrics())
     async with anyio.create_task_group() as tasks:

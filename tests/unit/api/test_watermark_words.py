@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store.watchers import WatcherRow
+from store.catalog.watchers import WatcherRow
 from watcher.metrics import Metrics
 from watcher.watermarks import open_gaps, what_is_open
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from store.errors import HeldElsewhere
-from store.locks import exclusive
+from store.processes.file_locks import exclusive
 
 HOLDER = """
 import sys, pathlib
-from store.locks import exclusive
+from store.processes.file_locks import exclusive
 with exclusive(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -69,7 +69,7 @@ def test_a_program_that_outlives_the_holder_does_not_inherit_the_lock(tmp_path: 
 
 HOLDER_WITH_CHILD = """
 import subprocess, sys, pathlib
-from store.locks import exclusive
+from store.processes.file_locks import exclusive
 with exclusive(pathlib.Path(sys.argv[1])):
     child = [sys.executable, "-c", "import os, sys; print(os.getpid(), flush=True); sys.stdin.read()"]
     subprocess.run(child, close_fds=False)

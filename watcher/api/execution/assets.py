@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import aliases, listings
+from store.catalog import aliases, assets
+from store.database.paging import Window
+from store.detection import events
+from store.detection.events import EventFilter
 from store.errors import NotFound
-from store.filters import Window
-from store.listings import EventFilter
+from store.runs import runs
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.identity import EVENTS, AssetName, Identity, forbidden, reachable, reading
 from watcher.api.parameters import BIGGEST, Moment
@@ -39,22 +41,22 @@ async def asset_by_uri(context: Context, identity: Identity, uri: str) -> Execut
 @router.get("/assets/by-alias")
 async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[ExecutionAsset]:
     """What the alias has resolved to so far."""
-    async with reading(context, identity) as (session, task):
-        alias_id = await _alias(session, task["dag_id"], alias_name)
-        ids = await aliases.assets_of(session, [alias_id])
-        return [execution_asset(await listings.asset_by(session, asset_id=asset_id)) for asset_id in ids]
+    async with reading(context, identity) as (connection, task):
+        alias_id = await _alias(connection, task["dag_id"], alias_name)
+        ids = await aliases.assets_of(connection, [alias_id])
+        return [execution_asset(await assets.asset_by(connection, asset_id=asset_id)) for asset_id in ids]
 
 
-async def _alias(session: AsyncSession, dag_id: str, name: str) -> int:
-    declared = await aliases.of_job(session, dag_id, EVENTS)
+async def _alias(connection: AsyncConnection, dag_id: str, name: str) -> int:
+    declared = await aliases.of_job(connection, dag_id, EVENTS)
     if name not in declared:
         raise forbidden(f"the job {dag_id} does not declare the alias {name!r}; add it to its inlets")
     return declared[name]
 
 
 async def _asset(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> ExecutionAsset:
-    async with reading(context, identity) as (session, task):
-        return execution_asset(await reachable(session, task["dag_id"], wanted, EVENTS))
+    async with reading(context, identity) as (connection, task):
+        return execution_asset(await reachable(connection, task["dag_id"], wanted, EVENTS))
 
 
 @router.get("/asset-events/by-asset")
@@ -71,13 +73,13 @@ async def events_by_asset(
     """Both parameters must be there, and one of them may be empty, as in Airflow; `after` and `before` are inclusive."""
     if not name and not uri:
         raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
-    async with reading(context, identity) as (session, task):
+    async with reading(context, identity) as (connection, task):
         try:
-            asset = await reachable(session, task["dag_id"], AssetName(name=name or None, uri=uri or None), EVENTS)
+            asset = await reachable(connection, task["dag_id"], AssetName(name=name or None, uri=uri or None), EVENTS)
         except NotFound:
             return AssetEvents(asset_events=[])
         which = EventFilter(asset_id=asset["id"], not_before=after, not_after=before)
-        return await _events(session, which, ascending=ascending, limit=limit)
+        return await _events(connection, which, ascending=ascending, limit=limit)
 
 
 @router.get("/asset-events/by-asset-alias")
@@ -91,14 +93,14 @@ async def events_by_alias(
     limit: Annotated[int, Query(ge=0, le=BIGGEST)] = BIGGEST,
 ) -> AssetEvents:
     """The events that came through the alias."""
-    async with reading(context, identity) as (session, task):
-        alias_id = await _alias(session, task["dag_id"], name)
+    async with reading(context, identity) as (connection, task):
+        alias_id = await _alias(connection, task["dag_id"], name)
         which = EventFilter(alias_id=alias_id, not_before=after, not_after=before)
-        return await _events(session, which, ascending=ascending, limit=limit)
+        return await _events(connection, which, ascending=ascending, limit=limit)
 
 
-async def _events(session: AsyncSession, which: EventFilter, *, ascending: bool, limit: int) -> AssetEvents:
+async def _events(connection: AsyncConnection, which: EventFilter, *, ascending: bool, limit: int) -> AssetEvents:
     order = ["timestamp"] if ascending else ["-timestamp", "-id"]
-    found = await listings.events(session, which, Window(limit=limit, order_by=order))
-    runs = await listings.source_runs(session, [event["id"] for event in found.rows])
-    return AssetEvents(asset_events=[execution_event(event, runs) for event in found.rows])
+    found = await events.events(connection, which, Window(limit=limit, order_by=order))
+    source_runs = await runs.source_runs(connection, [event["id"] for event in found.rows])
+    return AssetEvents(asset_events=[execution_event(event, source_runs) for event in found.rows])

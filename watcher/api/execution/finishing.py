@@ -9,13 +9,16 @@ from typing import Annotated, Any, Final, Literal
 
 import structlog
 from pydantic import AfterValidator, Field
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from config.uris import normalise
-from store import abilities, aliases, answers, events, listings, run_listings, tries
-from store.aliases import NamedAsset, Resolved
-from store.events import NewEvent
-from store.tries import FencedTry
+from store.catalog import aliases, assets
+from store.catalog.aliases import NamedAsset, Resolved
+from store.detection import events
+from store.detection.events import NewEvent
+from store.runs import answers, runs, tries
+from store.runs.try_lock import FencedTry
+from store.state import entries
 from store.values import to_json
 from watcher.api.execution.identity import Call, forbidden, task_scope
 from watcher.api.parameters import Body, Text
@@ -48,23 +51,23 @@ async def finish(
 ) -> None:
     """Commit what the job says of itself; a repetition of an accepted word changes nothing. Raises `TryFenced`, 403, `Answered`."""
     context = call.context
-    async with context.database.transaction() as session:
+    async with context.database.transaction() as connection:
         held = await tries.finish(
-            session,
+            connection,
             call.task_instance_id,
             call.try_number,
             finish_state=state,
             message=message or None,
             asked=call.asked,
         )
-        await answers.tell(session, call.task_instance_id, call.asked, "{}")
+        await answers.tell(connection, call.task_instance_id, call.asked, "{}")
         if held is None:
             return
         told, created = _NOTHING
         if state == "success":
-            told, created = await _tell(session, held, outlet_events, context.database.dialect)
+            told, created = await _tell(connection, held, outlet_events, context.database.dialect)
         if state == "success" and context.clear_on_success:
-            await abilities.clear_task(context.backend, task_scope(held), session=session)
+            await entries.clear_task(context.backend, task_scope(held), connection=connection)
     names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
     identity_of_try = {name: getattr(held, name) for name in names}
     for uri, asset_id in created.items():
@@ -82,34 +85,34 @@ class _Told:
 
 
 async def _tell(
-    session: AsyncSession, held: FencedTry, outlet_events: Sequence[OutletEvent], dialect: str
+    connection: AsyncConnection, held: FencedTry, outlet_events: Sequence[OutletEvent], dialect: str
 ) -> tuple[int, Mapping[str, int]]:
     """Append the events of a success, with what they teach of aliases; returns how many, and the assets made for them."""
-    through = await _resolved(session, [event.asset for event in outlet_events], dialect)
-    told = await _told(session, held, outlet_events, {uri: found.asset_id for uri, found in through.items()})
+    through = await _resolved(connection, [event.asset for event in outlet_events], dialect)
+    told = await _told(connection, held, outlet_events, {uri: found.asset_id for uri, found in through.items()})
     # By asset: two tasks that end at once take the assets' locks in one order.
     ordered = sorted(told.items(), key=lambda item: item[0][0])
     pairs = {(asset_id, alias_id) for (asset_id, _), event in ordered for alias_id in event.alias_ids}
-    await aliases.associate(session, pairs, dialect)
-    run = await run_listings.run_by(session, held.dag_id, held.run_id)
+    await aliases.associate(connection, pairs, dialect)
+    run = await runs.run_by(connection, held.dag_id, held.run_id)
     source = {f"source_{name}": getattr(held, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
     new = [
         NewEvent(asset_id=asset_id, extra=event.extra, trace_id=run["trace_id"], **source)
         for (asset_id, _), event in ordered
     ]
-    ids = await events.append(session, new)
+    ids = await events.append(connection, new)
     by_id = zip(ids, ordered, strict=True)
-    await aliases.remember(session, [(id_, alias_id) for id_, (_, event) in by_id for alias_id in event.alias_ids])
+    await aliases.remember(connection, [(id_, alias_id) for id_, (_, event) in by_id for alias_id in event.alias_ids])
     return len(new), {uri: found.asset_id for uri, found in through.items() if found.created}
 
 
 async def _told(
-    session: AsyncSession, held: FencedTry, outlet_events: Sequence[OutletEvent], through: Mapping[str, int]
+    connection: AsyncConnection, held: FencedTry, outlet_events: Sequence[OutletEvent], through: Mapping[str, int]
 ) -> Mapping[tuple[int, str], _Told]:
     """One event per (asset, extra), however often it was told, and one for each outlet the job said nothing about."""
-    around = await listings.job_assets(session, held.dag_id)
+    around = await assets.job_assets(connection, held.dag_id)
     outlets = {asset["name"]: asset["id"] for asset in around if asset["role"] == "outlet"}
-    alias_ids = await aliases.of_job(session, held.dag_id, {"outlet"})
+    alias_ids = await aliases.of_job(connection, held.dag_id, {"outlet"})
     told: dict[tuple[int, str], _Told] = {}
     silent = set(outlets.values())
     for event in outlet_events:
@@ -127,12 +130,14 @@ async def _told(
     return told | {(asset_id, "{}"): told.get((asset_id, "{}"), _Told(extra="{}")) for asset_id in silent}
 
 
-async def _resolved(session: AsyncSession, named: Sequence[str | AliasedAsset], dialect: str) -> Mapping[str, Resolved]:
+async def _resolved(
+    connection: AsyncConnection, named: Sequence[str | AliasedAsset], dialect: str
+) -> Mapping[str, Resolved]:
     """By uri, the assets named through aliases, in the order in which all transactions make them."""
     resolved: dict[str, Resolved] = {}
     wanted = {(asset.uri, asset.name) for asset in named if isinstance(asset, AliasedAsset)}
     for uri, name in sorted(wanted):
-        found = await aliases.resolve(session, NamedAsset(uri=uri, name=name), dialect)
+        found = await aliases.resolve(connection, NamedAsset(uri=uri, name=name), dialect)
         resolved.setdefault(uri, found)
     return resolved
 

@@ -11,12 +11,13 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Header, HTTPException, Request, Response
 from sqlalchemy import RowMapping
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import aliases, answers, listings, run_listings, tries
-from store.answers import Asked
 from store.base import TaskScope
-from store.tries import FencedTry
+from store.catalog import aliases, assets
+from store.runs import answers, runs, tries
+from store.runs.answers import Asked
+from store.runs.try_lock import FencedTry
 from watcher import try_tokens
 from watcher.api.auth import Bearer, not_authenticated
 from watcher.api.context import ApiContext, of_app
@@ -96,38 +97,38 @@ class AssetName:
     uri: str | None = None
 
 
-async def fenced(session: AsyncSession, call: Call) -> FencedTry:
+async def fenced(connection: AsyncConnection, call: Call) -> FencedTry:
     """Lock the try's task instance; nobody supersedes it before the transaction ends.
 
     Raises `TryFenced`, `NotFound`, `Answered`.
     """
-    return await tries.fence(session, call.task_instance_id, call.try_number, asked=call.asked)
+    return await tries.fence(connection, call.task_instance_id, call.try_number, asked=call.asked)
 
 
-async def answered(session: AsyncSession, call: Call, response: Response, body: str) -> Response:
+async def answered(connection: AsyncConnection, call: Call, response: Response, body: str) -> Response:
     """The answer with this JSON, kept with the effect; `response` has the headers it gets."""
-    await answers.tell(session, call.task_instance_id, call.asked, body)
+    await answers.tell(connection, call.task_instance_id, call.asked, body)
     return Response(body, media_type="application/json", headers=dict(response.headers))
 
 
 @asynccontextmanager
-async def reading(context: ApiContext, identity: TryIdentity) -> AsyncIterator[tuple[AsyncSession, RowMapping]]:
-    """A session that reads, and the task instance the token speaks for. Raises `NotFound`."""
-    async with context.database.reading() as session:
-        yield session, await run_listings.own_task_instance(session, identity.task_instance_id)
+async def reading(context: ApiContext, identity: TryIdentity) -> AsyncIterator[tuple[AsyncConnection, RowMapping]]:
+    """A connection that reads, and the task instance the token speaks for. Raises `NotFound`."""
+    async with context.database.reading() as connection:
+        yield connection, await runs.own_task_instance(connection, identity.task_instance_id)
 
 
-async def reachable(session: AsyncSession, dag_id: str, wanted: AssetName, roles: Collection[str]) -> RowMapping:
+async def reachable(connection: AsyncConnection, dag_id: str, wanted: AssetName, roles: Collection[str]) -> RowMapping:
     """The asset, if the job declares it, or an alias that resolved to it, in one of the roles.
 
     Raises `NotFound`, or 403 (Airflow leaves this open).
     """
-    asset = await listings.asset_by(session, name=wanted.name, uri=wanted.uri)
-    around = await listings.job_assets(session, dag_id)
+    asset = await assets.asset_by(connection, name=wanted.name, uri=wanted.uri)
+    around = await assets.job_assets(connection, dag_id)
     if any(declared["id"] == asset["id"] and declared["role"] in roles for declared in around):
         return asset
-    through = await aliases.of_job(session, dag_id, roles)
-    if asset["id"] not in await aliases.assets_of(session, through.values()):
+    through = await aliases.of_job(connection, dag_id, roles)
+    if asset["id"] not in await aliases.assets_of(connection, through.values()):
         raise undeclared(dag_id, asset["name"])
     return asset
 

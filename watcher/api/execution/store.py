@@ -8,8 +8,9 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from store import abilities, listings
-from store.holding import Wanted
+from store.runs.try_lock import Wanted
+from store.state import entries as stored
+from store.state import listings
 from store.values import check_key, to_json
 from watcher.api import entries
 from watcher.api.context import ApiContext, Context
@@ -96,9 +97,9 @@ async def _get(
     context: ApiContext, identity: TryIdentity, wanted: AssetName, key: str, response: Response
 ) -> dict[str, Any]:
     """Airflow's client accepts no other member than `value`: a plain value carries no mark, and the version is a header."""
-    async with reading(context, identity) as (session, task):
-        asset = await reachable(session, task["dag_id"], wanted, STORE)
-        entry = await entries.asset_entry(context, session, asset, key)
+    async with reading(context, identity) as (connection, task):
+        asset = await reachable(connection, task["dag_id"], wanted, STORE)
+        entry = await entries.asset_entry(context, connection, asset, key)
     if entry["version"] is not None:
         response.headers["ETag"] = f'"{entry["version"]}"'
     value = {"value": json.loads(entry["value"])}
@@ -106,16 +107,16 @@ async def _get(
 
 
 async def _keys(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> dict[str, Sequence[str]]:
-    async with reading(context, identity) as (session, task):
-        asset = await reachable(session, task["dag_id"], wanted, STORE)
-        return {"keys": await entries.asset_keys(context, session, asset)}
+    async with reading(context, identity) as (connection, task):
+        asset = await reachable(connection, task["dag_id"], wanted, STORE)
+        return {"keys": await entries.asset_keys(context, connection, asset)}
 
 
 async def _references(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> dict[str, Mapping[str, Any]]:
     """What a worker-side backend has to remove when the store is cleared."""
-    async with reading(context, identity) as (session, task):
-        asset = await reachable(session, task["dag_id"], wanted, STORE)
-        found = await listings.references(session, asset["id"])
+    async with reading(context, identity) as (connection, task):
+        asset = await reachable(connection, task["dag_id"], wanted, STORE)
+        found = await listings.references(connection, asset["id"])
     return {"references": {key: json.loads(stored) for key, stored in found.items()}}
 
 
@@ -124,7 +125,7 @@ async def _set(call: Call, wanted: Wanted, key: str, body: PutValue) -> None:
     async with task_write(call, wanted, action="set", key=check_key(key)) as write:
         await write.refuse_watermark(key)
         warn_of_large(call, write, key, text)
-        await abilities.set_asset(
+        await stored.set_asset(
             call.context.backend,
             write.scope,
             key,
@@ -132,15 +133,15 @@ async def _set(call: Call, wanted: Wanted, key: str, body: PutValue) -> None:
             writer=write.writer,
             is_ref=body.is_ref,
             holds_key=True,
-            session=write.session,
+            connection=write.connection,
         )
 
 
 async def _delete(call: Call, wanted: Wanted, key: str) -> None:
     async with task_write(call, wanted, action="delete", key=check_key(key)) as write:
         await write.refuse_watermark(key)
-        await abilities.delete_asset(
-            call.context.backend, write.scope, key, writer=write.writer, holds_key=True, session=write.session
+        await stored.delete_asset(
+            call.context.backend, write.scope, key, writer=write.writer, holds_key=True, connection=write.connection
         )
 
 

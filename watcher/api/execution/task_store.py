@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, HTTPException, Path
 from sqlalchemy import RowMapping
 
-from store import abilities, task_listings
 from store.base import TaskScope
+from store.state import entries as stored
+from store.state import task_entries
 from store.values import to_json
 from watcher.api import entries
 from watcher.api.context import Context
@@ -54,18 +55,18 @@ async def list_entries(
     context: Context, own: Own, what: Literal["keys", "references"] = "references"
 ) -> dict[str, Sequence[str] | Mapping[str, Any]]:
     """All keys; or by key the references that a worker-side backend has to remove when the store is cleared."""
-    async with reading(context, own) as (session, task):
+    async with reading(context, own) as (connection, task):
         if what == "keys":
-            return {what: await entries.task_keys(context, session, _scope(task))}
-        found = await task_listings.references(session, _scope(task))
+            return {what: await entries.task_keys(context, connection, _scope(task))}
+        found = await task_entries.references(connection, _scope(task))
     return {what: {key: json.loads(stored) for key, stored in found.items()}}
 
 
 @router.get("/{key:path}")
 async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
     """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
-    async with reading(context, own) as (session, task):
-        entry = await entries.task_entry(context, session, _scope(task), key)
+    async with reading(context, own) as (connection, task):
+        entry = await entries.task_entry(context, connection, _scope(task), key)
     value = {"value": json.loads(entry["value"])}
     return {**value, "is_ref": True} if entry["is_ref"] else value
 
@@ -74,25 +75,31 @@ async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
 async def set_value(own: OwnWrite, key: Key, body: PutTaskValue) -> None:
     text = to_json(body.value)
     until = expiry(body.expires_at, own.context.default_retention_days)
-    async with own.context.database.transaction() as session:
-        held = await fenced(session, own)
-        await abilities.set_task(
-            own.context.backend, task_scope(held), key, text, expires_at=until, is_ref=body.is_ref, session=session
+    async with own.context.database.transaction() as connection:
+        held = await fenced(connection, own)
+        await stored.set_task(
+            own.context.backend,
+            task_scope(held),
+            key,
+            text,
+            expires_at=until,
+            is_ref=body.is_ref,
+            connection=connection,
         )
 
 
 @router.delete("/{key:path}", status_code=204)
 async def delete_value(own: OwnWrite, key: Key) -> None:
-    async with own.context.database.transaction() as session:
-        held = await fenced(session, own)
-        await abilities.delete_task(own.context.backend, task_scope(held), key, session=session)
+    async with own.context.database.transaction() as connection:
+        held = await fenced(connection, own)
+        await stored.delete_task(own.context.backend, task_scope(held), key, connection=connection)
 
 
 @router.delete("", status_code=204)
 async def clear_values(own: OwnWrite) -> None:
-    async with own.context.database.transaction() as session:
-        held = await fenced(session, own)
-        await abilities.clear_task(own.context.backend, task_scope(held), session=session)
+    async with own.context.database.transaction() as connection:
+        held = await fenced(connection, own)
+        await stored.clear_task(own.context.backend, task_scope(held), connection=connection)
 
 
 def _scope(task: RowMapping) -> TaskScope:

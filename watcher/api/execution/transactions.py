@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import Field, StrictFloat, StrictInt
 
-from store import abilities
-from store.holding import Wanted
-from store.transactions import Outcome, Transaction
+from store.runs.try_lock import Wanted
+from store.state import entries
+from store.state.transactions import Outcome, Transaction
 from store.values import to_json
 from watcher.api.execution.identity import Writing, answered
 from watcher.api.execution.writing import task_write, warn_of_large
@@ -62,15 +62,15 @@ async def change_together(call: Writing, body: Changes, response: Response) -> R
             await write.refuse_watermark(key)
         for key, text in transaction.sets.items():
             warn_of_large(call, write, key, text)
-        outcome = await abilities.transact(
+        outcome = await entries.transact(
             call.context.backend,
             write.scope,
             transaction,
             task_instance_id=call.task_instance_id,
             writer=write.writer,
-            session=write.session,
+            connection=write.connection,
         )
-        return await answered(write.session, call, response, _as_json(outcome))
+        return await answered(write.connection, call, response, _as_json(outcome))
 
 
 def _as_json(outcome: Outcome) -> str:

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 import structlog
 from fastapi import APIRouter, Response
 from pydantic import Field
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import aliases, listings, run_listings, tries
-from store.tries import FencedTry
+from store.catalog import aliases, assets
+from store.runs import jobs, runs, tries
+from store.runs.try_lock import FencedTry
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
@@ -67,21 +68,21 @@ class Finish(Body):
 @router.post("/claim", response_model=TryContext)
 async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
     """409 when another process has claimed the try, or it is superseded."""
-    async with call.context.database.transaction() as session:
-        held = await tries.claim(session, call.task_instance_id, call.try_number, body.nonce, asked=call.asked)
-        told = await _try_context(call.context, session, held)
-        answer = await answered(session, call, response, told.model_dump_json())
+    async with call.context.database.transaction() as connection:
+        held = await tries.claim(connection, call.task_instance_id, call.try_number, body.nonce, asked=call.asked)
+        told = await _try_context(call.context, connection, held)
+        answer = await answered(connection, call, response, told.model_dump_json())
     names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
     log.info("try.claimed", **{name: getattr(held, name) for name in names})
     return answer
 
 
-async def _try_context(context: ApiContext, session: AsyncSession, held: FencedTry) -> TryContext:
-    job = await run_listings.job_by(session, held.dag_id)
-    around = await listings.job_assets(session, held.dag_id)
-    events = await listings.events_of_run(session, held.dag_id, held.run_id)
-    source_runs = await listings.source_runs(session, [event["id"] for event in events])
-    through = {role: await aliases.of_job(session, held.dag_id, {role}) for role in ("inlet", "outlet")}
+async def _try_context(context: ApiContext, connection: AsyncConnection, held: FencedTry) -> TryContext:
+    job = await jobs.job_by(connection, held.dag_id)
+    around = await assets.job_assets(connection, held.dag_id)
+    events = await runs.events_of_run(connection, held.dag_id, held.run_id)
+    source_runs = await runs.source_runs(connection, [event["id"] for event in events])
+    through = {role: await aliases.of_job(connection, held.dag_id, {role}) for role in ("inlet", "outlet")}
     triggering: dict[str, list[ExecutionEvent]] = {}
     for event in events:
         triggering.setdefault(event["name"], []).append(execution_event(event, source_runs))
@@ -107,9 +108,9 @@ async def _try_context(context: ApiContext, session: AsyncSession, held: FencedT
 
 @router.post("/progress", status_code=204)
 async def report_progress(call: Writing, body: Progress) -> None:
-    async with call.context.database.transaction() as session:
-        held = await fenced(session, call)
-        await tries.set_progress(session, held, body.model_dump_json())
+    async with call.context.database.transaction() as connection:
+        held = await fenced(connection, call)
+        await tries.set_progress(connection, held, body.model_dump_json())
 
 
 @router.post("/finish")
@@ -122,7 +123,7 @@ async def finish_try(call: Writing, body: Finish) -> dict[str, Any]:
 @router.post("/token")
 async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
     """Writes nothing, so a repetition is just another token: none is kept."""
-    async with context.database.transaction() as session:
-        await tries.fence(session, identity.task_instance_id, identity.try_number)
+    async with context.database.transaction() as connection:
+        await tries.fence(connection, identity.task_instance_id, identity.try_number)
     token = renewed(context, identity)
     return {"token": token, "expires_at": try_tokens.verify(context.secret, token).expires_at.isoformat()}

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import structlog
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
-from store.holding import Wanted
-from store.reach import reach
-from store.tries import FencedTry
+from store.runs.try_lock import FencedTry, Wanted, reach
 from watcher.api.execution.identity import Call, undeclared
 from watcher.api.writes import EntryWrite, announced, new_write_id
 
@@ -32,12 +30,12 @@ async def task_write(
     Raises `TryFenced`, `NotFound`, `Answered`, 403.
     """
 
-    async def begin(session: AsyncSession) -> EntryWrite:
-        found = await reach(session, call.task_instance_id, call.try_number, wanted, locking=key, asked=call.asked)
+    async def begin(connection: AsyncConnection) -> EntryWrite:
+        found = await reach(connection, call.task_instance_id, call.try_number, wanted, locking=key, asked=call.asked)
         if not found.declared:
             raise undeclared(found.held.dag_id, found.name)
         return EntryWrite(
-            session=session,
+            connection=connection,
             asset_id=found.asset_id,
             name=found.name,
             uri=found.uri,

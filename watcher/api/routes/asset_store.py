@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from store import listings
+from store.catalog import assets
+from store.state import history
 from watcher.api import asset_store, entries
 from watcher.api.auth import Admin, Viewer
 from watcher.api.context import Context
@@ -36,18 +37,18 @@ class AssetStateStoreBody(Body):
 
 @router.get("/store")
 async def list_entries(context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow) -> EntryCollection:
-    async with context.database.reading() as session:
-        asset = await listings.asset_by(session, asset_id=asset_id)
-        found = await entries.asset_entries(context, session, asset, window)
+    async with context.database.reading() as connection:
+        asset = await assets.asset_by(connection, asset_id=asset_id)
+        found = await entries.asset_entries(context, connection, asset, window)
     shown = [entry(row, context.base_url) for row in found.rows]
     return EntryCollection(asset_store=shown, total_entries=found.total)
 
 
 @router.get("/store/{key:path}")
 async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> Entry:
-    async with context.database.reading() as session:
-        asset = await listings.asset_by(session, asset_id=asset_id)
-        return entry(await entries.asset_entry(context, session, asset, key), context.base_url)
+    async with context.database.reading() as connection:
+        asset = await assets.asset_by(connection, asset_id=asset_id)
+        return entry(await entries.asset_entry(context, connection, asset, key), context.base_url)
 
 
 @router.put("/store/{key:path}", status_code=204)
@@ -76,9 +77,9 @@ async def clear_entries(context: Context, actor: Admin, asset_id: AssetId) -> No
 async def list_history(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow, key: str | None = None
 ) -> History:
-    async with context.database.reading() as session:
-        await listings.asset_by(session, asset_id=asset_id)
-        found = await listings.history(session, asset_id, key, window)
+    async with context.database.reading() as connection:
+        await assets.asset_by(connection, asset_id=asset_id)
+        found = await history.history(connection, asset_id, key, window)
     return History(history=[history_entry(row, context.base_url) for row in found.rows], total_entries=found.total)
 
 
@@ -86,18 +87,18 @@ async def list_history(
 async def list_asset_state_store(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow
 ) -> AssetStateStoreCollectionResponse:
-    async with context.database.reading() as session:
-        asset = await listings.asset_by(session, asset_id=asset_id)
-        found = await entries.asset_entries(context, session, asset, window)
+    async with context.database.reading() as connection:
+        asset = await assets.asset_by(connection, asset_id=asset_id)
+        found = await entries.asset_entries(context, connection, asset, window)
     shown = [airflow_entry(row) for row in found.rows]
     return AssetStateStoreCollectionResponse(asset_state_store=shown, total_entries=found.total)
 
 
 @router.get("/state-store/{key:path}")
 async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> AssetStateStoreResponse:
-    async with context.database.reading() as session:
-        asset = await listings.asset_by(session, asset_id=asset_id)
-        return airflow_entry(await entries.asset_entry(context, session, asset, key))
+    async with context.database.reading() as connection:
+        asset = await assets.asset_by(connection, asset_id=asset_id)
+        return airflow_entry(await entries.asset_entry(context, connection, asset, key))
 
 
 @router.put("/state-store/{key:path}", status_code=204)

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store import aliases, decisions, listings, run_listings
-from store.aliases import ALIAS_ORDERS
+from store.catalog import aliases, assets
+from store.catalog.aliases import ALIAS_ORDERS
+from store.catalog.assets import ASSET_ORDERS, AssetFilter
+from store.catalog.freshness import freshness
+from store.database.paging import Rows, Window
 from store.errors import NotFound
-from store.filters import Rows, Window
-from store.freshness import freshness
-from store.listings import ASSET_ORDERS, AssetFilter
+from store.runs import decisions, runs
 from watcher.api import jobs
 from watcher.api.auth import Operator, Viewer
 from watcher.api.context import Context
@@ -53,9 +54,9 @@ async def list_assets(
         dag_ids=dag_ids or (),
         only_active=only_active,
     )
-    async with context.database.reading() as session:
-        found = await listings.assets(session, which, window)
-        return AssetCollectionResponse(assets=await _responses(session, found.rows), total_entries=found.total)
+    async with context.database.reading() as connection:
+        found = await assets.assets(connection, which, window)
+        return AssetCollectionResponse(assets=await _responses(connection, found.rows), total_entries=found.total)
 
 
 @router.get("/aliases")
@@ -66,8 +67,8 @@ async def list_aliases(
     name_pattern: Pattern = None,
     name_prefix_pattern: Pattern = None,
 ) -> AssetAliasCollectionResponse:
-    async with context.database.reading() as session:
-        found = await aliases.listed(session, name_pattern, name_prefix_pattern, window)
+    async with context.database.reading() as connection:
+        found = await aliases.listed(connection, name_pattern, name_prefix_pattern, window)
     shown = [alias_response(alias) for alias in found.rows]
     return AssetAliasCollectionResponse(asset_aliases=shown, total_entries=found.total)
 
@@ -76,15 +77,15 @@ async def list_aliases(
 async def get_alias(context: Context, _: Viewer, asset_alias_id: int) -> AssetAliasResponse:
     if not 0 <= asset_alias_id <= BIGGEST:
         raise NotFound(f"no alias {asset_alias_id}; GET /api/v2/assets/aliases lists the ones there are")
-    async with context.database.reading() as session:
-        return alias_response(await aliases.alias_by(session, asset_alias_id))
+    async with context.database.reading() as connection:
+        return alias_response(await aliases.alias_by(connection, asset_alias_id))
 
 
 @router.get("/{asset_id}")
 async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResponse:
-    async with context.database.reading() as session:
-        asset = await listings.asset_by(session, asset_id=asset_id)
-        return (await _responses(session, [asset]))[0]
+    async with context.database.reading() as connection:
+        asset = await assets.asset_by(connection, asset_id=asset_id)
+        return (await _responses(connection, [asset]))[0]
 
 
 class MaterializeAssetBody(Body):
@@ -115,17 +116,17 @@ async def materialize(
         data_interval_end=body.data_interval_end,
     )
     dag_id, run_id = await jobs.materialize(context, actor, asset_id, wanted)
-    async with context.database.reading() as session:
-        return run_response(await run_listings.run_by(session, dag_id, run_id))
+    async with context.database.reading() as connection:
+        return run_response(await runs.run_by(connection, dag_id, run_id))
 
 
-async def _responses(session: AsyncSession, assets: Rows) -> list[AssetResponse]:
-    ids = [asset["id"] for asset in assets]
+async def _responses(connection: AsyncConnection, rows: Rows) -> list[AssetResponse]:
+    ids = [row["id"] for row in rows]
     known = Around(
-        jobs=await listings.asset_jobs(session, ids),
-        watchers=await listings.asset_watchers(session, ids),
-        aliases=await aliases.of_assets(session, ids),
-        unprocessed=await decisions.unprocessed_of_assets(session, ids),
-        freshness=await freshness(session, ids),
+        jobs=await assets.asset_jobs(connection, ids),
+        watchers=await assets.asset_watchers(connection, ids),
+        aliases=await aliases.of_assets(connection, ids),
+        unprocessed=await decisions.unprocessed_of_assets(connection, ids),
+        freshness=await freshness(connection, ids),
     )
-    return [asset_response(asset, known) for asset in assets]
+    return [asset_response(row, known) for row in rows]

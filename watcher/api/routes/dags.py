@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
-from store import decisions, run_listings
-from store.filters import Window
-from store.run_listings import JOB_ORDERS, RUN_ORDERS, JobFilter, RunFilter
+from store.database.paging import Window
+from store.runs import decisions, runs
+from store.runs import jobs as stored_jobs
+from store.runs.jobs import JOB_ORDERS, JobFilter
+from store.runs.runs import RUN_ORDERS, RunFilter
 from watcher.api import jobs
 from watcher.api.auth import Operator, Viewer
 from watcher.api.context import ApiContext, Context
@@ -73,9 +75,9 @@ async def list_dags(
     which = JobFilter(
         id_pattern=dag_id_pattern, id_prefix=dag_id_prefix_pattern, paused=paused, only_active=exclude_stale
     )
-    async with context.database.reading() as session:
-        found = await run_listings.jobs(session, which, window)
-        waiting = await decisions.unprocessed_of_jobs(session, [job["dag_id"] for job in found.rows])
+    async with context.database.reading() as connection:
+        found = await stored_jobs.jobs(connection, which, window)
+        waiting = await decisions.unprocessed_of_jobs(connection, [job["dag_id"] for job in found.rows])
     return DAGCollectionResponse(dags=[dag_response(job, waiting) for job in found.rows], total_entries=found.total)
 
 
@@ -85,9 +87,9 @@ async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
 
 
 async def _dag(context: ApiContext, dag_id: str) -> DAGResponse:
-    async with context.database.reading() as session:
-        job = await run_listings.job_by(session, dag_id)
-        return dag_response(job, await decisions.unprocessed_of_jobs(session, [dag_id]))
+    async with context.database.reading() as connection:
+        job = await stored_jobs.job_by(connection, dag_id)
+        return dag_response(job, await decisions.unprocessed_of_jobs(connection, [dag_id]))
 
 
 @router.patch("/{dag_id}")
@@ -114,10 +116,10 @@ async def list_runs(
         id_pattern=run_id_pattern,
         id_prefix=run_id_prefix_pattern,
     )
-    async with context.database.reading() as session:
+    async with context.database.reading() as connection:
         if which.dag_id is not None:
-            await run_listings.job_by(session, which.dag_id)
-        found = await run_listings.runs(session, which, window)
+            await stored_jobs.job_by(connection, which.dag_id)
+        found = await runs.runs(connection, which, window)
     return DAGRunCollectionResponse(dag_runs=[run_response(run) for run in found.rows], total_entries=found.total)
 
 
@@ -141,8 +143,8 @@ async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGR
 
 
 async def _run(context: ApiContext, dag_id: str, run_id: str) -> DAGRunResponse:
-    async with context.database.reading() as session:
-        return run_response(await run_listings.run_by(session, dag_id, run_id))
+    async with context.database.reading() as connection:
+        return run_response(await runs.run_by(connection, dag_id, run_id))
 
 
 @router.patch("/{dag_id}/dagRuns/{run_id}")
@@ -170,9 +172,9 @@ async def clear_run(
     context: Context, actor: Operator, dag_id: str, run_id: str, body: DAGRunClearBody
 ) -> DAGRunResponse | TaskInstanceCollectionResponse:
     """The same run with the same events, by its next try."""
-    async with context.database.reading() as session:
-        await run_listings.run_by(session, dag_id, run_id)
-        tasks = await run_listings.task_instances(session, dag_id, run_id)
+    async with context.database.reading() as connection:
+        await runs.run_by(connection, dag_id, run_id)
+        tasks = await runs.task_instances(connection, dag_id, run_id)
     cleared = [task_instance_response(task) for task in tasks if not body.only_failed or task["state"] == "failed"]
     if body.dry_run:
         return TaskInstanceCollectionResponse(task_instances=cleared, total_entries=len(cleared))
@@ -183,9 +185,9 @@ async def clear_run(
 
 @router.get("/{dag_id}/dagRuns/{run_id}/taskInstances")
 async def list_task_instances(context: Context, _: Viewer, dag_id: str, run_id: str) -> TaskInstanceCollectionResponse:
-    async with context.database.reading() as session:
-        await run_listings.run_by(session, dag_id, run_id)
-        found = await run_listings.task_instances(session, dag_id, run_id)
+    async with context.database.reading() as connection:
+        await runs.run_by(connection, dag_id, run_id)
+        found = await runs.task_instances(connection, dag_id, run_id)
     shown = [task_instance_response(task) for task in found]
     return TaskInstanceCollectionResponse(task_instances=shown, total_entries=len(shown))
 
@@ -194,5 +196,5 @@ async def list_task_instances(context: Context, _: Viewer, dag_id: str, run_id: 
 async def get_task_instance(
     context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: MapIndex = -1
 ) -> TaskInstanceResponse:
-    async with context.database.reading() as session:
-        return task_instance_response(await run_listings.task_instance_by(session, dag_id, run_id, task_id, map_index))
+    async with context.database.reading() as connection:
+        return task_instance_response(await runs.task_instance_by(connection, dag_id, run_id, task_id, map_index))

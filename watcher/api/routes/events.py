@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
-from store import listings
-from store.filters import Window
-from store.listings import EVENT_ORDERS, EventFilter
+from store.database.paging import Window
+from store.detection import events as stored
+from store.detection.events import EVENT_ORDERS, EventFilter
+from store.runs import runs
 from watcher.api import events
 from watcher.api.auth import Operator, Viewer
 from watcher.api.context import Context
@@ -60,10 +61,10 @@ async def list_events(
         not_after=timestamp_lte,
         before=timestamp_lt,
     )
-    async with context.database.reading() as session:
-        found = await listings.events(session, which, window)
-        runs = await listings.runs_of_events(session, [event["id"] for event in found.rows])
-    shown = [event_response(event, runs) for event in found.rows]
+    async with context.database.reading() as connection:
+        found = await stored.events(connection, which, window)
+        consumers = await runs.runs_of_events(connection, [event["id"] for event in found.rows])
+    shown = [event_response(event, consumers) for event in found.rows]
     return AssetEventCollectionResponse(asset_events=shown, total_entries=found.total)
 
 
@@ -71,5 +72,5 @@ async def list_events(
 async def create_event(context: Context, actor: Operator, body: CreateAssetEventsBody) -> AssetEventResponse:
     extra = body.extra if "extra" in body.model_fields_set else None
     event_id = await events.create(context, actor, body.asset_id, extra)
-    async with context.database.reading() as session:
-        return event_response(await listings.event(session, event_id), [])
+    async with context.database.reading() as connection:
+        return event_response(await stored.event(connection, event_id), [])

@@ -9,7 +9,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse
 
-from store import run_listings
+from store.runs import runs
 from watcher.api.auth import Viewer
 from watcher.api.context import Context
 from watcher.api.log_answers import LogQueryParameters, answer, in_form
@@ -39,8 +39,8 @@ async def get_log(
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
     path = try_log(context.logs_directory, dag_id, run_id, task_id, map_index, try_number)
-    async with context.database.reading() as session:
-        await run_listings.task_instance_by(session, dag_id, run_id, task_id, map_index)
+    async with context.database.reading() as connection:
+        await runs.task_instance_by(connection, dag_id, run_id, task_id, map_index)
     if query.around is not None or query.following:
         return await answer(context, lambda: [[path]], query, accept)
     lines = _FULL_CONTENT if full_content else _FIRST_FRAGMENT

@@ -7,9 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 
-from store import audit, queued_events
 from store.errors import NotFound
-from store.queued_events import QueueFilter
+from store.processes import audit
+from store.runs import queues
+from store.runs.queues import QueueFilter
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import AssetId
@@ -72,20 +73,20 @@ def _moment(before: str | None) -> datetime | None:
 
 
 async def _listed(context: ApiContext, which: QueueFilter) -> QueuedEventCollectionResponse:
-    async with context.database.reading() as session:
-        found = await queued_events.listed(session, which)
+    async with context.database.reading() as connection:
+        found = await queues.listed(connection, which)
     shown = [QueuedEventResponse(**row, dag_display_name=row["dag_id"]) for row in found]
     return QueuedEventCollectionResponse(queued_events=shown, total_entries=len(shown))
 
 
 async def _remove(context: ApiContext, actor: Actor, which: QueueFilter) -> None:
-    async with context.database.transaction() as session:
-        removed = await queued_events.remove(session, which)
+    async with context.database.transaction() as connection:
+        removed = await queues.remove(connection, which)
         if not removed:
             raise NotFound("there is no such queued event")
         target = which.dag_id if which.dag_id is not None else f"asset {which.asset_id}"
         await audit.record(
-            session,
+            connection,
             actor=actor.name,
             action="queued_events.delete",
             target=target,

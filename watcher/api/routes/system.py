@@ -9,10 +9,12 @@ from fastapi import APIRouter, HTTPException, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import Table
 
-from store import assets, audit, migrations, run_listings, watchers
+from store.catalog import catalog_sync, watchers
+from store.catalog.freshness import freshness
+from store.database import migrations
+from store.database.schema import dispatcher, triggerer
 from store.errors import SchemaOutdated
-from store.freshness import freshness
-from store.schema import dispatcher, triggerer
+from store.processes import audit, triggerers
 from watcher.api.auth import Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.errors import UNAVAILABLE
@@ -27,8 +29,8 @@ probes = APIRouter(tags=["Probes"])
 
 @router.get("/audit")
 async def list_audit(context: Context, _: Viewer, window: UnorderedWindow, write_id: WriteId = None) -> AuditCollection:
-    async with context.database.reading() as session:
-        found, total = await audit.entries(session, write_id=write_id, limit=window.limit, offset=window.offset)
+    async with context.database.reading() as connection:
+        found, total = await audit.entries(connection, write_id=write_id, limit=window.limit, offset=window.offset)
     return AuditCollection(audit=[audit_record(entry) for entry in found], total_entries=total)
 
 
@@ -53,8 +55,8 @@ async def health(context: Context) -> dict[str, Any]:
 
 
 async def _heartbeat(context: ApiContext, processes: Table) -> tuple[str | None, datetime | None]:
-    async with context.database.reading() as session:
-        found = await run_listings.heartbeat(session, processes)
+    async with context.database.reading() as connection:
+        found = await triggerers.heartbeat(connection, processes)
     if found is None:
         return None, None
     return "healthy" if found.lives else "unhealthy", found.at
@@ -89,8 +91,8 @@ async def _unready(context: ApiContext) -> str | None:
         return "not everything has started yet"
     try:
         await migrations.check(context.database)
-        async with context.database.reading() as session:
-            applied = await assets.applied_hash(session)
+        async with context.database.reading() as connection:
+            applied = await catalog_sync.applied_hash(connection)
     except SchemaOutdated as error:
         return str(error)
     except UNAVAILABLE:
@@ -102,7 +104,7 @@ async def _unready(context: ApiContext) -> str | None:
 
 @probes.get("/metrics")
 async def metrics(context: Context) -> Response:
-    async with context.database.reading() as session:
-        found = await watchers.all_watchers(session)
-        expected = await freshness(session)
+    async with context.database.reading() as connection:
+        found = await watchers.all_watchers(connection)
+        expected = await freshness(connection)
     return Response(context.metrics.exposition(found, expected), media_type=CONTENT_TYPE_LATEST)

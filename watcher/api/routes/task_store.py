@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 
-from store import abilities, run_listings, task_listings
 from store.base import TaskScope
-from store.filters import Page
+from store.database.paging import Page
+from store.runs import runs
+from store.state import entries as stored
+from store.state import task_entries
 from watcher.api import entries, task_store
 from watcher.api.auth import Admin, Viewer
 from watcher.api.context import Context
@@ -43,18 +45,18 @@ async def list_task_state_store(
 ) -> TaskStateStoreCollectionResponse:
     """An unknown task instance has none; nor has one whose entries are in a backend that cannot be listed."""
     found = Page(rows=[], total=0)
-    if abilities.knows_writers(context.backend):
-        async with context.database.reading() as session:
-            found = await task_listings.entries(session, scope, window)
+    if stored.knows_writers(context.backend):
+        async with context.database.reading() as connection:
+            found = await task_entries.entries(connection, scope, window)
     shown = [task_entry(row) for row in found.rows]
     return TaskStateStoreCollectionResponse(task_state_store=shown, total_entries=found.total)
 
 
 @router.get("/{key:path}", response_model_exclude_defaults=True)
 async def get_task_state_store(context: Context, _: Viewer, scope: Scope, key: Key) -> TaskStateStoreResponse:
-    async with context.database.reading() as session:
-        await run_listings.check_task_instance(session, scope)
-        return task_entry(await entries.task_entry(context, session, scope, key))
+    async with context.database.reading() as connection:
+        await runs.check_task_instance(connection, scope)
+        return task_entry(await entries.task_entry(context, connection, scope, key))
 
 
 @router.put("/{key:path}", status_code=204)

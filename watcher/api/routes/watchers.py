@@ -8,7 +8,8 @@ from typing import Annotated
 import anyio.to_thread
 from fastapi import APIRouter, Header, HTTPException, Response
 
-from store import audit, watchers
+from store.catalog import watchers
+from store.processes import audit
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.log_answers import LogQueryParameters, answer
@@ -23,15 +24,15 @@ router = APIRouter(prefix="/watchers", tags=["Watcher"])
 
 @router.get("")
 async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
-    async with context.database.reading() as session:
-        found = await watchers.all_watchers(session)
+    async with context.database.reading() as connection:
+        found = await watchers.all_watchers(connection)
     return WatcherCollection(watchers=[watcher(row) for row in found], total_entries=len(found))
 
 
 @router.get("/{name}")
 async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
-    async with context.database.reading() as session:
-        return watcher(await watchers.get(session, name))
+    async with context.database.reading() as connection:
+        return watcher(await watchers.get(connection, name))
 
 
 @router.post("/{name}/pause")
@@ -45,11 +46,11 @@ async def resume(context: Context, actor: Operator, name: str) -> Watcher:
 
 
 async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: bool) -> Watcher:
-    async with context.database.transaction() as session:
-        await watchers.set_paused(session, name, paused=paused)
+    async with context.database.transaction() as connection:
+        await watchers.set_paused(connection, name, paused=paused)
         action = "watcher.pause" if paused else "watcher.resume"
-        await audit.record(session, actor=actor.name, action=action, target=name, write_id=new_write_id())
-        shown = watcher(await watchers.get(session, name))
+        await audit.record(connection, actor=actor.name, action=action, target=name, write_id=new_write_id())
+        shown = watcher(await watchers.get(connection, name))
     context.wake()
     return shown
 
@@ -104,6 +105,6 @@ async def get_logs(
     """Also those of a watcher that is configured no more: what it wrote still leads here."""
     logs = partial(watcher_logs, context.logs_directory, name)
     if not await anyio.to_thread.run_sync(logs) and query.around is None:
-        async with context.database.reading() as session:
-            await watchers.get(session, name)
+        async with context.database.reading() as connection:
+            await watchers.get(connection, name)
     return await answer(context, logs, query, accept)

@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
-from store.filters import Rows
-from store.freshness import Freshness
+from store.catalog.freshness import Freshness
+from store.database.paging import Rows
 from watcher.api.shapes.base import Shape
 
 
@@ -80,7 +80,7 @@ class AssetCollectionResponse(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class Around:
-    """What stands around some assets, from `store.listings` and `store.aliases`."""
+    """What stands around some assets, from `store.catalog.assets` and `store.catalog.aliases`."""
 
     jobs: Rows
     watchers: Rows

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
-from store.statements import WRITER_FIELDS
+from store.state.statements import WRITER_FIELDS
 from watcher.api.entries import Row
 from watcher.api.links import log_url
 from watcher.api.shapes.base import Shape

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
-from store.filters import Rows
+from store.database.paging import Rows
 from watcher.api.shapes.base import Shape
 
 
@@ -52,7 +52,7 @@ _SOURCES = ("source_task_id", "source_dag_id", "source_run_id", "source_map_inde
 
 
 def event_response(event: RowMapping, runs: Rows) -> AssetEventResponse:
-    """`runs` are those of `store.listings.runs_of_events`, of this event and perhaps of others."""
+    """`runs` are those of `store.runs.runs.runs_of_events`, of this event and perhaps of others."""
     return AssetEventResponse(
         **{name: event[name] for name in ("id", "asset_id", "uri", "name", "group", "timestamp", *_SOURCES)},
         extra=json.loads(event["extra"]),
@@ -121,12 +121,12 @@ class ExecutionEvent(Shape):
 
 
 def execution_asset(asset: RowMapping) -> ExecutionAsset:
-    """From a row of `store.listings.assets`."""
+    """From a row of `store.catalog.assets`."""
     return ExecutionAsset(**{name: asset[name] for name in ("name", "uri", "group")}, extra=json.loads(asset["extra"]))
 
 
 def execution_event(event: RowMapping, source_runs: Mapping[int, RowMapping]) -> ExecutionEvent:
-    """From a row of `store.listings.events`, and what `store.listings.source_runs` found."""
+    """From a row of `store.detection.events.events`, and what `store.runs.runs.source_runs` found."""
     return ExecutionEvent(
         **{name: event[name] for name in ("id", "timestamp", *_SOURCES)},
         extra=json.loads(event["extra"]),

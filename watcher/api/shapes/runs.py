@@ -112,7 +112,7 @@ def run_response(run: RowMapping) -> DAGRunResponse:
 
 
 def task_instance_response(task: RowMapping) -> TaskInstanceResponse:
-    """A row of `store.run_listings.task_instances`."""
+    """A row of `store.runs.runs.task_instances`."""
     definition = json.loads(task["definition"])
     return TaskInstanceResponse(
         **{name: task[name] for name in _TASK_INSTANCE},

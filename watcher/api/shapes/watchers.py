@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from store.audit import AuditEntry
-from store.watchers import WatcherRow
+from store.catalog.watchers import WatcherRow
+from store.processes.audit import AuditEntry
 from watcher.api.shapes.base import Shape
 
 

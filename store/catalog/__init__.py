@@ -1,0 +1,1 @@
+"""The configuration's mirror: assets, aliases, watchers, and how they are doing."""

@@ -1,0 +1,265 @@
+"""The configuration's mirror: assets, watchers, jobs and the edges between them, applied in one transaction.
+
+Queue rows come from these tables, never from a process's own file. The last applied configuration wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Column, Insert, RowMapping, Table, Update, and_, delete, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.dialects import upsert
+from store.database.schema import (
+    asset,
+    asset_alias,
+    asset_alias_asset,
+    database_now,
+    job,
+    job_inlet,
+    job_inlet_alias,
+    job_outlet,
+    job_outlet_alias,
+    job_schedule_alias,
+    job_schedule_asset,
+    queued_event,
+    setting,
+    watcher,
+)
+from store.errors import Conflict
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredAsset:
+    """An asset as the YAML names it; `extra` is a JSON object's text."""
+
+    name: str
+    uri: str
+    group: str
+    extra: str
+    expect_every_seconds: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredAlias:
+    """An alias as the YAML names it."""
+
+    name: str
+    group: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredWatcher:
+    """A watcher and the asset it belongs to."""
+
+    name: str
+    asset: str
+    trigger: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredJob:
+    """A job with its edges by name; `definition` is a JSON object's text without secrets, `cron` names its zone too."""
+
+    dag_id: str
+    task_id: str
+    definition: str
+    paused: bool
+    schedule: frozenset[str]
+    inlets: frozenset[str]
+    outlets: frozenset[str]
+    schedule_aliases: frozenset[str] = frozenset()
+    inlet_aliases: frozenset[str] = frozenset()
+    outlet_aliases: frozenset[str] = frozenset()
+    cron: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """A whole configuration, as far as the database mirrors it."""
+
+    hash: str
+    assets: Sequence[DeclaredAsset]
+    watchers: Sequence[DeclaredWatcher]
+    jobs: Sequence[DeclaredJob]
+    aliases: Sequence[DeclaredAlias] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """What applying a configuration came to: asset ids by name, and the queue rows of edges that went."""
+
+    asset_ids: Mapping[str, int]
+    dequeued: int
+
+
+async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -> Applied:
+    """Make the mirror equal to the configuration; what is equal already is not touched.
+
+    Raises `Conflict` when a uri belongs to an asset that is not configured. The hash is written first: its row is the
+    lock that makes two processes apply one after the other. The rest goes in the order in which the transaction of a
+    detection takes its locks: assets, edges, watchers.
+    """
+    await _remember_hash(connection, declared.hash, dialect)
+    asset_ids = await _apply_assets(connection, declared.assets)
+    alias_ids = await _apply_aliases(connection, declared.aliases)
+    await _apply_jobs(connection, declared.jobs)
+    for table, side in _EDGES.items():
+        ids = alias_ids if "alias_id" in table.c else asset_ids
+        edges = {(j.dag_id, ids[name]) for j in declared.jobs for name in getattr(j, side)}
+        await _apply_edges(connection, table, edges)
+    dequeued = await _drop_orphaned_queue_rows(connection)
+    await _apply_watchers(connection, declared.watchers, asset_ids)
+    return Applied(asset_ids=asset_ids, dequeued=dequeued)
+
+
+_EDGES: Final[Mapping[Table, str]] = {
+    job_schedule_asset: "schedule",
+    job_inlet: "inlets",
+    job_outlet: "outlets",
+    job_schedule_alias: "schedule_aliases",
+    job_inlet_alias: "inlet_aliases",
+    job_outlet_alias: "outlet_aliases",
+}
+
+
+async def applied_hash(connection: AsyncConnection) -> str | None:
+    """The hash of the configuration that was applied last."""
+    result = await connection.execute(select(setting.c.value).where(setting.c.key == "configuration_hash"))
+    return result.scalar_one_or_none()
+
+
+async def _remember_hash(connection: AsyncConnection, hash_: str, dialect: str) -> None:
+    row = upsert(setting, dialect).values(key="configuration_hash", value=hash_)
+    await connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": row.excluded.value}))
+
+
+async def _apply_assets(connection: AsyncConnection, declared: Sequence[DeclaredAsset]) -> dict[str, int]:
+    present = {row["id"]: row for row in (await connection.execute(select(asset))).mappings()}
+    ids = _matched(declared, present.values())
+    _refuse_stolen_uris(declared, ids, present.values())
+    changed = [a for a in declared if a.name in ids and _differs(present[ids[a.name]], _values(a))]
+    await _make_way(connection, [ids[a.name] for a in changed if _moves(present[ids[a.name]], a)])
+    for a in changed:
+        here = asset.c.id == ids[a.name]
+        await connection.execute(update(asset).where(here).values(**_values(a), updated_at=database_now()))
+    for a in declared:
+        if a.name not in ids:
+            new = insert(asset).values(**_values(a), created_at=database_now(), updated_at=database_now())
+            ids[a.name] = (await connection.execute(new.returning(asset.c.id))).scalar_one()
+    gone = and_(asset.c.origin == "yaml", asset.c.active, asset.c.id.not_in(ids.values()))
+    await connection.execute(update(asset).where(gone).values(active=False, updated_at=database_now()))
+    return ids
+
+
+def _matched(declared: Sequence[DeclaredAsset], present: Iterable[RowMapping]) -> dict[str, int]:
+    """Which stored asset each declared one is: the one of its name, else the one of its uri that no other's name claims."""
+    by_name = {row["name"]: row["id"] for row in present}
+    by_uri = {row["uri"]: row["id"] for row in present}
+    ids = {a.name: by_name[a.name] for a in declared if a.name in by_name}
+    claimed = set(ids.values())
+    renamed = {a.name: by_uri[a.uri] for a in declared if a.name not in ids and a.uri in by_uri}
+    return ids | {name: asset_id for name, asset_id in renamed.items() if asset_id not in claimed}
+
+
+def _refuse_stolen_uris(
+    declared: Sequence[DeclaredAsset], ids: Mapping[str, int], present: Iterable[RowMapping]
+) -> None:
+    kept = set(ids.values())
+    owners = {row["uri"]: row["name"] for row in present if row["id"] not in kept}
+    for a in declared:
+        if a.uri in owners:
+            raise Conflict(
+                f"the uri of asset {a.name} belongs to asset {owners[a.uri]}, which is not configured; "
+                f"give {a.name} another uri, or configure it under the name {owners[a.uri]}"
+            )
+
+
+def _values(declared: DeclaredAsset) -> dict[str, Any]:
+    return {**vars(declared), "origin": "yaml", "active": True}
+
+
+def _moves(row: RowMapping, declared: DeclaredAsset) -> bool:
+    return (row["name"], row["uri"]) != (declared.name, declared.uri)
+
+
+async def _make_way(connection: AsyncConnection, moving: Iterable[int]) -> None:
+    """Names and uris are unique at every moment, and two assets may have exchanged theirs: first let go of all."""
+    for asset_id in sorted(moving):
+        nobody = f"~moving/{asset_id}"
+        await connection.execute(update(asset).where(asset.c.id == asset_id).values(name=nobody, uri=nobody))
+
+
+async def _apply_aliases(connection: AsyncConnection, declared: Sequence[DeclaredAlias]) -> Mapping[str, int]:
+    """An alias that went keeps its associations, in case it comes back."""
+    wanted = {a.name: {"group": a.group} for a in declared}
+    change = update(asset_alias)
+    await _mirror(connection, asset_alias.c.name, wanted, new=insert(asset_alias), changed=change, gone=change)
+    return {row.name: row.id for row in await connection.execute(select(asset_alias.c.name, asset_alias.c.id))}
+
+
+async def _apply_watchers(
+    connection: AsyncConnection, declared: Sequence[DeclaredWatcher], asset_ids: Mapping[str, int]
+) -> None:
+    wanted = {w.name: {"asset_id": asset_ids[w.asset], "trigger": w.trigger} for w in declared}
+    gone = update(watcher).values(state="stopped")
+    await _mirror(connection, watcher.c.name, wanted, new=insert(watcher), changed=update(watcher), gone=gone)
+
+
+async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+    wanted = {j.dag_id: {"task_id": j.task_id, "definition": j.definition, "cron": j.cron} for j in declared}
+    new = insert(job).values(created_at=database_now(), updated_at=database_now())
+    changed = update(job).values(updated_at=database_now())
+    created = await _mirror(connection, job.c.dag_id, wanted, new=new, changed=changed, gone=changed)
+    begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # from then on people decide
+    await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
+
+
+async def _mirror(
+    connection: AsyncConnection,
+    key: Column[str],
+    wanted: Mapping[str, Mapping[str, Any]],
+    *,
+    new: Insert,
+    changed: Update,
+    gone: Update,
+) -> Collection[str]:
+    """Insert what is missing, update what differs, make inactive what is not wanted; returns what was missing."""
+    rows = await connection.execute(select(key.table).order_by(key))
+    present = {row[key]: row for row in rows.mappings()}
+    missing = [{key.name: name, **values} for name, values in wanted.items() if name not in present]
+    if missing:
+        await connection.execute(new, missing)
+    for name, row in present.items():
+        values = {**wanted[name], "active": True} if name in wanted else {"active": False}
+        if _differs(row, values):
+            change = changed if name in wanted else gone
+            await connection.execute(change.where(key == name).values(**values))
+    return wanted.keys() - present.keys()
+
+
+def _differs(row: RowMapping, values: Mapping[str, Any]) -> bool:
+    return any(row[name] != value for name, value in values.items())
+
+
+async def _apply_edges(connection: AsyncConnection, table: Table, edges: Iterable[tuple[str, int]]) -> None:
+    from_, to = table.c
+    wanted = set(edges)
+    present = {(row[0], row[1]) for row in await connection.execute(select(from_, to))}
+    for dag_id, other_id in sorted(present - wanted):
+        await connection.execute(delete(table).where(from_ == dag_id, to == other_id))
+    if new := [{from_.name: dag_id, to.name: other_id} for dag_id, other_id in sorted(wanted - present)]:
+        await connection.execute(insert(table), new)
+
+
+async def _drop_orphaned_queue_rows(connection: AsyncConnection) -> int:
+    q, s, a, r = queued_event.c, job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
+    edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
+    through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
+    through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
+    owed = or_(*(found.correlate(queued_event).exists() for found in (edge, through_alias)))
+    dropped = await connection.execute(delete(queued_event).where(~owed).returning(q.event_id))
+    return len(dropped.all())

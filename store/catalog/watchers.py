@@ -1,0 +1,104 @@
+"""The watchers' own rows: how each is doing, and what people asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, bindparam, case, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.schema import asset, watcher, watcher_position
+from store.errors import NotFound
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatcherRow:
+    """A configured watcher as everybody sees it; `watermark` is JSON text or None."""
+
+    name: str
+    asset: str
+    trigger: str
+    state: str
+    paused: bool
+    owner: str | None
+    position_version: int | None
+    watermark: str | None
+    last_poll_at: datetime | None
+    last_event_at: datetime | None
+    lag_seconds: int | None
+    error: str | None
+    error_count: int
+
+
+async def all_watchers(connection: AsyncConnection) -> Sequence[WatcherRow]:
+    """The configured watchers, by name."""
+    return [WatcherRow(**row) for row in (await connection.execute(_watchers())).mappings()]
+
+
+async def get(connection: AsyncConnection, name: str) -> WatcherRow:
+    """One configured watcher. Raises `NotFound`."""
+    found = await connection.execute(_watchers().where(watcher.c.name == name))
+    row = found.mappings().one_or_none()
+    if row is None:
+        raise _unknown(name)
+    return WatcherRow(**row)
+
+
+def _watchers() -> Select[Any]:
+    w, p = watcher.c, watcher_position.c
+    return (
+        select(
+            w.name,
+            asset.c.name.label("asset"),
+            w.trigger,
+            case((w.paused, "paused"), else_=w.state).label("state"),
+            w.paused,
+            p.owner,
+            p.version.label("position_version"),
+            p.watermark,
+            w.last_poll_at,
+            w.last_event_at,
+            w.lag_seconds,
+            w.error,
+            w.error_count,
+        )
+        .join(asset, asset.c.id == w.asset_id)
+        .outerjoin(watcher_position, p.watcher == w.name)
+        .where(w.active)
+        .order_by(w.name)
+    )
+
+
+async def set_state(connection: AsyncConnection, name: str, state: str, *, error: str | None, error_count: int) -> None:
+    """Record how a watcher is doing."""
+    row = update(watcher).where(watcher.c.name == name)
+    await connection.execute(row.values(state=state, error=error, error_count=error_count))
+
+
+async def set_polled(connection: AsyncConnection, polled: Mapping[str, datetime]) -> None:
+    """Record when watchers last looked at their source, many at once."""
+    if polled:
+        row = update(watcher).where(watcher.c.name == bindparam("which")).values(last_poll_at=bindparam("at"))
+        await connection.execute(row, [{"which": name, "at": at} for name, at in sorted(polled.items())])
+
+
+async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) -> None:
+    """Pause or resume a watcher; survives restarts. Raises `NotFound`."""
+    row = (
+        update(watcher).where(watcher.c.name == name, watcher.c.active).values(paused=paused).returning(watcher.c.name)
+    )
+    if (await connection.execute(row)).one_or_none() is None:
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"no watcher {name!r}; `watcher watchers list` shows the ones there are")
+
+
+async def paused_watchers(connection: AsyncConnection) -> frozenset[str]:
+    """Names of the configured watchers that people have paused."""
+    result = await connection.execute(select(watcher.c.name).where(watcher.c.active, watcher.c.paused))
+    return frozenset(result.scalars())

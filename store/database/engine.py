@@ -1,0 +1,272 @@
+"""The metadata database: SQLite embedded, PostgreSQL in production, one way to read and one way to write.
+
+SQLite: a transaction that reads first and writes later fails at once with "database is locked" whatever the timeout, so
+every writing transaction begins with BEGIN IMMEDIATE on the process's one writer connection (callers without an event
+loop have another and wait their turn), and readers have connections of their own.
+https://www.sqlite.org/lang_transaction.html https://www.sqlite.org/wal.html
+
+PostgreSQL: writing transactions are READ COMMITTED, because the store's statements rely on each of them seeing what was
+committed while the one before it waited for a lock; readers get one snapshot.
+https://www.postgresql.org/docs/current/transaction-iso.html
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError, DisconnectionError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from store.errors import CommitUnknown, ConnectionLost, DatabaseUnusable
+
+READ_DEADLINE: Final = 60.0
+WRITE_DEADLINE: Final = 120.0
+COMMIT_DEADLINE: Final = 30.0
+
+OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
+WRITING: Final = "READ COMMITTED"
+READING: Final = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+
+
+class Database:
+    """Connections to the metadata database. Made by `open`.
+
+    A connection is never cancelled half-way: once begun it runs shielded, and ends by itself within its deadline
+    (`TimeoutError`). A caller that is cancelled already begins none.
+    Nesting one in another of the same task can wait for itself: pass the connection on instead.
+    """
+
+    def __init__(self, url: URL, pool_size: int, idle_in_transaction_timeout: float) -> None:
+        self.url = url
+        self._idle_milliseconds = str(int(idle_in_transaction_timeout * 1000))
+        if self.dialect == "sqlite":
+            self._writer, self._reader = _sqlite_engine(url, 1), _sqlite_engine(url, pool_size, read_only=True)
+        else:
+            self._writer = _postgresql_engine(url, pool_size, self._idle_milliseconds)
+            self._reader = self._writer.execution_options(**READING)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: str | URL, *, pool_size: int = 10, idle_in_transaction_timeout: float = 10.0
+    ) -> AsyncIterator[Database]:
+        """Connect on first use. `idle_in_transaction_timeout` (seconds, PostgreSQL) must be shorter than a lease.
+
+        Raises `DatabaseUnusable` for an address that cannot be a metadata database.
+        """
+        database = cls(_checked(make_url(url)), pool_size, idle_in_transaction_timeout)
+        try:
+            yield database
+        finally:
+            with anyio.CancelScope(shield=True):
+                await database._close()
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.url.get_backend_name()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """One writing transaction: committed when the block ends, rolled back when it raises.
+
+        Raises `ConnectionLost` when the database went away before COMMIT: nothing was written. Raises `CommitUnknown`
+        when the connection broke during COMMIT, or COMMIT took too long: then only the database knows.
+        """
+        await checkpoint_if_cancelled()
+        with anyio.CancelScope(shield=True):
+            async with _connected(self._writer, WRITE_DEADLINE) as connection:
+                with anyio.fail_after(WRITE_DEADLINE), _losses_told():
+                    yield connection
+                with _unknown_outcomes_told(), anyio.fail_after(COMMIT_DEADLINE):
+                    await connection.commit()
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection on one snapshot; the database refuses to write in it. Raises `ConnectionLost`."""
+        await checkpoint_if_cancelled()
+        with anyio.CancelScope(shield=True):
+            async with _connected(self._reader, READ_DEADLINE) as connection:
+                with anyio.fail_after(READ_DEADLINE), _losses_told():
+                    yield connection
+
+    @contextmanager
+    def sync_transaction(self) -> Iterator[Session]:
+        """`transaction` for callers without an event loop, without deadlines."""
+        with Session(self._sync_engines[0], autoflush=False, expire_on_commit=False) as session:
+            with _losses_told():
+                session.connection()
+                yield session
+            with _unknown_outcomes_told():
+                session.commit()
+
+    @contextmanager
+    def sync_reading(self) -> Iterator[Session]:
+        """`reading` for callers without an event loop, without deadlines."""
+        with Session(self._sync_engines[1], autoflush=False) as session, _losses_told():
+            yield session
+
+    @cached_property
+    def _sync_engines(self) -> tuple[Engine, Engine]:
+        if self.dialect == "sqlite":
+            url = self.url.set(drivername="sqlite")
+            return _prepared(create_engine(url)), _prepared(create_engine(url), read_only=True)
+        writer = create_engine(
+            _with_tls(self.url.set(drivername="postgresql+psycopg"), "sslmode"),
+            pool_pre_ping=True,
+            isolation_level=WRITING,
+            connect_args={
+                "application_name": "asset-watcher",
+                "options": f"-c idle_in_transaction_session_timeout={self._idle_milliseconds}",
+            },
+        )
+        return writer, writer.execution_options(**READING)
+
+    async def _close(self) -> None:
+        await self._writer.dispose()
+        await self._reader.dispose()
+        if "_sync_engines" in self.__dict__:
+            for engine in self._sync_engines:
+                engine.dispose()
+
+
+def sqlite_url(path: Path) -> URL:
+    """The URL of an embedded database file."""
+    return URL.create("sqlite+aiosqlite", database=str(path))
+
+
+def _checked(url: URL) -> URL:
+    name = url.get_backend_name()
+    if name not in {"sqlite", "postgresql"}:
+        raise DatabaseUnusable(
+            f"{name} cannot hold the metadata; give a postgresql+asyncpg:// or sqlite+aiosqlite:/// address"
+        )
+    if name == "sqlite" and url.database in {None, "", ":memory:"}:
+        raise DatabaseUnusable("an embedded database needs a file; give a path, as in sqlite+aiosqlite:///watcher.db")
+    if name == "sqlite" and sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise DatabaseUnusable(
+            f"this Python has SQLite {sqlite3.sqlite_version}, too old to hold the metadata; use a Python with 3.35 or newer"
+        )
+    return url
+
+
+@asynccontextmanager
+async def _connected(engine: AsyncEngine, deadline: float) -> AsyncIterator[AsyncConnection]:
+    """A connection with its transaction begun, so that a refusal is known as one."""
+    with anyio.fail_after(deadline):
+        connection = engine.connect()
+        with _losses_told():
+            try:
+                await connection.start()
+            except OSError as error:  # asyncpg's word for "nobody listens"
+                raise ConnectionLost(
+                    f"the database cannot be reached: {error}; start it, or correct settings.database.url"
+                ) from error
+    try:
+        with _losses_told():
+            await connection.begin()
+        yield connection
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def _losses_told() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise ConnectionLost("the connection to the database broke; nothing of the transaction was kept") from error
+        raise
+
+
+@contextmanager
+def _unknown_outcomes_told() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, DBAPIError) as error:  # TimeoutError is an OSError
+        if isinstance(error, DBAPIError) and not error.connection_invalidated:
+            raise  # the database answered: it refused
+        raise CommitUnknown(
+            "the connection to the database broke during COMMIT; read what it has before going on"
+        ) from error
+
+
+# --- SQLite
+
+
+def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> AsyncEngine:
+    engine = create_async_engine(
+        url.set(drivername="sqlite+aiosqlite"),
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=WRITE_DEADLINE,
+    )
+    _prepared(engine.sync_engine, read_only=read_only)
+    return engine
+
+
+def _prepared(engine: Engine, *, read_only: bool = False) -> Engine:
+    # First of all the patience: turning on WAL needs the file for itself.
+    pragmas = ["busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"]
+    if read_only:
+        pragmas.append("query_only=ON")
+
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver begins nothing by itself; `start` does
+        cursor = connection.cursor()
+        for pragma in pragmas:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    def start(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    event.listen(engine, "connect", configure)
+    event.listen(engine, "begin", start)
+    return engine
+
+
+# --- PostgreSQL
+
+
+def _postgresql_engine(url: URL, pool_size: int, idle_milliseconds: str) -> AsyncEngine:
+    engine = create_async_engine(
+        _with_tls(url.set(drivername="postgresql+asyncpg"), "ssl"),
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=READ_DEADLINE,
+        isolation_level=WRITING,
+        connect_args={
+            "server_settings": {
+                "application_name": "asset-watcher",
+                "idle_in_transaction_session_timeout": idle_milliseconds,
+            }
+        },
+    )
+    event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    return engine
+
+
+def _refuse_closed(connection: Any, _record: Any, _proxy: Any) -> None:
+    """Let the pool connect anew after a restart of the server; SQLAlchemy's own ping costs three round trips each time."""
+    if connection.driver_connection.is_closed():
+        raise DisconnectionError
+
+
+def _with_tls(url: URL, name: str) -> URL:
+    """The address with its TLS mode under the driver's name for it: `ssl` (asyncpg) or `sslmode` (libpq)."""
+    mode = url.query.get("sslmode") or url.query.get("ssl")
+    bare = url.difference_update_query(["ssl", "sslmode"])
+    return bare if mode is None else bare.update_query_dict({name: mode})

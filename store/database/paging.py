@@ -1,0 +1,82 @@
+"""What lists have in common: pages, orders, and Airflow's patterns for names.
+
+A `*_pattern` is found anywhere in the text, whatever the case: `%` stands for any characters, `_` for one, `a|b` means
+either, `~` all. A `*_prefix_pattern` is the text's beginning, taken literally and with its case; `|` and `~` likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import ColumnElement, Executable, RowMapping, Select, false, func, or_, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+Rows: TypeAlias = Sequence[RowMapping]
+_ALL: Final = "~"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Which part of a list, in which order: names of the list's columns, `-` before one that descends."""
+
+    limit: int
+    offset: int = 0
+    order_by: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A part of a list, and how long all of it is."""
+
+    rows: Rows
+    total: int
+
+
+async def rows_of(connection: AsyncConnection, wanted: Executable) -> Rows:
+    """All rows of a query."""
+    rows: Rows = (await connection.execute(wanted)).mappings().all()
+    return rows
+
+
+async def row_of(connection: AsyncConnection, wanted: Executable) -> RowMapping | None:
+    """The one row of a query that finds at most one."""
+    row: RowMapping | None = (await connection.execute(wanted)).mappings().one_or_none()
+    return row
+
+
+async def page(
+    connection: AsyncConnection, wanted: Select[Any], window: Window, columns: Mapping[str, ColumnElement[Any]]
+) -> Page:
+    """Run a list's query; `columns` are what it may be ordered by, and the first of them settles ties."""
+    total = (await connection.execute(select(func.count()).select_from(wanted.order_by(None).subquery()))).scalar_one()
+    tie = next(iter(columns.values()))
+    ordered = wanted.order_by(*(_direction(columns, name) for name in window.order_by), tie)
+    rows = await rows_of(connection, ordered.limit(window.limit).offset(window.offset))
+    return Page(rows=rows, total=total)
+
+
+def _direction(columns: Mapping[str, ColumnElement[Any]], name: str) -> ColumnElement[Any]:
+    column = columns[name.removeprefix("-")]
+    return column.desc() if name.startswith("-") else column.asc()
+
+
+def like(column: ColumnElement[str], pattern: str | None) -> ColumnElement[bool]:
+    """The condition of a `*_pattern`; None means all."""
+    return _either(pattern, lambda term: column.ilike(f"%{_literal(term)}%", escape="\\"))
+
+
+def begins(column: ColumnElement[str], pattern: str | None) -> ColumnElement[bool]:
+    """The condition of a `*_prefix_pattern`; None means all."""
+    return _either(pattern, lambda term: func.substr(column, 1, len(term)) == term)
+
+
+def _either(pattern: str | None, condition: Callable[[str], ColumnElement[bool]]) -> ColumnElement[bool]:
+    if pattern is None or pattern == _ALL:
+        return true()
+    return or_(false(), *(condition(term.strip()) for term in pattern.split("|") if term.strip()))
+
+
+def _literal(term: str) -> str:
+    return term.replace("\\", "\\\\")

@@ -1,0 +1,154 @@
+"""Positions: where each watcher stands, who owns it, and the fence that keeps everybody else from moving it.
+
+The first statement of every commit is `advance`: a conditional update on (epoch, version). It is the lock and the fence.
+Take-over raises the epoch before anyone reads the position; a rewind raises the version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from sqlalchemy import and_, delete, exists, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.dialects import chunks, upsert
+from store.database.schema import database_now, triggerer, watcher_position, watcher_position_row
+from store.errors import PositionLost
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldPosition:
+    """A position as its owner last saw it; (epoch, version) is what the next commit must still find."""
+
+    watcher: str
+    owner: str
+    epoch: int
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedPosition:
+    """A position read whole: `state` and `source_identity` are JSON texts, None until the first commit."""
+
+    held: HeldPosition
+    source_identity: str | None
+    state: str | None
+    rows: Mapping[int, int]
+
+
+async def claim(connection: AsyncConnection, watcher: str, owner: str, dialect: str) -> LoadedPosition | None:
+    """Take the position over for a triggerer and read it; None while another living triggerer owns it.
+
+    Every claim raises the epoch, also of a position that was ours: a commit of the past whose outcome is unknown can
+    never land after it.
+    """
+    await connection.execute(upsert(watcher_position, dialect).values(watcher=watcher).on_conflict_do_nothing())
+    p = watcher_position.c
+    owner_lives = exists().where(triggerer.c.id == p.owner, triggerer.c.expires_at > database_now())
+    free = or_(p.owner.is_(None), p.owner == owner, ~owner_lives)
+    taken = await connection.execute(
+        update(watcher_position)
+        .where(p.watcher == watcher, free)
+        .values(owner=owner, epoch=p.epoch + 1)
+        .returning(p.epoch, p.version, p.source_identity, p.state)
+    )
+    row = taken.one_or_none()
+    if row is None:
+        return None
+    return LoadedPosition(
+        held=HeldPosition(watcher=watcher, owner=owner, epoch=row.epoch, version=row.version),
+        source_identity=row.source_identity,
+        state=row.state,
+        rows=await _rows(connection, watcher),
+    )
+
+
+async def release(connection: AsyncConnection, owner: str, watchers: Collection[str] | None = None) -> None:
+    """Give positions up, so that another triggerer may take them at once; None: all that this owner holds."""
+    mine = watcher_position.c.owner == owner
+    if watchers is not None:
+        mine = and_(mine, watcher_position.c.watcher.in_(watchers))
+    await connection.execute(update(watcher_position).where(mine).values(owner=None))
+
+
+async def advance(
+    connection: AsyncConnection, held: HeldPosition, *, source_identity: str, state: str, watermark: str
+) -> HeldPosition:
+    """Move the position one version on: the first statement of the commit. Raises `PositionLost`.
+
+    All texts are JSON. A rewind's kept position goes with the first commit after it.
+    """
+    p = watcher_position.c
+    moved = await connection.execute(
+        update(watcher_position)
+        .where(p.watcher == held.watcher, p.epoch == held.epoch, p.version == held.version)
+        .values(
+            version=p.version + 1,
+            source_identity=source_identity,
+            state=state,
+            watermark=watermark,
+            previous=None,
+            updated_at=database_now(),
+        )
+        .returning(p.version)
+    )
+    version = moved.scalar_one_or_none()
+    if version is None:
+        raise PositionLost(f"the position of {held.watcher} moved on without us; it is read again")
+    return replace(held, version=version)
+
+
+async def change_rows(
+    connection: AsyncConnection,
+    watcher: str,
+    dialect: str,
+    *,
+    clear: bool = False,
+    delete_below: int | None,
+    delete_members: Collection[int],
+    insert_members: Mapping[int, int],
+) -> None:
+    """Apply differences to the watcher's large set, after `advance` in the same transaction."""
+    r = watcher_position_row.c
+    mine = r.watcher == watcher
+    if clear:
+        await connection.execute(delete(watcher_position_row).where(mine))
+    if delete_below is not None:
+        await connection.execute(delete(watcher_position_row).where(mine, r.value < delete_below))
+    for some in chunks(list(delete_members)):
+        await connection.execute(delete(watcher_position_row).where(mine, r.member.in_(some)))
+    if insert_members:
+        new = upsert(watcher_position_row, dialect)
+        await connection.execute(
+            new.on_conflict_do_update(index_elements=["watcher", "member"], set_={"value": new.excluded.value}),
+            [{"watcher": watcher, "member": member, "value": value} for member, value in insert_members.items()],
+        )
+
+
+async def versions(connection: AsyncConnection, owner: str) -> Mapping[str, int]:
+    """The versions of all positions that a triggerer holds."""
+    p = watcher_position.c
+    found = await connection.execute(select(p.watcher, p.version).where(p.owner == owner))
+    return {row.watcher: row.version for row in found}
+
+
+async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:
+    """A position as it stands, whoever holds it; None when the watcher has never been started."""
+    p = watcher_position.c
+    row = (
+        await connection.execute(
+            select(p.owner, p.epoch, p.version, p.source_identity, p.state).where(p.watcher == watcher)
+        )
+    ).one_or_none()
+    if row is None:
+        return None
+    held = HeldPosition(watcher=watcher, owner=row.owner or "", epoch=row.epoch, version=row.version)
+    rows = await _rows(connection, watcher)
+    return LoadedPosition(held=held, source_identity=row.source_identity, state=row.state, rows=rows)
+
+
+async def _rows(connection: AsyncConnection, watcher: str) -> Mapping[int, int]:
+    r = watcher_position_row.c
+    found = await connection.execute(select(r.member, r.value).where(r.watcher == watcher))
+    return {row.member: row.value for row in found}

@@ -1,0 +1,160 @@
+"""Positions moved by a person's word: a rewind, its undo until the next batch commits, and another watcher's name.
+
+A rewind is a compare-and-set of the position row and raises the version, so a commit of the running watcher that is in
+flight loses. The version never goes back under any name, not even by undo or rename: event ids are made from a watcher's
+name and its position's version. So an old name keeps its row, with the version and without a position.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlalchemy import delete, exists, insert, literal, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.dialects import upsert
+from store.database.schema import database_now, triggerer, watcher, watcher_position, watcher_position_row
+from store.detection import positions
+from store.errors import Conflict, NotFound
+
+KEPT: Final = "@previous"  # no watcher's name holds an @
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewind:
+    """Where a position shall go on; the texts are JSON. `version` is the one it must still have."""
+
+    watcher: str
+    version: int
+    source_identity: str
+    state: str
+    watermark: str
+    clear: bool = False
+    delete_below: int | None = None
+    delete_members: Collection[int] = ()
+    insert_members: Mapping[int, int] = field(default_factory=dict)
+
+
+async def rewind(connection: AsyncConnection, wanted: Rewind, dialect: str) -> int:
+    """Move the position and keep the previous one whole; returns the new version. Raises `Conflict` when it moved meanwhile."""
+    p, r = watcher_position.c, watcher_position_row.c
+    here = p.watcher == wanted.watcher
+    before = (
+        await connection.execute(
+            select(p.source_identity, p.state, p.watermark).where(here, p.version == wanted.version).with_for_update()
+        )
+    ).one_or_none()
+    if before is None:
+        raise Conflict(f"the position of {wanted.watcher} moved meanwhile; ask again")
+    await connection.execute(
+        update(watcher_position)
+        .where(here)
+        .values(
+            version=p.version + 1,
+            source_identity=wanted.source_identity,
+            state=wanted.state,
+            watermark=wanted.watermark,
+            previous=json.dumps(dict(before._mapping)),  # noqa: SLF001  SQLAlchemy's public name
+            updated_at=database_now(),
+        )
+    )
+    kept = wanted.watcher + KEPT
+    await connection.execute(delete(watcher_position_row).where(r.watcher == kept))
+    copy = select(literal(kept), r.member, r.value).where(r.watcher == wanted.watcher)
+    await connection.execute(insert(watcher_position_row).from_select(["watcher", "member", "value"], copy))
+    await positions.change_rows(
+        connection,
+        wanted.watcher,
+        dialect,
+        clear=wanted.clear,
+        delete_below=wanted.delete_below,
+        delete_members=wanted.delete_members,
+        insert_members=wanted.insert_members,
+    )
+    return wanted.version + 1
+
+
+async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | None]:
+    """Put the kept position back; returns the new version and its watermark. Raises `Conflict` when none is kept."""
+    p, r = watcher_position.c, watcher_position_row.c
+    here = p.watcher == watcher
+    row = (await connection.execute(select(p.version, p.previous).where(here).with_for_update())).one_or_none()
+    if row is None or row.previous is None:
+        raise Conflict(f"{watcher} has no rewind to undo; the position before one is kept until the next batch commits")
+    previous = json.loads(row.previous)
+    moved = update(watcher_position).where(here)
+    await connection.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **previous))
+    await connection.execute(delete(watcher_position_row).where(r.watcher == watcher))
+    back = update(watcher_position_row).where(r.watcher == watcher + KEPT)
+    await connection.execute(back.values(watcher=watcher))
+    return row.version + 1, previous["watermark"]
+
+
+_MOVED = ("source_identity", "state", "watermark", "previous", "updated_at")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renamed:
+    """A position under its new name; `old_asset_id` is where the old name's watermark entry is, if that is known."""
+
+    version: int
+    watermark: str | None
+    old_asset_id: int | None
+
+
+async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) -> Renamed:
+    """Move all that `old` knows to `new`, and whether people have paused it. Raises `NotFound`, `Conflict`.
+
+    A triggerer that has just begun with `new` loses its next commit and reads the moved position.
+    """
+    p = watcher_position.c
+    lives = exists().where(triggerer.c.id == p.owner, triggerer.c.expires_at > database_now()).label("lives")
+    both = (
+        select(watcher_position, lives)
+        .where(p.watcher.in_((old, new)))
+        .order_by(p.watcher)
+        .with_for_update(of=watcher_position)
+    )
+    rows = {row.watcher: row for row in await connection.execute(both)}
+    before, there = rows.get(old), rows.get(new)
+    if before is None or before.state is None:
+        raise NotFound(f"{old!r} has left no position to move; correct the name")
+    if before.lives:
+        raise Conflict(
+            f"{old} is still being watched; stop the daemon that does, or take {old} out of its configuration"
+        )
+    if there is not None and there.state is not None:
+        raise Conflict(f"{new} has a position already, and moving another over it would lose it; use another name")
+    version, epoch = (max(getattr(row, name) for row in rows.values()) + 1 for name in ("version", "epoch"))
+    moved = {name: getattr(before, name) for name in _MOVED}
+    entry = upsert(watcher_position, dialect).values(watcher=new, version=version, epoch=epoch, **moved)
+    changed = {name: entry.excluded[name] for name in ("version", "epoch", *_MOVED)}
+    await connection.execute(entry.on_conflict_do_update(index_elements=["watcher"], set_=changed))
+    emptied = update(watcher_position).where(p.watcher == old)
+    await connection.execute(emptied.values(owner=None, epoch=epoch, **dict.fromkeys(_MOVED)))
+    await _move_rows(connection, old, new)
+    return Renamed(
+        version=version, watermark=before.watermark, old_asset_id=await _move_pause(connection, old, new, dialect)
+    )
+
+
+async def _move_rows(connection: AsyncConnection, old: str, new: str) -> None:
+    r = watcher_position_row.c
+    for suffix in ("", KEPT):
+        await connection.execute(delete(watcher_position_row).where(r.watcher == new + suffix))
+        mine = update(watcher_position_row).where(r.watcher == old + suffix)
+        await connection.execute(mine.values(watcher=new + suffix))
+
+
+async def _move_pause(connection: AsyncConnection, old: str, new: str, dialect: str) -> int | None:
+    """The new name may not be in the mirror of the configuration yet; returns the old one's asset."""
+    w = watcher.c
+    row = (await connection.execute(select(w.asset_id, w.trigger, w.paused).where(w.name == old))).one_or_none()
+    if row is None:
+        return None
+    entry = upsert(watcher, dialect).values(name=new, active=False, **row._mapping)  # noqa: SLF001  SQLAlchemy's public name
+    await connection.execute(entry.on_conflict_do_update(index_elements=["name"], set_={"paused": row.paused}))
+    return int(row.asset_id)

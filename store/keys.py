@@ -1,0 +1,156 @@
+"""The names of things, and a job's definition: what every room, and the daemon's pure cores, may import.
+
+Each key says once how it becomes columns and log bindings (the same names), the parts of a path, and JSON. Standard
+library only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from typing import Any, Final, NewType, TypeAlias
+
+AssetId = NewType("AssetId", int)
+EventId = NewType("EventId", int)
+DagId = NewType("DagId", str)
+RunId = NewType("RunId", str)
+TaskInstanceId = NewType("TaskInstanceId", str)
+"""A UUID in its usual form: the subject of a try's token, as in Airflow."""
+WatcherName = NewType("WatcherName", str)
+
+UNMAPPED: Final = -1
+"""The `map_index` of a task instance that is not mapped."""
+
+Condition: TypeAlias = str | Mapping[str, Any]
+"""An asset's name, `{"alias": name}`, `{"all": [condition, …]}` or `{"any": [condition, …]}`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetRef:
+    """An asset that exists, under all its names."""
+
+    id: AssetId
+    name: str
+    uri: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskInstanceKey:
+    """One task of one run; an unmapped task has `map_index` -1."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int = UNMAPPED
+
+    @classmethod
+    def of(cls, row: Any) -> TaskInstanceKey:
+        """From a row or an object that has these columns."""
+        return cls(dag_id=row.dag_id, run_id=row.run_id, task_id=row.task_id, map_index=row.map_index)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """By column; log records bind the same names."""
+        return {
+            "dag_id": self.dag_id,
+            "run_id": self.run_id,
+            "task_id": self.task_id,
+            "map_index": self.map_index,
+        }
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Folders below which its logs are filed. The names are unchecked."""
+        return (self.dag_id, self.run_id, self.task_id, str(self.map_index))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TryKey:
+    """One attempt of a task instance; `try_number` counts from 1."""
+
+    instance: TaskInstanceKey
+    task_instance_id: TaskInstanceId
+    try_number: int
+
+    @property
+    def bindings(self) -> dict[str, Any]:
+        """What sends a log record to the try's own log."""
+        return {**self.instance.columns, "try_number": self.try_number}
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Folders and stem of its log. The names are unchecked."""
+        return (*self.instance.path, str(self.try_number))
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """As a job is told who it is."""
+        return {"task_instance_id": self.task_instance_id, **self.bindings}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batching:
+    """How queued events become runs; see `batch` in the configuration."""
+
+    mode: str = "coalesce"
+    debounce: timedelta = timedelta(0)
+    max_wait: timedelta = timedelta(minutes=5)
+    max_events: int = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cron:
+    """Five fields or an `@…` word, checked by the configuration, and the name of an IANA time zone."""
+
+    expression: str
+    timezone: str
+
+    def __str__(self) -> str:
+        return f"{self.expression} {self.timezone}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDefinition:
+    """What the scheduler, the dispatcher and the API have to know of a job, as the database keeps it: no secrets.
+
+    `schedule` None: by the clock or by hand only. `timeout` None: no limit. `submitter` is the registered name or the
+    dotted path in the configuration.
+    """
+
+    schedule: Condition | None = None
+    batch: Batching = field(default_factory=Batching)
+    cron: Cron | None = None
+    catchup: bool = False
+    max_active_runs: int = 1
+    retries: int = 0
+    retry_delay: timedelta = timedelta(seconds=30)
+    timeout: timedelta | None = None
+    application: str = ""
+    master: str = "local[*]"
+    submitter: str = "spark-submit"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, text: str) -> JobDefinition:
+        """From the stored text; what an older release did not store has its default."""
+        stored = json.loads(text)
+        batch, cron, spark = stored.pop("batch", None), stored.pop("cron", None), stored.pop("spark", {})
+        if batch is not None:
+            stored["batch"] = Batching(**{**batch, **_durations(batch, "debounce", "max_wait")})
+        return cls(
+            **{**stored, **_durations(stored, "retry_delay", "timeout")},
+            cron=None if cron is None else Cron(**cron),
+            **spark,
+        )
+
+    def to_json(self) -> str:
+        """As `job.definition` keeps it; durations are seconds."""
+        values = asdict(self)
+        spark = {name: values.pop(name) for name in ("application", "master", "submitter")}
+        return json.dumps({**values, "spark": spark}, default=timedelta.total_seconds)
+
+
+def _durations(stored: Mapping[str, Any], *names: str) -> dict[str, timedelta]:
+    return {name: timedelta(seconds=stored[name]) for name in names if stored.get(name) is not None}

@@ -1,0 +1,53 @@
+"""Who did what through the API or the command line; every entry stands in the transaction of what it tells of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.schema import audit, database_now
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditEntry:
+    """One entry of the audit; `detail` is JSON text."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    target: str
+    detail: str
+    write_id: str | None
+
+
+async def record(
+    connection: AsyncConnection,
+    *,
+    actor: str,
+    action: str,
+    target: str,
+    detail: Mapping[str, Any] | None = None,
+    write_id: str | None = None,
+) -> None:
+    """Add an entry. `action` is a dotted name (`asset_store.set`), `target` names what was acted on."""
+    entry = {"actor": actor, "action": action, "target": target, "write_id": write_id}
+    await connection.execute(insert(audit).values(at=database_now(), detail=json.dumps(detail or {}), **entry))
+
+
+async def entries(
+    connection: AsyncConnection, *, write_id: str | None, limit: int, offset: int
+) -> tuple[Sequence[AuditEntry], int]:
+    """Entries, newest first, and how many there are in all."""
+    wanted = select(audit)
+    if write_id is not None:
+        wanted = wanted.where(audit.c.write_id == write_id)
+    total = (await connection.execute(select(func.count()).select_from(wanted.subquery()))).scalar_one()
+    page = await connection.execute(wanted.order_by(audit.c.id.desc()).limit(limit).offset(offset))
+    return [AuditEntry(**row) for row in page.mappings()], total

@@ -1,0 +1,287 @@
+"""What is past its time, found and removed a batch at a time.
+
+A batch is one short transaction: nobody waits for a clean-up for longer than a batch takes. On PostgreSQL the rows of a
+batch are locked first and locked ones are left for the next time; a lock that belongs to the transaction keeps two
+clean-ups from working at the same time, however either ends.
+"""
+
+# ruff: noqa: ARG002  sweeps differ in what they need
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Select,
+    Table,
+    and_,
+    delete,
+    exists,
+    func,
+    literal,
+    literal_column,
+    select,
+    tuple_,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.base import AssetScope
+from store.catalog import assets
+from store.database import Database
+from store.database.schema import (
+    asset,
+    asset_event,
+    asset_store,
+    asset_store_history,
+    database_now,
+    execution_answer,
+    queued_event,
+    run,
+    run_asset_event,
+    task_instance,
+    task_store,
+    task_try,
+    watcher,
+    watcher_position,
+    watcher_position_row,
+)
+from store.detection.rewind import KEPT
+from store.runs.answers import KEPT_HOURS
+from store.state.statements import arun, clear_asset_values
+from store.values import WATERMARK_SUFFIX
+
+SQLITE_BATCH: Final = 1_000
+POSTGRESQL_BATCH: Final = 5_000
+_LOCK: Final = 7_305_811_464_228_961_111  # any number nobody else takes
+_ROWS_OF_A_RUN: Final = 100
+"""A run counts for so many: it takes its tries and the events it consumed along."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """How many days things are kept; `task_days` 0 keeps for ever."""
+
+    task_days: int
+    history_days: int
+    event_days: int
+    run_days: int
+    orphan_days: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removed:
+    """What a batch removed; `after` is where the next one goes on. References lead to values that only a job can remove."""
+
+    rows: int
+    references: int = 0
+    after: Any = None
+
+
+class Sweep(ABC):
+    """One kind of things past their time."""
+
+    name: str
+
+    @abstractmethod
+    async def count(self, connection: AsyncConnection) -> int:
+        """How many there are now."""
+
+    @abstractmethod
+    async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
+        """Remove at most about `limit` rows in the caller's transaction."""
+
+
+def batch_size(configured: int, dialect: str) -> int:
+    """Rows of one transaction; SQLite, where everybody waits for the one writer, always takes small ones."""
+    return SQLITE_BATCH if dialect == "sqlite" else configured or POSTGRESQL_BATCH
+
+
+async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
+    """All of them, by the database's clock; runs before events, which runs hold."""
+    async with database.reading() as connection:
+        now = (await connection.execute(select(database_now()))).scalar_one()
+
+    def ago(days: int) -> datetime:
+        return now - timedelta(days=days)
+
+    return [
+        _expired_task_entries(now),
+        *([_undated_task_entries(ago(retention.task_days))] if retention.task_days else []),
+        _OrphanedEntries(ago(retention.orphan_days)),
+        _old_history(ago(retention.history_days)),
+        _OldRuns(ago(retention.run_days)),
+        _old_events(ago(retention.event_days)),
+        _leftovers_of_rewinds(),
+        _old_answers(now - timedelta(hours=KEPT_HOURS)),
+    ]
+
+
+async def acquire(connection: AsyncConnection, dialect: str) -> bool:
+    """Whether this transaction is the one clean-up; until it ends no other may be. SQLite has one writer anyway."""
+    if dialect != "postgresql":
+        return True
+    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(_LOCK)))).scalar_one())
+
+
+# --- rows of one table
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rows(Sweep):
+    """Rows that fulfil a condition, in the order of an indexed column where they may be many.
+
+    Each batch begins where the one before ended, so that none reads again through what others have removed.
+    """
+
+    name: str
+    table: Table
+    condition: ColumnElement[bool]
+    order: Column[Any] | None = None
+
+    async def count(self, connection: AsyncConnection) -> int:
+        return (
+            await connection.execute(select(func.count()).select_from(self.table).where(self.condition))
+        ).scalar_one()
+
+    async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
+        gone = delete(self.table).where(_at(self._some(limit, after, dialect), dialect), self.condition)
+        order = literal(0) if self.order is None else self.order
+        is_ref = self.table.c.is_ref if "is_ref" in self.table.c else literal(0)
+        rows = (await connection.execute(gone.returning(order, is_ref))).all()
+        last = max((row[0] for row in rows), default=after) if self.order is not None else None
+        return Removed(rows=len(rows), references=sum(bool(row[1]) for row in rows), after=last)
+
+    def _some(self, limit: int, after: Any, dialect: str) -> Select[Any]:
+        some = select(_place(dialect)).select_from(self.table).where(self.condition).limit(limit)
+        if self.order is not None:
+            some = some.order_by(self.order)
+            if after is not None:
+                some = some.where(self.order >= after)
+        return some.with_for_update(skip_locked=True).correlate(None)
+
+
+def _place(dialect: str) -> ColumnElement[Any]:
+    """Where a row lies: the quickest way back to it within one statement."""
+    return literal_column("ctid" if dialect == "postgresql" else "rowid")
+
+
+def _at(some: Select[Any], dialect: str) -> ColumnElement[bool]:
+    if dialect == "postgresql":  # an array, because only then is every planner sure to go straight to the rows
+        return _place(dialect) == func.any(func.array(some.scalar_subquery()))
+    return _place(dialect).in_(some)
+
+
+def _expired_task_entries(now: datetime) -> Sweep:
+    t = task_store.c
+    return _Rows(name="expired task entries", table=task_store, condition=t.expires_at < now, order=t.expires_at)
+
+
+def _undated_task_entries(before: datetime) -> Sweep:
+    """Of callers that left the expiry to us."""
+    t = task_store.c
+    old = and_(t.expires_at.is_(None), ~t.never_expire, t.updated_at < before)
+    return _Rows(name="task entries past the default", table=task_store, condition=old)
+
+
+def _old_history(before: datetime) -> Sweep:
+    """But never the newest row of a key: versions go on from it, and it tells who wrote the entry."""
+    h, newer = asset_store_history.c, asset_store_history.alias("newer").c
+    superseded = exists().where(newer.asset_id == h.asset_id, newer.key == h.key, newer.version > h.version)
+    old = and_(h.written_at < before, superseded)
+    return _Rows(name="history", table=asset_store_history, condition=old, order=h.written_at)
+
+
+def _old_events(before: datetime) -> Sweep:
+    """Never one that waits in a queue, or that a run which is kept has consumed."""
+    e = asset_event.c
+    waits = exists().where(queued_event.c.event_id == e.id)
+    consumed = exists().where(run_asset_event.c.event_id == e.id)
+    old = and_(e.timestamp < before, ~waits, ~consumed)
+    return _Rows(name="events", table=asset_event, condition=old, order=e.timestamp)
+
+
+def _leftovers_of_rewinds() -> Sweep:
+    """Rows kept for an undo that a commit since then has made impossible."""
+    p, r = watcher_position.c, watcher_position_row.c
+    over = select(p.watcher.concat(KEPT)).where(p.previous.is_(None))
+    return _Rows(name="rows of past rewinds", table=watcher_position_row, condition=r.watcher.in_(over))
+
+
+def _old_answers(before: datetime) -> Sweep:
+    """By then no client repeats its request any more."""
+    old = execution_answer.c.created_at < before
+    return _Rows(name="kept answers", table=execution_answer, condition=old, order=execution_answer.c.created_at)
+
+
+# --- what hangs together
+
+
+class _OrphanedEntries(Sweep):
+    """Store entries of assets that are configured no more; watermarks of configured watchers are no orphans."""
+
+    name = "orphaned asset entries"
+
+    def __init__(self, before: datetime) -> None:
+        own = exists().where(
+            watcher.c.active,
+            watcher.c.asset_id == asset_store.c.asset_id,
+            watcher.c.name.concat(WATERMARK_SUFFIX) == asset_store.c.key,
+        )
+        self._gone = and_(~asset.c.active, asset.c.updated_at < before)
+        self._condition = and_(asset.c.id == asset_store.c.asset_id, self._gone, ~own)
+
+    async def count(self, connection: AsyncConnection) -> int:
+        orphans = select(func.count()).select_from(asset_store).join(asset, self._condition)
+        return (await connection.execute(orphans)).scalar_one()
+
+    async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
+        """Of one asset, whose row is locked: it does not become active meanwhile."""
+        one = select(asset_store.c.asset_id).join(asset, self._condition).limit(1)
+        asset_id = (await connection.execute(one)).scalar_one_or_none()
+        if asset_id is None:
+            return Removed(rows=0)
+        locked = select(asset.c.id).where(asset.c.id == asset_id, self._gone).with_for_update()
+        if (await connection.execute(locked)).scalar_one_or_none() is None:
+            return Removed(rows=0)
+        refs = select(func.count()).select_from(asset_store).where(asset_store.c.asset_id == asset_id)
+        references = (await connection.execute(refs.where(asset_store.c.is_ref))).scalar_one()
+        kept = await assets.watermark_keys(connection, asset_id)
+        scope = AssetScope(asset_id=asset_id)
+        rows = await arun(connection, clear_asset_values(scope, dialect=dialect, protected=kept, limit=limit))
+        return Removed(rows=rows, references=min(references, rows))
+
+
+class _OldRuns(Sweep):
+    """Finished runs with their task instances and tries, once every process of theirs is known to be gone."""
+
+    name = "runs"
+
+    def __init__(self, before: datetime) -> None:
+        r, t, a = run.c, task_instance.c, task_try.c
+        of_run = and_(t.dag_id == r.dag_id, t.run_id == r.run_id)
+        open_try = exists().where(of_run, a.task_instance_id == t.id, a.ended_at.is_(None))
+        self._condition = and_(r.state.in_(("success", "failed")), r.end_date < before, ~open_try)
+
+    async def count(self, connection: AsyncConnection) -> int:
+        return (await connection.execute(select(func.count()).select_from(run).where(self._condition))).scalar_one()
+
+    async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
+        some = select(run.c.id).where(self._condition).order_by(run.c.id).limit(max(limit // _ROWS_OF_A_RUN, 1))
+        ids = (await connection.execute(some.with_for_update(skip_locked=True))).scalars().all()
+        runs = select(run.c.dag_id, run.c.run_id).where(run.c.id.in_(ids))
+
+        def of_runs(table: Table) -> ColumnElement[bool]:
+            return tuple_(table.c.dag_id, table.c.run_id).in_(runs)
+
+        tasks = select(task_instance.c.id).where(of_runs(task_instance))
+        await connection.execute(delete(run_asset_event).where(of_runs(run_asset_event)))
+        await connection.execute(delete(task_try).where(task_try.c.task_instance_id.in_(tasks)))
+        await connection.execute(delete(task_instance).where(of_runs(task_instance)))
+        await connection.execute(delete(run).where(run.c.id.in_(ids)))
+        return Removed(rows=len(ids))

@@ -1,0 +1,1 @@
+"""Jobs, their queues, runs and tries."""

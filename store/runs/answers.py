@@ -1,0 +1,93 @@
+"""Answers to jobs' writes, kept so that a repeated request gets the answer it missed and changes nothing again.
+
+A client that hears nothing sends the request again with the same `Idempotency-Key`
+(https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). The row is written in the transaction of the
+effect, so there are both or neither. The lock on the task instance comes first: of two at once the second finds the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import bindparam, literal, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import ReturningInsert
+
+from store.database.dialects import upsert
+from store.database.schema import database_now, execution_answer, task_instance, task_try
+from store.errors import InvalidValue
+from store.state.statements import Statements
+
+KEPT_HOURS: Final = 24
+NO_CONTENT: Final = 204
+"""The status of a kept answer, until `tell` says more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a repetition is known by: its key, and what was asked (SHA-256 hex of method, address and body)."""
+
+    key: str
+    request: str
+
+
+class Answered(Exception):
+    """Not an error: this request took effect before, and this was the answer. Ends the transaction that repeats it."""
+
+    def __init__(self, status: int, body: str | None) -> None:
+        super().__init__(f"answered with {status} before")
+        self.status = status
+        self.body = body
+
+
+@cache
+def reservation(dialect: str, *, own: bool) -> ReturningInsert[tuple[str]]:
+    """Keep an answer without content, unless the key has one; returns a row if it had none.
+
+    `own`: for a try of ours, which has a row; one of another system's has none.
+    """
+    kept, of = execution_answer.c, task_try.c if own else task_instance.c
+    names = {"task_instance_id": "task_instance_id", "try_number": "try_number"} if own else {"id": "task_instance_id"}
+    here = (of[column] == bindparam(name) for column, name in names.items())
+    values = {
+        kept.task_instance_id: bindparam("task_instance_id", type_=kept.task_instance_id.type),
+        kept.key: bindparam("answer_key", type_=kept.key.type),
+        kept.request: bindparam("answer_request", type_=kept.request.type),
+        kept.status: literal(NO_CONTENT),
+        kept.created_at: database_now(),
+    }
+    new = upsert(execution_answer, dialect).from_select(list(values), select(*values.values()).where(*here))
+    return new.on_conflict_do_nothing().returning(kept.key)
+
+
+def parameters(asked: Asked) -> Mapping[str, Any]:
+    """Those of `reservation` that the request gives."""
+    return {"answer_key": asked.key, "answer_request": asked.request}
+
+
+def repeat(task_instance_id: str, asked: Asked) -> Statements[None]:
+    """Raise `Answered`, or `InvalidValue` when the key stood for another request."""
+    kept = execution_answer.c
+    here = select(kept.request, kept.status, kept.body).where(
+        kept.task_instance_id == task_instance_id, kept.key == asked.key
+    )
+    before = (yield here).one_or_none()
+    if before is None:
+        return  # a clean-up has just removed it: nobody waits for that answer any more
+    if before.request != asked.request:
+        raise InvalidValue(
+            "this Idempotency-Key was sent with another request (method, address or body); send each with a key of its own"
+        )
+    raise Answered(before.status, before.body)
+
+
+async def tell(connection: AsyncConnection, task_instance_id: str, asked: Asked | None, body: str) -> None:
+    """Keep a body with the answer; `body` is JSON."""
+    if asked is None:
+        return
+    kept = execution_answer.c
+    this = update(execution_answer).where(kept.task_instance_id == task_instance_id, kept.key == asked.key)
+    await connection.execute(this.values(status=200, body=body))

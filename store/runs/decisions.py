@@ -1,0 +1,100 @@
+"""What people decide of runs: clear, cancel, mark. And what waits for their decision: events of runs that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlalchemy import ColumnElement, RowMapping, and_, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.paging import row_of
+from store.database.schema import asset_event, database_now, job, run, run_asset_event, task_instance, task_try
+from store.errors import Conflict, NotFound
+from store.runs import tries
+from store.runs.queues import ACTIVE
+from store.runs.runs import move_run
+
+
+async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
+    """Queue a run that is over again: the same events, the next try, its retries anew. Raises `NotFound`, `Conflict`."""
+    tasks, of_run = await _locked(connection, dag_id, run_id)
+    if of_run["state"] in ACTIVE:
+        raise Conflict(f"the run {run_id!r} is {of_run['state']}; cancel it first, or wait for its end")
+    if not of_run["active"]:
+        raise Conflict(f"the job {dag_id!r} is not configured any more; configure it again and clear the run then")
+    t = task_instance.c
+    fresh = {"detail": None, "not_before": None, "start_date": None, "end_date": None}
+    await connection.execute(update(task_instance).where(t.id.in_(tasks)).values(state="queued", **fresh))
+    before = update(task_try).where(task_try.c.task_instance_id.in_(tasks))
+    await connection.execute(before.values(counted=False))
+    await connection.execute(update(run).where(_this(dag_id, run_id)).values(warning=None))
+    await move_run(connection, dag_id, run_id, "queued")
+
+
+async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> str:
+    """End a run as `success` or `failed` without an event of its outlets; its home stops what is alive of it.
+
+    Returns how that reads: a run that is not over and fails is cancelled. Raises `NotFound`.
+    """
+    tasks, of_run = await _locked(connection, dag_id, run_id)
+    reason = "cancelled" if state == "failed" and of_run["state"] in ACTIVE else f"marked as {state}"
+    if of_run["state"] == state:
+        return reason
+    for task in tasks:
+        await tries.cancel(connection, task)
+    over = update(task_instance).where(task_instance.c.id.in_(tasks))
+    await connection.execute(over.values(state=state, detail=reason, not_before=None, end_date=database_now()))
+    await move_run(connection, dag_id, run_id, state, reason=reason)
+    return reason
+
+
+async def annotate(connection: AsyncConnection, dag_id: str, run_id: str, note: str | None) -> None:
+    """Set what people wrote about a run. Raises `NotFound`."""
+    changed = update(run).where(_this(dag_id, run_id)).values(note=note).returning(run.c.id)
+    if (await connection.execute(changed)).one_or_none() is None:
+        raise _unknown(dag_id, run_id)
+
+
+async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tuple[Sequence[str], RowMapping]:
+    """The ids of a run's task instances, and the run, in the order in which all transactions lock."""
+    t = task_instance.c
+    tasks = select(t.id).where(t.dag_id == dag_id, t.run_id == run_id).order_by(t.id).with_for_update(key_share=True)
+    ids = (await connection.execute(tasks)).scalars().all()
+    wanted = select(run.c.state, job.c.active).join(job, job.c.dag_id == run.c.dag_id).where(_this(dag_id, run_id))
+    of_run = await row_of(connection, wanted.with_for_update(key_share=True, of=run))
+    if of_run is None:
+        raise _unknown(dag_id, run_id)
+    return ids, of_run
+
+
+def _this(dag_id: str, run_id: str) -> ColumnElement[bool]:
+    return and_(run.c.dag_id == dag_id, run.c.run_id == run_id)
+
+
+def _unknown(dag_id: str, run_id: str) -> NotFound:
+    return NotFound(f"the job {dag_id!r} has no run {run_id!r}; `watcher runs list` shows the newest")
+
+
+# --- dead letters
+
+_r = run_asset_event.c
+_FAILED = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id, run.c.state == "failed")
+
+
+async def unprocessed_of_jobs(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, int]:
+    """How many events lie in failed runs of each job; jobs without any are left out."""
+    counted = select(_r.dag_id, func.count().label("events")).join(run, _FAILED).where(_r.dag_id.in_(dag_ids))
+    return {row.dag_id: row.events for row in await connection.execute(counted.group_by(_r.dag_id))}
+
+
+async def unprocessed_of_assets(connection: AsyncConnection, asset_ids: Collection[int]) -> Mapping[int, int]:
+    """How many events of each asset lie in failed runs; assets without any are left out."""
+    e = asset_event.c
+    counted = (
+        select(e.asset_id, func.count(e.id.distinct()).label("events"))
+        .select_from(run_asset_event)
+        .join(run, _FAILED)
+        .join(asset_event, e.id == _r.event_id)
+        .where(e.asset_id.in_(asset_ids))
+    )
+    return {row.asset_id: row.events for row in await connection.execute(counted.group_by(e.asset_id))}

@@ -1,0 +1,140 @@
+"""Queued events: what the scheduler decides on under a job's lock, and what people see and delete, as in Airflow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, true, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.paging import Rows, rows_of
+from store.database.schema import (
+    asset,
+    database_now,
+    job,
+    queued_event,
+    run,
+)
+
+ACTIVE = ("queued", "running")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedEvent:
+    """An event that waits for the rest of a job's schedule."""
+
+    event_id: int
+    asset: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobQueue:
+    """A job's queue as the scheduler decides on it, read under the job's lock; `now` is the database's clock."""
+
+    dag_id: str
+    task_id: str
+    definition: str
+    cron: str | None
+    clock: str | None
+    """The cron that `next_tick` was reckoned by."""
+    next_tick: datetime | None
+    active_runs: int
+    events: Sequence[QueuedEvent]
+    now: datetime
+
+
+async def jobs_to_look_at(connection: AsyncConnection) -> Sequence[str]:
+    """Jobs that are configured, not paused, and have queued events or a tick that is due; the oldest queue first."""
+    q, j = queued_event.c, job.c
+    oldest = select(func.min(q.event_id)).where(q.dag_id == j.dag_id).scalar_subquery()
+    ticks = and_(j.cron.is_not(None), or_(j.clock.is_distinct_from(j.cron), j.next_tick <= database_now()))
+    waiting = select(j.dag_id).where(j.active, ~j.paused, or_(oldest.is_not(None), ticks))
+    return (await connection.execute(waiting.order_by(oldest.nulls_last(), j.dag_id))).scalars().all()
+
+
+async def next_tick_in(connection: AsyncConnection) -> timedelta | None:
+    """How long until the next tick of any job that is not paused; None when none has any."""
+    ticking = select(func.min(job.c.next_tick), database_now()).where(
+        job.c.active, ~job.c.paused, job.c.cron.is_not(None)
+    )
+    tick, now = (await connection.execute(ticking)).one()
+    return None if tick is None else max(tick - now, timedelta(0))
+
+
+async def set_clock(connection: AsyncConnection, queue: JobQueue, next_tick: datetime | None) -> None:
+    """Keep which tick is next. In the transaction that read the queue."""
+    this = update(job).where(job.c.dag_id == queue.dag_id)
+    await connection.execute(this.values(clock=queue.cron, next_tick=next_tick))
+
+
+async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | None:
+    """Lock a job's queue against other schedulers and read it, oldest event first; None when the job was removed or paused.
+
+    Whoever adds events to the queue is not kept waiting: the lock leaves the job's key alone.
+    """
+    of_job = (job.c.task_id, job.c.definition, job.c.cron, job.c.clock, job.c.next_tick)
+    locked = select(*of_job).where(job.c.dag_id == dag_id, job.c.active, ~job.c.paused)
+    row = (await connection.execute(locked.with_for_update(key_share=True))).mappings().one_or_none()
+    if row is None:
+        return None
+    q = queued_event.c
+    waiting = (
+        select(q.event_id, asset.c.name.label("asset"), q.created_at)
+        .join(asset, asset.c.id == q.asset_id)
+        .where(q.dag_id == dag_id)
+        .order_by(q.event_id)
+    )
+    events = [QueuedEvent(**event) for event in (await connection.execute(waiting)).mappings()]
+    # The clock last: a lock waited for may be older than the events, and an event from the future would count as due.
+    active = select(func.count(run.c.id).label("runs"), database_now().label("now"))
+    counted = (await connection.execute(active.where(run.c.dag_id == dag_id, run.c.state.in_(ACTIVE)))).one()
+    return JobQueue(
+        dag_id=dag_id,
+        **row,
+        active_runs=counted.runs,
+        events=events,
+        now=counted.now,
+    )
+
+
+_q = queued_event.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueFilter:
+    """Which queued events; None means all. `before` is exclusive."""
+
+    dag_id: str | None = None
+    asset_id: int | None = None
+    before: datetime | None = None
+
+    @property
+    def condition(self) -> ColumnElement[bool]:
+        wanted = [
+            _q.dag_id == self.dag_id if self.dag_id is not None else true(),
+            _q.asset_id == self.asset_id if self.asset_id is not None else true(),
+            _q.created_at < self.before if self.before is not None else true(),
+        ]
+        return and_(*wanted)
+
+
+async def listed(connection: AsyncConnection, which: QueueFilter) -> Rows:
+    """`dag_id`, `asset_id` and the oldest event's `created_at`, for each job and asset that have any."""
+    oldest = func.min(_q.created_at, type_=_q.created_at.type).label("created_at")
+    wanted = select(_q.dag_id, _q.asset_id, oldest).where(which.condition).group_by(_q.dag_id, _q.asset_id)
+    return await rows_of(connection, wanted.order_by(_q.dag_id, _q.asset_id))
+
+
+async def remove(connection: AsyncConnection, which: QueueFilter) -> int:
+    """Take events off the queue, so that no run will consume them; returns how many.
+
+    The jobs are locked like a scheduler locks them: what it is deciding on now is not taken from under it.
+    """
+    waiting = select(_q.dag_id).where(which.condition)
+    jobs = select(job.c.dag_id).where(job.c.dag_id.in_(waiting)).order_by(job.c.dag_id)
+    await connection.execute(jobs.with_for_update(key_share=True))
+    gone = await connection.execute(delete(queued_event).where(which.condition).returning(_q.event_id))
+    return len(gone.all())

@@ -1,0 +1,1 @@
+"""Asset store and task store: entries, their history, transactions."""
