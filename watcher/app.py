@@ -38,13 +38,14 @@ from watcher.cleaning import Cleaner, Limits
 from watcher.declaring import declared, jobs_to_start
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.preparing import Preparation
+from watcher.dispatcher.submissions import Submissions
 from watcher.errors import StartRefused
 from watcher.home import Home, open_home
 from watcher.leading import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.serving import listen, serve
+from watcher.submit.base import Addresses, Submitter, Workspace
 from watcher.submit.spark_submit import SparkSubmit
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.clients import Clients
@@ -170,7 +171,7 @@ class Daemon:
             on_taken=self._wake_all,
         )
         self._scheduler = Scheduler(database, self._leadership, on_runs=self._wake_workers)
-        self._submitter = SparkSubmit(home=home.folder, python=sys.executable, environment=os.environ)
+        self._submitters = submitters(configuration, home.folder)
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
         self._metrics = Metrics()
@@ -257,19 +258,17 @@ class Daemon:
         )
 
     def _make_dispatcher(self) -> Dispatcher:
-        preparation = Preparation(
+        submissions = Submissions(
             jobs=jobs_to_start(self._configuration),
-            runs_folder=self._home.runs,
-            logs_directory=logs_directory(self._settings),
-            api_url=self._url_for_jobs(),
-            issue_token=lambda task_instance_id, try_number: try_tokens.issue(
-                self._secret, task_instance_id, try_number, lifetime=TOKEN_LIFETIME
+            submitters=self._submitters,
+            addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
+            issue_token=lambda key: try_tokens.issue(
+                self._secret, key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME
             ),
         )
         return Dispatcher(
             self._database,
-            self._submitter,
-            preparation,
+            submissions,
             self._leadership,
             replace(self._process, id=self._home.id),
             limits=_limits(self._settings.scheduler),
@@ -301,7 +300,7 @@ class Daemon:
             metrics=self._metrics,
         )
 
-    def _url_for_jobs(self) -> str:
+    def _local_url(self) -> str:
         """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
         api = self._settings.api
         if self._bound is None:
@@ -325,8 +324,19 @@ def _limits(settings: SchedulerSettings) -> admission.Limits:
     return admission.Limits(
         parallelism=settings.parallelism,
         memory_mb=settings.memory_mb or share,
-        driver_memory_mb=settings.driver_memory_mb,
     )
+
+
+def submitters(configuration: Configuration, home: Path) -> Mapping[str, Submitter]:
+    """The submitters that jobs may name or tries may need, by the name that is stored with a try."""
+    workspace = Workspace(
+        home=home,
+        logs=logs_directory(configuration.settings),
+        python=sys.executable,
+        environment=os.environ,
+        driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
+    )
+    return {"spark-submit": SparkSubmit(workspace)}
 
 
 def _worker_backend(settings: Settings) -> Mapping[str, Any] | None:

@@ -149,8 +149,8 @@ class Cleaner:
     async def _old_logs(self) -> list[Path]:
         """But never one that a driver still writes to, however silent it is."""
         async with self._database.reading() as connection:
-            running = await tries.places_of_open_tries(connection)
-        kept = frozenset(try_log(self._logs_directory, **place) for place in running)
+            running = await tries.keys_of_open_tries(connection)
+        kept = frozenset(try_log(self._logs_directory, **key.bindings) for key in running)
         before = datetime.now(UTC) - self._limits.logs
         look: Callable[[], list[Path]] = lambda: sweeping.old(self._logs_directory, before.timestamp(), kept)  # noqa: E731
         return await anyio.to_thread.run_sync(look)

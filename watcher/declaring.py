@@ -11,7 +11,7 @@ from pydantic import BaseModel, SecretStr
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
-from watcher.dispatcher.preparing import JobToStart
+from watcher.dispatcher.submissions import JobToStart
 from watcher.submit.base import SparkApplication
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 
@@ -58,7 +58,11 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         "retries": job.retries,
         "retry_delay": job.retry_delay.total_seconds(),
         "timeout": None if job.timeout is None else job.timeout.total_seconds(),
-        "spark": {"application": str(job.spark.application), "master": job.spark.master},
+        "spark": {
+            "application": str(job.spark.application),
+            "master": job.spark.master,
+            "submitter": job.spark.submitter,
+        },
         "options": job.spark.options,
     }
     return DeclaredJob(
@@ -86,6 +90,7 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
         dag_id: JobToStart(
             application=_application(job),
             connections={name: _revealed(configuration.connections[name]) for name in job.spark.connections},
+            submitter=job.spark.submitter,
         )
         for dag_id, job in configuration.jobs.items()
     }

@@ -43,6 +43,7 @@ from store.database.schema import (
 )
 from store.detection.events import with_assets
 from store.errors import NotFound
+from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.queues import ACTIVE, JobQueue
 
 _e, _j, _r, _t = asset_event.c, job.c, run.c, task_instance.c
@@ -145,16 +146,11 @@ async def _insert_run(
 
 @dataclass(frozen=True, kw_only=True)
 class Startable:
-    """A task instance that waits to be started as try `try_number` + 1."""
+    """A task instance that waits to be started, as the try of this `key`."""
 
-    task_instance_id: str
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int
-    try_number: int
+    key: TryKey
     run_state: str
-    definition: str
+    definition: JobDefinition
 
 
 async def startable(connection: AsyncConnection) -> Sequence[Startable]:
@@ -163,15 +159,22 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
     `max_active_runs` is the caller's to judge.
     """
     t = task_instance.c
-    names = (t.id.label("task_instance_id"), t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number)
-    wanted = (
-        select(*names, run.c.state.label("run_state"), job.c.definition)
+    statement = (
+        select(t.id, t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number)
+        .add_columns(run.c.state.label("run_state"), job.c.definition)
         .join(run, and_(run.c.dag_id == t.dag_id, run.c.run_id == t.run_id))
         .join(job, job.c.dag_id == t.dag_id)
         .where(t.origin == "own", run.c.state.in_(ACTIVE), job.c.active, ~job.c.paused, may_start())
         .order_by(run.c.id)
     )
-    return [Startable(**row) for row in (await connection.execute(wanted)).mappings()]
+    return [
+        Startable(
+            key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.id, try_number=row.try_number + 1),
+            run_state=row.run_state,
+            definition=JobDefinition.from_json(row.definition),
+        )
+        for row in await connection.execute(statement)
+    ]
 
 
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
@@ -182,7 +185,7 @@ async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
     return None if due is None else max(due - now, timedelta(0))
 
 
-async def say_why_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
+async def note_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
     """Show people why queued task instances have not started; the start takes it away again."""
     t = task_instance.c
     for some in chunks(task_instance_ids):

@@ -19,7 +19,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
 
-from watcher.submit.base import SparkApplication, SubmitError, TaskTry
+from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
+from watcher.submit.base import SparkApplication, Submission, SubmitError
 from watcher.submit.command import (
     CLASS_PATH,
     JAVA_OPTIONS,
@@ -174,7 +175,7 @@ def _run_program(workplace: Path, archive: Path, runtime: Runtime, daemon: Mappi
         raise SubmitError(f"{_NOT_MADE}it ended without one")
 
 
-def _program(workplace: Path, archive: Path, class_path: str) -> TaskTry:
+def _program(workplace: Path, archive: Path, class_path: str) -> Submission:
     """No Hadoop folder on the class path: archives hold for jars only, and a job's own may follow them."""
     quiet = "-Xlog:disable -Xlog:all=error:stderr"
     data = workplace / "data"
@@ -186,19 +187,9 @@ def _program(workplace: Path, archive: Path, class_path: str) -> TaskTry:
         conf={CLASS_PATH: class_path, JAVA_OPTIONS: f"{quiet} -XX:ArchiveClassesAtExit={archive}"},
         env={},
     )
-    return TaskTry(
-        task_instance_id="",
-        dag_id="class-archive",
-        run_id="",
-        task_id="",
-        map_index=-1,
-        try_number=0,
-        tag="class-archive",
-        folder=workplace,
-        log=workplace / "log",
-        application=application,
-        context={},
-    )
+    instance = TaskInstanceKey(dag_id="class-archive", run_id="", task_id="")
+    key = TryKey(instance=instance, task_instance_id=TaskInstanceId(""), try_number=0)
+    return Submission(key=key, tag="class-archive", application=application, context={})
 
 
 def _try_out(archive: Path, runtime: Runtime) -> None:

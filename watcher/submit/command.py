@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from watcher.submit.base import SparkApplication, TaskTry
+from watcher.submit.base import SparkApplication, Submission
 from watcher.submit.connections import ConnectionSettings, connection_settings, redaction
 from watcher.submit.processes import TAG_VARIABLE
 from watcher.submit.spark_ui import ADDRESS_FILE
@@ -87,8 +87,8 @@ class Paths:
     """Of this JVM and class path, when there is one."""
 
 
-def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
-    application = task_try.application
+def arguments(submission: Submission, paths: Paths) -> list[str]:
+    application = submission.application
     lists = {
         "--jars": application.jars,
         "--packages": application.packages,
@@ -98,7 +98,7 @@ def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
         str(paths.spark_home / "bin" / "spark-submit"),
         *("--master", application.master),
         *("--deploy-mode", "client"),
-        *("--name", task_try.dag_id),
+        *("--name", submission.key.instance.dag_id),
         *("--driver-memory", application.driver_memory),
         *("--properties-file", str(paths.properties)),
         "--load-spark-defaults",
@@ -108,45 +108,45 @@ def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
     ]
 
 
-def configuration(task_try: TaskTry, paths: Paths) -> dict[str, str]:
+def configuration(submission: Submission, paths: Paths) -> dict[str, str]:
     """The job's own `conf`, under it what its connections mean to Spark, and over it what a try must have."""
-    application = task_try.application
+    application = submission.application
     return {
-        **_connections(task_try).conf,
+        **_connections(submission).conf,
         **application.conf,
         REDACTION: redaction(application.conf.get(REDACTION)),
         **_java(application, paths),
         "spark.local.dir": str(paths.scratch),
         "spark.ui.port": "0",
         "spark.asset_job.context": str(paths.context),
-        **_marks(application, task_try.tag),
+        **_marks(application, submission.tag),
     }
 
 
-def environment(task_try: TaskTry, paths: Paths, daemon: Mapping[str, str]) -> dict[str, str]:
-    application = task_try.application
+def environment(submission: Submission, paths: Paths, daemon: Mapping[str, str]) -> dict[str, str]:
+    application = submission.application
     return {
         "LANG": "C.UTF-8",  # without one the JVM cannot even name a file with an umlaut
         **{name: value for name, value in daemon.items() if name in PASSED_ON or name.startswith("LC_")},
         "TMPDIR": str(paths.scratch),
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if application.master.startswith("local") else {}),
         **({"SPARK_LAUNCHER_OPTS": " ".join(SMALL)} if application.profile == "small" else {}),
-        **_connections(task_try).env,
+        **_connections(submission).env,
         **application.env,
         "SPARK_HOME": str(paths.spark_home),
         "PYSPARK_PYTHON": paths.python,
         "PYSPARK_DRIVER_PYTHON": paths.python,
         "ASSET_JOB_CONTEXT": str(paths.context),
-        TAG_VARIABLE: task_try.tag,
+        TAG_VARIABLE: submission.tag,
     }
 
 
-def _connections(task_try: TaskTry) -> ConnectionSettings:
+def _connections(submission: Submission) -> ConnectionSettings:
     """Only for connectors that the job brings; the SDK's own readers take them from its context."""
-    application = task_try.application
+    application = submission.application
     if not application.packages and not application.jars:
         return ConnectionSettings()
-    return connection_settings(task_try.context.get("connections", {}))
+    return connection_settings(submission.context.get("connections", {}))
 
 
 def properties(configuration: Mapping[str, str]) -> str:

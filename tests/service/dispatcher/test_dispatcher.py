@@ -22,10 +22,10 @@ from store.errors import TryFenced
 from store.processes import triggerers
 from store.processes.triggerers import Process
 from store.runs import decisions, runs, tries
-from tests.unit.submit.plain import PlainPython
+from tests.unit.submit.plain import PlainPython, plain_python, submissions, workspace
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.preparing import JobToStart, Preparation
+from watcher.dispatcher.submissions import JobToStart
 from watcher.leading import Leadership
 from watcher.submit.base import Progress, SparkApplication
 
@@ -79,20 +79,12 @@ def leading(database, owner=HOME, lease=LEASE):
 
 
 def make(database, jobs, *, parallelism=4, memory_mb=10_000, submitter=None, home=HOME, leadership=None, lease=LEASE):
-    preparation = Preparation(
-        jobs=jobs.programs,
-        runs_folder=jobs.folder / "runs",
-        logs_directory=jobs.folder / "logs",
-        api_url="http://127.0.0.1:1",
-        issue_token=lambda task_instance_id, try_number: f"token-{task_instance_id}-{try_number}",
-    )
     return Dispatcher(
         database,
-        submitter or PlainPython(),
-        preparation,
+        submissions(jobs.programs, spark_submit=submitter or plain_python(jobs.folder)),
         leadership or leading(database, home),
         Process(id=home, host="here", pid=1),
-        limits=Limits(parallelism=parallelism, memory_mb=memory_mb, driver_memory_mb=550),
+        limits=Limits(parallelism=parallelism, memory_mb=memory_mb),
         lease=lease,
         on_end=lambda: None,
     )
@@ -117,6 +109,11 @@ async def queue(database, jobs, *runs_of):
             await runs.create_manual_run(
                 session, dag_id, f"manual__{number}", dag_id, triggered_by="test", conf="{}", note=None
             )
+
+
+async def intend(connection, task, home=HOME):
+    tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
+    assert await tries.commit_intent(connection, task, home_id=home, tag=tag, token_hash="")
 
 
 async def rows(database, statement):
@@ -260,8 +257,7 @@ async def test_an_intent_without_a_start_is_submitted_as_the_same_try(database, 
     await queue(database, jobs, "good")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+        await intend(session, task)
     async with dispatching(database, jobs):
         await until_states(database, "success")
     assert jobs.started == 1
@@ -274,12 +270,12 @@ async def test_a_start_without_a_stored_handle_is_found_again_and_not_repeated(d
     started = anyio.Event()
 
     class Lost(PlainPython):
-        async def submit(self, task_try):
-            await super().submit(task_try)
+        async def submit(self, submission):
+            await super().submit(submission)
             started.set()
             await anyio.sleep_forever()
 
-    async with dispatching(database, jobs, submitter=Lost()):
+    async with dispatching(database, jobs, submitter=Lost(workspace(jobs.folder))):
         await started.wait()
     ((handle,),) = await rows(database, select(task_try.c.handle))
     assert handle is None
@@ -345,12 +341,11 @@ async def test_another_homes_tries_are_left_alone_while_it_lives(database, jobs)
     await queue(database, jobs, "theirs")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=other, tag=tag, token_hash="")
+        await intend(session, task, other)
         await triggerers.beat_dispatcher(session, Process(id=other, host="there", pid=1), HOUR, database.dialect)
     async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
-        await dispatcher._bury_orphans()
-        await dispatcher._start_due(None)
+        await dispatcher._starter.reap_orphans()
+        await dispatcher._starter.start_due()
     assert jobs.started == 0
     assert await states(database) == ["running"]
 
@@ -418,8 +413,7 @@ async def test_an_intent_that_was_cancelled_is_not_started(database, jobs):
     await queue(database, jobs, "slow")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+        await intend(session, task)
     await settle(database, "failed")
     async with dispatching(database, jobs):
         await until_all_have_ended(database)
@@ -452,7 +446,7 @@ async def test_a_run_cleared_before_its_old_process_has_ended_waits_for_that(dat
         assert await runs.startable(session) == []
     async with dispatching(database, jobs) as dispatcher:
         with anyio.fail_after(30):
-            while await states(database) == ["queued"]:
+            while jobs.started < 2:
                 dispatcher.wakeup.set()
                 await anyio.sleep(0.1)
         assert len(alive(pids)) <= 1
@@ -468,13 +462,12 @@ async def test_a_handle_that_is_stored_late_does_not_hide_that_the_run_was_clear
     await queue(database, jobs, "slow")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+        await intend(session, task)
     await settle(database, "failed")
     async with database.transaction() as session:
         await decisions.clear(session, "slow", "manual__0")
     async with database.transaction() as session:
-        await tries.store_handle(session, task.task_instance_id, 1, "{}")
+        await tries.store_handle(session, await tries.open_try(session, task.key), "{}")
     assert await rows(database, select(task_instance.c.state)) == [("queued",)]
 
 
@@ -484,8 +477,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
     other = str(uuid.uuid4())
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=other, tag=tag, token_hash="")
+        await intend(session, task, other)
         gone = Process(id=other, host="there", pid=1)
         await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
     async with dispatching(database, jobs, lease=timedelta(seconds=0)):
@@ -495,7 +487,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
     assert [tuple(row) for row in found] == [(other, False), (HOME, True)]
     with pytest.raises(TryFenced):
         async with database.transaction() as session:
-            await tries.fence(session, task.task_instance_id, 1)
+            await tries.fence(session, task.key.task_instance_id, 1)
 
 
 async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(database, jobs, tmp_path):
@@ -510,7 +502,7 @@ async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(datab
             await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
         elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
         await elsewhere._leadership.campaign()
-        await elsewhere._bury_orphans()
+        await elsewhere._starter.reap_orphans()
         with anyio.fail_after(30):
             while alive(pids):
                 dispatcher.wakeup.set()
@@ -543,10 +535,10 @@ async def test_a_home_has_a_lease_to_speak_up_after_an_outage_and_never_gives_it
         async with database.transaction() as session:
             slept = Process(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, slept, timedelta(seconds=-1), database.dialect)
-        dispatcher._lease = timedelta(0)
-        await dispatcher._bury_orphans()
+        dispatcher._starter._lease = timedelta(0)
+        await dispatcher._starter.reap_orphans()
         other = make(database, jobs, home=str(uuid.uuid4()), leadership=dispatcher._leadership)
-        await other._bury_orphans()
+        await other._starter.reap_orphans()
         assert await rows(database, select(task_try.c.ended_at)) == [(None,)]
         await settle(database, "failed")
         dispatcher.wakeup.set()
@@ -566,16 +558,15 @@ class Telling(PlainPython):
 
 @pytest.mark.parametrize("claimed", [False, True])
 async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, jobs, tmp_path, monkeypatch, claimed):
-    monkeypatch.setattr("watcher.dispatcher.dispatcher.PROGRESS_EVERY", timedelta(milliseconds=50))
-    pids, submitter = tmp_path / "pids", Telling()
+    monkeypatch.setattr("watcher.dispatcher.followed_try.PROGRESS_EVERY", timedelta(milliseconds=50))
+    pids, submitter = tmp_path / "pids", Telling(workspace(tmp_path))
     jobs.add("slow", SLEEPER.format(pids=str(pids)))
     await queue(database, jobs, "slow")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+        await intend(session, task)
         if claimed:
-            await tries.claim(session, task.task_instance_id, 1, "nonce")
+            await tries.claim(session, task.key.task_instance_id, 1, "nonce")
     async with dispatching(database, jobs, submitter=submitter) as dispatcher:
         with anyio.fail_after(30):
             while submitter.asked < (1 if claimed else 3):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.service.spark.submitter_contract import ended, log_of
-from watcher.submit.base import TaskTry
+from tests.contract.submitters import ended, log_of
+from tests.unit.submit.plain import spark_submit
+from watcher.submit.base import Submission
 from watcher.submit.command import JAVA_OPTIONS
-from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = pytest.mark.spark
 
@@ -22,8 +20,8 @@ print(SparkSession.builder.getOrCreate().range(10).count())
 """
 
 
-async def test_a_job_takes_its_classes_from_the_archive(new_try: Callable[..., TaskTry], tmp_path: Path) -> None:
-    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+async def test_a_job_takes_its_classes_from_the_archive(new_try: Callable[..., Submission], tmp_path: Path) -> None:
+    submitter = spark_submit(tmp_path)
     loaded = tmp_path / "loaded.txt"
     hadoop = tmp_path / "hadoop"  # a job's own folders on the class path come after the jars
     hadoop.mkdir()

@@ -14,9 +14,9 @@ import pytest
 
 from tests.unit.submit import starter
 from tests.unit.submit.switchboard import Switchboard
-from watcher.submit.base import Attachment, Handle, Status, Submitter, TaskTry
+from watcher.submit.base import Attachment, Handle, Status, Submission, Submitter
 
-NewTry = Callable[..., TaskTry]
+NewTry = Callable[..., Submission]
 
 
 async def ended(submitter: Submitter, handle: Handle) -> Status:
@@ -43,14 +43,14 @@ class SubmitterContract:
     async def test_a_job_runs_to_its_end_with_its_context_and_its_log(
         self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard
     ) -> None:
-        task_try = new_try("""
+        submission = new_try("""
 print("context:", open(os.environ["ASSET_JOB_CONTEXT"]).read(), flush=True)
 call(sys.argv[1], "main")
 """)
         handles: list[Handle] = []
 
         async def submit() -> None:
-            handles.append(await submitter.submit(task_try))
+            handles.append(await submitter.submit(submission))
 
         async with anyio.create_task_group() as tasks:  # at once: a try starts once all the same
             tasks.start_soon(submit)
@@ -59,9 +59,9 @@ call(sys.argv[1], "main")
         main = await anyio.to_thread.run_sync(switchboard.next_caller)
         assert handles[1] == handle
         assert (await submitter.poll(handle)).phase == "running"
-        context = Path(task_try.folder / "context.json")
+        context = Path(submitter.folder(submission.key).path / "context.json")
         assert stat.S_IMODE(context.stat().st_mode) == 0o600
-        assert "secret-token" not in _command_lines(task_try.tag)
+        assert "secret-token" not in _command_lines(submission.tag)
         main.let_go()
         status = await ended(submitter, handle)
         assert (status.exit_code, status.reason) == (0, "")
@@ -69,8 +69,8 @@ call(sys.argv[1], "main")
         assert 'context: {"token": "secret-token"}' in log
         assert await log_of(submitter, handle, offset=log.index("secret-token")) == log[log.index("secret-token") :]
         assert not context.exists()
-        assert await submitter.attach(task_try, None) == handle
-        assert await submitter.submit(task_try) == handle
+        assert await submitter.attach(submission.key, submission.tag, None) == handle
+        assert await submitter.submit(submission) == handle
         assert switchboard.nobody_waits()
 
     async def test_an_exception_ends_the_job_with_a_reason_and_its_trace_in_the_log(
@@ -88,17 +88,17 @@ call(sys.argv[1], "main")
     async def test_cancelling_leaves_no_process(
         self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard
     ) -> None:
-        task_try = new_try("""
+        submission = new_try("""
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 child("grandchild", start_new_session=True)
 call(sys.argv[1], "main")
 """)
-        handle = await submitter.submit(task_try)
+        handle = await submitter.submit(submission)
         callers = await anyio.to_thread.run_sync(switchboard.callers, "main", "grandchild")
         await submitter.cancel(handle, grace=0.2)
         for caller in callers:
             caller.wait_gone()
-        assert _command_lines(task_try.tag) == ""
+        assert _command_lines(submission.tag) == ""
         status = await submitter.poll(handle)
         assert status.phase == "exited"
         assert status.exit_code != 0
@@ -108,15 +108,15 @@ call(sys.argv[1], "main")
     async def test_a_job_outlives_the_daemon_that_started_it(
         self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
     ) -> None:
-        task_try = new_try("call(sys.argv[1], 'main'); sys.exit(5)")
-        assert await submitter.attach(task_try, None) is Attachment.ABSENT
-        with starter.start(self.factory, tmp_path / "home", task_try) as process:
+        submission = new_try("call(sys.argv[1], 'main'); sys.exit(5)")
+        assert await submitter.attach(submission.key, submission.tag, None) is Attachment.ABSENT
+        with starter.start(self.factory, tmp_path / "home", submission) as process:
             assert starter.said(process) == "submitted"
             process.kill()
         main = await anyio.to_thread.run_sync(switchboard.next_caller)
-        handle = await submitter.attach(task_try, None)
+        handle = await submitter.attach(submission.key, submission.tag, None)
         assert not isinstance(handle, Attachment)
-        assert await submitter.attach(task_try, handle) == handle
+        assert await submitter.attach(submission.key, submission.tag, handle) == handle
         assert (await submitter.poll(handle)).phase == "running"
         main.let_go()
         assert (await ended(submitter, handle)).exit_code == 5
