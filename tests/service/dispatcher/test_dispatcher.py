@@ -22,6 +22,8 @@ from store.errors import TryFenced
 from store.processes import triggerers
 from store.processes.triggerers import Process
 from store.runs import decisions, runs, tries
+from tests.plugins.cluster_server import ADDRESS, running_cluster
+from tests.plugins.remote_cluster import RemoteCluster
 from tests.unit.submit.plain import PlainPython, plain_python, submissions, workspace
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
@@ -45,12 +47,15 @@ class Jobs:
         self.programs: dict[str, JobToStart] = {}
         self.declared: list[DeclaredJob] = []
 
-    def add(self, dag_id: str, program: str, driver_memory: str = "512m", **definition):
+    def add(
+        self, dag_id: str, program: str, driver_memory: str = "512m", submitter: str = "spark-submit", **definition
+    ):
         path = self.folder / f"{dag_id}.py"
         path.write_text(COUNTED.format(marks=str(self.marks)) + program)
         application = SparkApplication(application=str(path), driver_memory=driver_memory, conf={}, env={})
-        self.programs[dag_id] = JobToStart(application=application, connections={})
-        known = {"max_active_runs": 1, "retries": 0, "retry_delay": 0, "timeout": None, **definition}
+        self.programs[dag_id] = JobToStart(application=application, connections={}, submitter=submitter)
+        spark = {"submitter": submitter}
+        known = {"max_active_runs": 1, "retries": 0, "retry_delay": 0, "timeout": None, "spark": spark, **definition}
         nothing = frozenset()
         self.declared.append(
             DeclaredJob(
@@ -78,10 +83,21 @@ def leading(database, owner=HOME, lease=LEASE):
     return Leadership(database, owner, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
 
 
-def make(database, jobs, *, parallelism=4, memory_mb=10_000, submitter=None, home=HOME, leadership=None, lease=LEASE):
+def make(
+    database,
+    jobs,
+    *,
+    parallelism=4,
+    memory_mb=10_000,
+    submitter=None,
+    submitters=None,
+    home=HOME,
+    leadership=None,
+    lease=LEASE,
+):
     return Dispatcher(
         database,
-        submissions(jobs.programs, spark_submit=submitter or plain_python(jobs.folder)),
+        submissions(jobs.programs, **(submitters or {"spark_submit": submitter or plain_python(jobs.folder)})),
         leadership or leading(database, home),
         Process(id=home, host="here", pid=1),
         limits=Limits(parallelism=parallelism, memory_mb=memory_mb),
@@ -583,3 +599,109 @@ async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, j
         assert (progress, submitter.asked) == (None, 1)
     else:
         assert json.loads(progress).keys() == {"stages", "tasks", "tasks_done"}
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    with running_cluster(tmp_path / "cluster") as address:
+        monkeypatch.setenv(ADDRESS, address)
+        yield
+
+
+REMOTE = "tests.plugins.remote_cluster.RemoteCluster"
+WAITING = "import os, time\nwhile not os.path.exists({go!r}): time.sleep(0.05)"
+
+
+def remote(folder):
+    """A home in which jobs may name the cluster's submitter."""
+    return {"spark_submit": plain_python(folder), REMOTE: RemoteCluster(workspace(folder))}
+
+
+@pytest.mark.usefixtures("cluster")
+async def test_of_a_home_that_was_killed_another_one_attaches_to_the_driver_that_goes_on(database, jobs, tmp_path):
+    go, elsewhere = tmp_path / "go", str(uuid.uuid4())
+    jobs.add("remote", WAITING.format(go=str(go)), submitter=REMOTE)
+    await queue(database, jobs, "remote")
+    async with dispatching(database, jobs, submitters=remote(tmp_path / "one")):
+        with anyio.fail_after(30):
+            while jobs.started < 1:
+                await anyio.sleep(0.05)
+    async with database.transaction() as connection:
+        gone = Process(id=HOME, host="there", pid=1)
+        await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)
+    with capture_logs() as logs:
+        async with dispatching(
+            database,
+            jobs,
+            submitters=remote(tmp_path / "two"),
+            home=elsewhere,
+            leadership=leading(database),
+            lease=timedelta(0),
+        ) as dispatcher:
+            with anyio.fail_after(30):
+                while "run.attached" not in [entry["event"] for entry in logs]:
+                    dispatcher.wakeup.set()
+                    await anyio.sleep(0.05)
+            assert await states(database) == ["running"]
+            go.touch()
+            await until_states(database, "success")
+    assert jobs.started == 1
+    ((home, number, submitter),) = await rows(
+        database, select(task_try.c.home_id, task_try.c.try_number, task_try.c.submitter)
+    )
+    assert (home, number, submitter) == (elsewhere, 1, REMOTE)
+
+
+@pytest.mark.usefixtures("cluster")
+async def test_a_home_leaves_a_driver_alone_that_another_home_has_taken_over(database, jobs, tmp_path):
+    go = tmp_path / "go"
+    jobs.add("remote", WAITING.format(go=str(go)), submitter=REMOTE)
+    await queue(database, jobs, "remote")
+    with capture_logs() as logs:
+        async with dispatching(database, jobs, submitters=remote(tmp_path)) as dispatcher:
+            with anyio.fail_after(30):
+                while jobs.started < 1:
+                    await anyio.sleep(0.05)
+            async with database.transaction() as connection:
+                await connection.execute(update(task_try).values(home_id=str(uuid.uuid4())))
+            with anyio.fail_after(30):
+                while dispatcher._followed:
+                    dispatcher.wakeup.set()
+                    await anyio.sleep(0.05)
+    assert "run.left_to_another_home" in [entry["event"] for entry in logs]
+    assert await rows(database, select(task_try.c.ended_at)) == [(None,)]
+    go.touch()
+
+
+@pytest.mark.parametrize("home", [HOME, "55555555-5555-5555-5555-555555555555"])
+async def test_a_try_whose_submitter_is_not_configured_any_more_is_left_alone(database, jobs, home):
+    jobs.add("remote", "", submitter=REMOTE)
+    await queue(database, jobs, "remote")
+    async with database.transaction() as connection:
+        (task,) = await runs.startable(connection)
+        await intend(connection, task, home)
+        gone = Process(id=home, host="there", pid=1)
+        await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)
+    with capture_logs() as logs:
+        async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
+            with anyio.fail_after(30):
+                while (await rows(database, select(run.c.warning)))[0].warning is None:
+                    dispatcher.wakeup.set()
+                    await anyio.sleep(0.05)
+            await dispatcher._starter.reap_orphans()
+    ((warning, state),) = await rows(database, select(run.c.warning, run.c.state))
+    assert warning.startswith(f"the submitter {REMOTE} is not configured any more")
+    assert state == "running"
+    assert await rows(database, select(task_try.c.ended_at, task_try.c.home_id)) == [(None, home)]
+    assert [entry["reason"] for entry in logs if entry["event"] == "run.submitter_unknown"] == [warning]
+
+
+async def test_a_run_whose_submitter_is_not_configured_waits_and_says_so(database, jobs):
+    jobs.add("remote", "", submitter=REMOTE)
+    jobs.add("usual", "")
+    await queue(database, jobs, "remote", "usual")
+    async with dispatching(database, jobs):
+        await until_states(database, "queued", "success")
+    assert (await details(database))[0] == (
+        f"waits: the submitter {REMOTE} is not configured in the process that leads"
+    )

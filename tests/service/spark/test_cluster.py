@@ -76,7 +76,6 @@ def new_try(new_try: NewTry, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
 
 class TestOnCluster(SubmitterContract):
     factory = "tests.service.spark.test_cluster:on_cluster"
-    make = on_cluster
 
 
 async def test_tasks_run_on_both_executors_with_the_jobs_own_python(new_try: NewTry, tmp_path: Path) -> None:

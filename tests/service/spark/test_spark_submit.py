@@ -6,17 +6,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.contract.submitters import SubmitterContract, ended, log_of
+from tests.contract.submitters import ended, log_of
 from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Progress, Submission
 
 pytestmark = pytest.mark.spark
-
-
-class TestSparkSubmit(SubmitterContract):
-    factory = "tests.unit.submit.plain:spark_submit"
-    make = spark_submit
 
 
 async def test_spark_itself_says_how_far_a_job_without_the_sdk_is(

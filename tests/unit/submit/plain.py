@@ -57,7 +57,7 @@ def submissions(jobs: Mapping[str, JobToStart], **submitters: Submitter) -> Subm
     """Of jobs that name no submitter, or one of these, as a dispatcher takes them; tokens tell the try."""
     return Submissions(
         jobs=jobs,
-        submitters={name.replace("_", "-"): submitter for name, submitter in submitters.items()},
-        addresses=Addresses(local="http://127.0.0.1:1", public=None),
+        submitters={name.replace("spark_submit", "spark-submit"): each for name, each in submitters.items()},
+        addresses=Addresses(local="http://127.0.0.1:1", public="http://127.0.0.1:1"),
         issue_token=lambda key: f"token-{key.task_instance_id}-{key.try_number}",
     )

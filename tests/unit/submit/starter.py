@@ -31,14 +31,20 @@ def start(factory: str, home: Path, submission: Submission) -> subprocess.Popen[
     return process
 
 
+def make(factory: str, home: Path) -> Submitter:
+    """What FACTORY makes of the home."""
+    module, _, function = factory.partition(":")
+    submitter: Submitter = getattr(import_module(module), function)(home)
+    return submitter
+
+
 def said(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
 def main(factory: str, home: str, task_instance_id: str, application: str, port: str) -> None:
-    module, _, function = factory.partition(":")
-    submitter: Submitter = getattr(import_module(module), function)(Path(home))
+    submitter = make(factory, Path(home))
     submission = make_submission(task_instance_id, Path(application), port)
     print("ready", flush=True)  # noqa: T201
     anyio.run(submitter.submit, submission)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.contract.submitters import SubmitterContract, ended, log_of
+from tests.contract.submitters import ended, log_of
 from tests.unit.submit import starter
 from tests.unit.submit.plain import PlainPython, plain_python
 from tests.unit.submit.switchboard import Switchboard
@@ -25,11 +26,6 @@ FACTORY = "tests.unit.submit.plain:plain_python"
 @pytest.fixture
 def submitter(tmp_path: Path) -> PlainPython:
     return plain_python(tmp_path)
-
-
-class TestPlainPython(SubmitterContract):
-    factory = FACTORY
-    make = plain_python
 
 
 async def test_wherever_the_daemon_is_killed_the_job_starts_once(
@@ -248,6 +244,25 @@ async def kill_shim(submitter: PlainPython, submission: Submission) -> None:
         await anyio.wait_readable(descriptor)
     finally:
         os.close(descriptor)
+
+
+async def test_a_stopped_job_says_so_and_leaves_nothing_in_other_sessions(
+    submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
+) -> None:
+    submission = new_try("child('grandchild', start_new_session=True); call(sys.argv[1], 'main')")
+    handle = await submitter.submit(submission)
+    callers = await anyio.to_thread.run_sync(switchboard.callers, "main", "grandchild")
+    await submitter.cancel(handle, grace=5)
+    for caller in callers:
+        caller.wait_gone()
+    assert (await submitter.poll(handle)).reason == "the job was stopped on request"
+
+
+async def test_an_exception_is_a_reason_with_its_line(submitter: PlainPython, new_try: NewTry) -> None:
+    handle = await submitter.submit(new_try("raise RuntimeError('on purpose')"))
+    status = await ended(submitter, handle)
+    number = (await log_of(submitter, handle)).splitlines().index("RuntimeError: on purpose") + 1
+    assert re.fullmatch(rf"RuntimeError: on purpose \(application_0.py line \d+; log line {number}\)", status.reason)
 
 
 SAID = "ok\nTraceback (most recent call last):\n  File \"/jobs/load.py\", line 4\nKeyError: 'id'\n"

@@ -1,0 +1,35 @@
+"""A `spark-submit` that runs the job's Python at once, for tests whose subject is not Spark.
+
+A job takes it by `env: {SPARK_HOME: ...}`; it has the SDK, its context and its arguments, and no `spark`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+PROGRAM = f"""\
+#!{sys.executable}
+import os, sys
+words = iter(sys.argv[1:])
+options = {{}}
+for word in words:
+    if word == "--load-spark-defaults":
+        continue
+    if not word.startswith("--"):
+        break
+    options[word] = next(words)
+modules = [path if path.endswith(".zip") else os.path.dirname(path) for path in options["--py-files"].split(",")]
+os.environ["PYTHONPATH"] = os.pathsep.join(modules)
+python = os.environ["PYSPARK_PYTHON"]
+os.execv(python, [python, word, *words])
+"""
+
+
+def stand_in_spark(folder: Path) -> Path:
+    """The SPARK_HOME with it, made in a folder of the test."""
+    program = folder / "spark" / "bin" / "spark-submit"
+    program.parent.mkdir(parents=True)
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    return folder / "spark"
