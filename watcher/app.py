@@ -296,6 +296,7 @@ class Daemon:
                 self._configuration, self._asset_ids, self._database, clients, self._wake_all, self._owe_copy
             ),
             on_watermark=self._owe_copy,
+            submitters=self._submitters,
             stopping=self._stopping,
             metrics=self._metrics,
         )
