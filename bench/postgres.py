@@ -21,7 +21,7 @@ import structlog
 from triggers.base import TriggerContext
 from triggers.postgres.connection import PostgresClient, PostgresConnection
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.notify_trigger import install
+from triggers.postgres.notifications import install
 from triggers.postgres.options import NewRowsOptions
 from watcher.demo.servers import running_postgres
 

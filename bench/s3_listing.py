@@ -93,8 +93,7 @@ async def ours(endpoint: str, _objects: int, *, looks: int, **options: object) -
     """The last of so many looks: the first is the baseline, the second a poll of a bucket in which nothing happened."""
     from triggers.base import TriggerContext
     from triggers.s3.connection import S3Connection
-    from triggers.s3.new_files import S3NewFiles
-    from triggers.s3.options import S3NewFilesOptions
+    from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 
     connection = S3Connection(endpoint_url=endpoint, region="us-east-1", access_key_id="a", secret_access_key="b")
     wanted = S3NewFilesOptions.model_validate({"bucket": "landing", "prefix": "orders/", **options})

@@ -31,8 +31,7 @@ from s3_listing import PREFIX, serve
 from triggers.base import StoredPosition, TriggerContext
 from triggers.s3.connection import S3Connection
 from triggers.s3.listing import S3Client
-from triggers.s3.new_files import S3NewFiles
-from triggers.s3.options import S3NewFilesOptions
+from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 from watcher.demo.counting import PAGE, get
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import ACCESS_KEY, REGION, SECRET_KEY, free_port, running_s3

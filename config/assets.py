@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from config.document import KeyPath
-from config.errors import UnknownTrigger
+from config.errors import UnknownClass
 from config.models import AssetConfig, WatcherConfig
 from config.names import Scope, did_you_mean
 from config.report import Report
@@ -92,9 +92,8 @@ class AssetReader:
             return None
         try:
             return self._vocabulary.trigger(trigger)
-        except UnknownTrigger as error:
-            hint = f"; {did_you_mean(trigger, error.suggestions)}" if error.suggestions else ""
-            self._report.add(path, error.sentence + hint)
+        except UnknownClass as error:
+            self._report.add_unknown(path, trigger, error)
             return None
 
     def _connection_fault(self, connection: Any, needed: str | None) -> str | None:
@@ -118,6 +117,9 @@ class AssetReader:
             implied = {} if uri is None else kind.defaults(uri)
         except ValueError as error:
             self._report.add(path, str(error))
+            return None
+        except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
+            self._report.add(path, f"the trigger's `defaults` raised {type(error).__name__}; mend the class")
             return None
         given = {**implied, **options}
         return self._report.validate(kind.options, given, path, self._scope, complete=uri is not None)

@@ -2,7 +2,7 @@
 
 Exception
 ├── ConfigurationInvalid     the file was refused as a whole; carries every problem found
-└── UnknownTrigger           raised by a `Vocabulary` for a trigger that does not exist
+└── UnknownClass             raised by a `Vocabulary` for a trigger or a connection that cannot be used
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class ConfigurationInvalid(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-class UnknownTrigger(Exception):
-    """No trigger has this name. `sentence` says why and names the remedy; `suggestions` are names that were perhaps meant."""
+class UnknownClass(Exception):
+    """No usable class has this name. `sentence` says why, `suggestions` are registered names that were perhaps meant."""
 
     def __init__(self, sentence: str, suggestions: Sequence[str] = ()) -> None:
         self.sentence = sentence

@@ -21,6 +21,7 @@ from config.vocabulary import Vocabulary
 
 Schema: TypeAlias = dict[str, Any]
 
+_DOTTED_PATH: Final = r"^\w+(\.\w+)+$"
 _HOLDS_SCHEMA: Final = frozenset({"additionalProperties", "allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _HOLDS_SCHEMAS_BY_NAME: Final = frozenset({"patternProperties", "properties"})
 
@@ -83,7 +84,7 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
         "properties": {
             "version": {"const": 1},
             "settings": _or_null(definitions.reference(Settings)),
-            "connections": _named(_chosen_by("type", definitions.references(connections), closed=True)),
+            "connections": _named(_chosen_by("type", definitions.references(connections))),
             "assets": _named(_or_null(definitions.reference(AssetConfig))),
             "aliases": _named(_or_null(definitions.reference(AliasConfig))),
             "jobs": _named(definitions.reference(JobConfig)),
@@ -102,7 +103,7 @@ def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseM
         schema.pop("required", None)  # the asset's URI implies some
     asset = definitions.body(AssetConfig)
     asset.pop("required")  # the uri is the name by default
-    asset["properties"]["watchers"] |= _named(_chosen_by("trigger", definitions.references(options), closed=False))
+    asset["properties"]["watchers"] |= _named(_chosen_by("trigger", definitions.references(options)))
 
 
 def _complete_jobs(definitions: _Definitions) -> None:
@@ -168,12 +169,12 @@ def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def _chosen_by(key: str, schemas: Mapping[str, Schema], *, closed: bool) -> Schema:
-    """A mapping whose keys follow from the value of `key`; unless closed, other values leave them open."""
-    names: Schema = {"enum": list(schemas)}
+def _chosen_by(key: str, schemas: Mapping[str, Schema]) -> Schema:
+    """A mapping whose keys follow from the value of `key`; the dotted path of a plug-in leaves them open."""
+    names = [{"enum": list(schemas)}, {"type": "string", "pattern": _DOTTED_PATH}, {"$ref": "#/$defs/FromOutside"}]
     return {
         "type": "object",
-        "properties": {key: names if closed else {"anyOf": [names, {"type": "string"}]}},
+        "properties": {key: {"anyOf": names}},
         "required": [key],
         "allOf": [_when(key, name, schema) for name, schema in schemas.items()],
     }

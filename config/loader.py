@@ -12,7 +12,7 @@ from config.assets import AssetReader
 from config.cycles import job_cycles
 from config.document import Document, KeyPath, read
 from config.environment import override_settings
-from config.errors import ConfigurationInvalid, Problem
+from config.errors import ConfigurationInvalid, Problem, UnknownClass
 from config.ingest import ingest_faults
 from config.interpolation import Interpolation
 from config.models import AliasConfig, Configuration, JobConfig
@@ -77,7 +77,9 @@ def _content(document: Document, report: Report, vocabulary: Vocabulary, folder:
     settings = report.validate(Settings, sections["settings"], ("settings",), scope)
     if settings is not None:
         vocabulary.add_plugins(settings.plugins_dir)
-    connections = {name: _connection(entry, path, report, vocabulary) for name, entry, path in entries("connections")}
+    connections = {
+        name: _connection(entry, path, report, vocabulary, scope) for name, entry, path in entries("connections")
+    }
     assets = {name: reader.read(name, entry, path) for name, entry, path in entries("assets")}
     jobs = {name: report.validate(JobConfig, entry, path, scope) for name, entry, path in entries("jobs")}
     for name, job in jobs.items():
@@ -104,15 +106,20 @@ def _given(entry: Any) -> Any:
     return {} if entry is None else entry
 
 
-def _connection(entry: Any, path: KeyPath, report: Report, vocabulary: Vocabulary) -> BaseModel | None:
+def _connection(entry: Any, path: KeyPath, report: Report, vocabulary: Vocabulary, scope: Scope) -> BaseModel | None:
     if not report.is_mapping(entry, path):
         return None
-    models, kind = vocabulary.connections, entry.get("type")
-    if isinstance(kind, str) and kind in models:
-        return report.validate(models[kind], entry, path)
-    fault = "is missing" if kind is None else "is no type of connection"
-    report.add((*path, "type"), f"{fault}; {did_you_mean(str(kind), models)}")
-    return None
+    name = entry.get("type")
+    if not isinstance(name, str):
+        fault = "is missing" if name is None else "must name a type of connection"
+        report.add((*path, "type"), f"{fault}; {did_you_mean(str(name), vocabulary.connections)}")
+        return None
+    try:
+        model = vocabulary.connection(name)
+    except UnknownClass as error:
+        report.add_unknown((*path, "type"), name, error)
+        return None
+    return report.validate(model, entry, path, scope)
 
 
 def _warnings(document: Document, jobs: Mapping[str, JobConfig]) -> tuple[Problem, ...]:

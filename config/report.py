@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from config.document import Document, KeyPath
+from config.errors import UnknownClass
 from config.interpolation import Interpolation
-from config.names import Scope, check_name
+from config.names import Scope, check_name, did_you_mean
 from config.sentences import MISSING, found, sentences
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -20,13 +21,17 @@ class Report:
     def __init__(self, document: Document, interpolation: Interpolation) -> None:
         self._document = document
         self._interpolation = interpolation
-        self._said = {problem.path for problem in document.problems}
+        self._reported = {problem.path for problem in document.problems}
 
     def add(self, path: KeyPath, sentence: str) -> None:
         problem = self._document.problem(path, self._interpolation.hide(sentence, path))
-        if problem.path not in self._said:
-            self._said.add(problem.path)
+        if problem.path not in self._reported:
+            self._reported.add(problem.path)
             self._document.problems.append(problem)
+
+    def add_unknown(self, path: KeyPath, name: str, error: UnknownClass) -> None:
+        hint = f"; {did_you_mean(name, error.suggestions)}" if error.suggestions else ""
+        self.add(path, error.sentence + hint)
 
     def place(self, path: KeyPath) -> str:
         """File and line of `path`."""
@@ -53,4 +58,7 @@ class Report:
             for place, sentence in sentences(error, model, data):
                 if complete or sentence != MISSING:
                     self.add((*path, *place), sentence)
+        except Exception as error:  # noqa: BLE001  a plug-in's validators may raise anything; its text may hold a secret
+            class_name = f"{model.__module__}.{model.__qualname__}"
+            self.add(path, f"cannot be checked: `{class_name}` raised {type(error).__name__}; mend the class")
         return None

@@ -25,12 +25,13 @@ class TriggerKind:
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """`trigger` looks up a registered name or a dotted path and raises `UnknownTrigger` for anything it cannot use."""
+    """`trigger` and `connection` look up a registered name or a dotted path; both raise `UnknownClass`."""
 
     trigger: Callable[[str], TriggerKind]
+    connection: Callable[[str], type[BaseModel]]
+    """By the `type` in the YAML, which is a field of the model."""
     triggers: Mapping[str, TriggerKind]
-    """The registered names, for the JSON Schema."""
+    """The registered names, for the JSON Schema; so are `connections`."""
+    connections: Mapping[str, type[BaseModel]]
     add_plugins: Callable[[Path], None]
     """Called with `settings.plugins_dir` before the first dotted path is looked up."""
-    connections: Mapping[str, type[BaseModel]]
-    """By the `type` in the YAML, which is a field of the model."""

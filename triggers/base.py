@@ -15,10 +15,11 @@ from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Mapp
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import anyio
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SecretBytes, SecretStr
+from pydantic_core import to_jsonable_python
 
 from triggers.errors import ConfigurationError, SourceUnavailable
 
@@ -34,6 +35,18 @@ class Finding:
     level: Literal["ok", "warning", "error"]
     message: str
     remedy: str = ""
+
+    @classmethod
+    def ok(cls, check: str, message: str) -> Self:
+        return cls(check=check, level="ok", message=message)
+
+    @classmethod
+    def warning(cls, check: str, message: str, remedy: str) -> Self:
+        return cls(check=check, level="warning", message=message, remedy=remedy)
+
+    @classmethod
+    def error(cls, check: str, message: str, remedy: str) -> Self:
+        return cls(check=check, level="error", message=message, remedy=remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +118,13 @@ class TriggerBatch:
 
 
 class BaseConnection(BaseModel, ABC):
-    """Where a source lives and how to sign in, from the YAML's `connections`; secrets are `SecretStr`."""
+    """Where a source lives and how to sign in, from the YAML's `connections`; secrets are `SecretStr`.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    `type` is as the YAML has it: a registered name, or the dotted path of the class. pydantic's validation context has
+    `folder`, the folder of the configuration file: relative paths start there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     type: str
 
@@ -117,6 +134,14 @@ class BaseConnection(BaseModel, ABC):
 
         Entering may not block the event loop; it need not reach the source.
         """
+
+    def reveal_to_jobs(self) -> JsonObject:
+        """What jobs that list this connection get in their private context, as JSON; `type` is added where it is missing.
+
+        Here: every field that is set, secrets in clear. Override it to keep what jobs have no use for.
+        """
+        revealed: JsonObject = _revealed(self.model_dump(exclude_none=True))
+        return revealed
 
 
 class BaseOptions(BaseModel):
@@ -142,6 +167,14 @@ class TriggerContext:
     random: Callable[[], float] = random.random
 
 
+def _revealed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _revealed(member) for name, member in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_revealed(member) for member in value]
+    return to_jsonable_python(value.get_secret_value() if isinstance(value, SecretStr | SecretBytes) else value)
+
+
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 ClientT = TypeVar("ClientT")
 
@@ -151,7 +184,7 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
 
     Options: ClassVar[type[BaseModel]]
     connection_type: ClassVar[str | None] = None
-    """The `type` of connection this trigger needs, or None when it needs none."""
+    """The `type` of connection this trigger needs, a registered name or a dotted path; None when it needs none."""
 
     def __init__(self, options: OptionsT, client: ClientT, context: TriggerContext) -> None:
         """`client` is what the connection's `open` gave (None without a connection). No I/O here."""
@@ -163,6 +196,15 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
     def defaults(cls, asset_uri: str) -> JsonObject:  # noqa: ARG003  there for those who override it
         """Options that an asset's URI implies (bucket and prefix, table, path); keys given in the YAML win."""
         return {}
+
+    @classmethod
+    def describe(cls, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:  # noqa: ARG003  for those who override it
+        """What a person should know of a committed watermark, in a sentence ('' when nothing), and numbers by gauge.
+
+        A gauge `gaps` is `watcher_gaps` for Prometheus. Pure and quick: called for every scrape, in processes that have
+        nothing but this class, also with a watermark of an older release. Raising breaks nothing: the class is named.
+        """
+        return "", {}
 
     @abstractmethod
     async def check(self) -> list[Finding]:

@@ -23,8 +23,8 @@ def parse_duration(value: object) -> timedelta:
     """`500ms`, `10s`, `5m`, `2h`, `7d`, or a timedelta as it is; raises ValueError for all else, a bare number too."""
     if isinstance(value, timedelta):
         return value
-    if isinstance(value, str) and (found := _PATTERN.fullmatch(value)):
-        duration = int(found[1]) * _UNITS[found[2]]
+    if isinstance(value, str) and (match := _PATTERN.fullmatch(value)):
+        duration = int(match[1]) * _UNITS[match[2]]
         if duration <= _LONGEST:
             return duration
     raise ValueError("write a duration of at most 36500d as a whole number and its unit, like 500ms, 10s, 5m, 2h or 7d")

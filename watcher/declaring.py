@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
+from watcher.errors import StartRefused
 from watcher.submit.base import SparkApplication
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 
@@ -85,11 +87,11 @@ def _named(kind: type[Reference], references: Iterable[Reference]) -> frozenset[
 
 
 def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
-    """What the dispatcher starts, with the credentials of the connections each job names."""
+    """What the dispatcher starts, with what the connections that a job lists hand to it. Raises `StartRefused`."""
     return {
         dag_id: JobToStart(
             application=_application(job),
-            connections={name: _revealed(configuration.connections[name]) for name in job.spark.connections},
+            connections={name: _revealed(name, configuration.connections[name]) for name in job.spark.connections},
             submitter=job.spark.submitter,
         )
         for dag_id, job in configuration.jobs.items()
@@ -113,7 +115,15 @@ def _application(job: JobConfig) -> SparkApplication:
     )
 
 
-def _revealed(connection: BaseModel) -> dict[str, Any]:
-    """The connection with its secrets in clear: for the job's private context (0600) only."""
-    values = connection.model_dump(exclude_none=True)
-    return {name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in values.items()}
+def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
+    """For the job's private context (0600) only."""
+    handed = cast("BaseConnection", connection)  # the vocabulary holds no others
+    try:
+        revealed = {"type": handed.type, **handed.reveal_to_jobs()}
+        json.dumps(revealed, allow_nan=False)
+    except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and its text may hold a secret
+        raise StartRefused(
+            f"connection {name}: `reveal_to_jobs` of `{handed.type}` gives no JSON object ({type(error).__name__});"
+            " mend the class"
+        ) from None
+    return revealed

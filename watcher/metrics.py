@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+import structlog
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from store.catalog.freshness import Freshness
 from store.catalog.watchers import WatcherRow
-from watcher.watermarks import open_gaps
+from watcher.vocabulary import describe
+
+OUR_OWN: Final = frozenset(
+    {"asset_age_seconds", "asset_late", "errors", "events", "items", "lag_seconds", "position_version", "store_writes"}
+)
+"""Names, behind `watcher_`, that no trigger's gauge may have."""
+
+log = structlog.get_logger()
 
 
 class Metrics:
@@ -62,15 +71,31 @@ class _Watchers(Collector):
         versions = GaugeMetricFamily(
             "watcher_position_version", "Commits and rewinds of a watcher's position", labels=labels
         )
-        gaps = GaugeMetricFamily("watcher_gaps", "Gaps that wait for rows of open transactions", labels=labels)
         lags = GaugeMetricFamily("watcher_lag_seconds", "How far a watcher is behind its source", labels=labels)
         for watcher in self._watchers:
             names = [watcher.name, watcher.asset]
             errors.add_metric(names, watcher.error_count)
             versions.add_metric(names, watcher.position_version or 0)
-            open_now = open_gaps(None if watcher.watermark is None else json.loads(watcher.watermark))
-            if open_now is not None:
-                gaps.add_metric(names, open_now)
             if watcher.lag_seconds is not None:
                 lags.add_metric(names, watcher.lag_seconds)
-        yield from (errors, versions, gaps, lags)
+        yield from (errors, versions, lags)
+        yield from self._described(labels)
+
+    def _described(self, labels: list[str]) -> Iterator[Metric]:
+        """What the triggers say of their watermarks."""
+        gauges: dict[str, GaugeMetricFamily] = {}
+        for watcher in self._watchers:
+            description = describe(
+                watcher.trigger, None if watcher.watermark is None else json.loads(watcher.watermark)
+            )
+            if description.fault is not None:
+                log.warning("watcher.not_described", watcher=watcher.name, error=description.fault)
+            for name, number in description.gauges.items():
+                if name.removesuffix("_total").removesuffix("_created") in OUR_OWN:
+                    log.warning("watcher.gauge_refused", watcher=watcher.name, gauge=name, remedy="rename the gauge")
+                    continue
+                if name not in gauges:
+                    text = "A number in the watermark, as the watcher's trigger describes it"
+                    gauges[name] = GaugeMetricFamily(f"watcher_{name}", text, labels=labels)
+                gauges[name].add_metric([watcher.name, watcher.asset], number)
+        yield from gauges.values()

@@ -1,18 +1,14 @@
-"""How loops of the daemon outlive a passing error of the database, and how long a failing watcher waits."""
+"""How loops of the daemon outlive a passing error of the database."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
-from typing import Final
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from store.errors import StoreError
-
-LONGEST: Final = timedelta(minutes=5)
 
 log = structlog.get_logger()
 
@@ -29,9 +25,3 @@ async def keep_going(event: str) -> AsyncIterator[None]:
         log.error(event, error=str(error), kind=type(error).__name__)  # noqa: TRY400  expected: no traceback
     except Exception as error:  # the boundary of a loop that must go on
         log.exception(event, error=str(error), kind=type(error).__name__)
-
-
-def backoff(failures: int, random: Callable[[], float]) -> timedelta:
-    """The pause after so many failures in a row: 1 s doubling to 5 min, a quarter of it jitter. `random` draws from [0, 1)."""
-    pause = min(timedelta(seconds=2.0 ** min(failures - 1, 16)), LONGEST)
-    return pause * (0.75 + random() / 4)

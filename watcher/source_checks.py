@@ -49,4 +49,4 @@ async def _findings(one: Hosted, clients: Clients, configuration: Configuration)
 
 
 def _unreached(message: str, remedy: str) -> Finding:
-    return Finding(check="connect", level="error", message=message, remedy=remedy)
+    return Finding.error("connect", message, remedy)

@@ -9,10 +9,9 @@ from typing import Any, Final, Self
 import structlog
 
 from triggers.base import JsonObject, JsonValue, StoredPosition, TriggerBatch
-from triggers.postgres.ledger import MOST_GAPS, Ledger, LockSet
+from triggers.postgres.ledger import MOST_GAPS, Ledger, LockSet, ranges_of
 from triggers.postgres.options import SMALLEST_ID, Place
 from triggers.postgres.reader import Reader
-from triggers.postgres.rows import Found, events_by_id
 from triggers.postgres.source import Source
 from triggers.postgres.sql import NEWEST_IDS, RowsById, row_as_json
 
@@ -49,12 +48,15 @@ class RowsByIdReader(Reader[Ledger]):
 
     async def poll(self) -> TriggerBatch:
         before, locks = self.memory.highest, await self._lock_holders()
-        found, more = await self._read()
+        rows, more = await self._read()
         if locks is not None:
             await self.judge(*self._reason_for_alarm(locks))
-        events = [*events_by_id(found, self.options, {"from": before, "to": self.memory.highest})]
-        position = self.position() if events or self.worth_a_write() else None
-        return TriggerBatch(events=events, position=position, caught_up=not more)
+        return self.batch_of(rows, {"from": before, "to": self.memory.highest}, caught_up=not more)
+
+    @staticmethod
+    def name_rows(rows: Sequence[Any]) -> JsonObject:
+        """The sizes of `ranges` add up to the number of rows."""
+        return {"ranges": [list(limits) for limits in ranges_of([row[0] for row in rows])]}
 
     def state(self) -> JsonObject:
         return self.memory.to_state()
@@ -73,8 +75,8 @@ class RowsByIdReader(Reader[Ledger]):
         self.memory = self.memory.locked(locks)
         return locks
 
-    async def _read(self) -> tuple[Found, bool]:
-        """The wanted ones among the rows that are accounted for now, ascending; and whether more is waiting."""
+    async def _read(self) -> tuple[Sequence[Any], bool]:
+        """Those of the rows accounted for now that `where` keeps, ascending; and whether more is waiting."""
         ledger = self.memory
         fresh_limit, late_limit = ledger.fresh_limit(self.options.batch.max_rows), ledger.late_limit()
         if ledger.gaps:
@@ -85,9 +87,7 @@ class RowsByIdReader(Reader[Ledger]):
         else:
             rows = await self.source.fetch(self._sql.fresh, ledger.highest, fresh_limit)
         self.memory, more = ledger.read([row[0] for row in rows], fresh_limit=fresh_limit, late_limit=late_limit)
-        wanted = rows if self.options.where is None else [row for row in rows if row["keep"]]
-        texts = [row["row"] for row in wanted] if self.options.columns else []
-        return Found(keys=[row[0] for row in wanted], rows=texts), more
+        return rows if self.options.where is None else [row for row in rows if row["keep"]], more
 
     def _reason_for_alarm(self, locks: LockSet) -> tuple[str | None, str | None]:
         """With the transaction that holds gaps open for longest."""

@@ -10,8 +10,7 @@ from typing import Any, Self
 from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.options import Place
-from triggers.postgres.reader import Reader
-from triggers.postgres.rows import Found, events_by_key
+from triggers.postgres.reader import Reader, parse_all
 from triggers.postgres.source import Source
 from triggers.postgres.sql import ALIVE, MOST_ROWS, RowsByUpdate, primary_key_as_json, row_as_json
 from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Alive, Snapshot, Window
@@ -67,12 +66,11 @@ class RowsByUpdateReader(Reader[Memory]):
         before, living = self.memory.until, await self._living()
         rows = await self._new_rows(living)
         await self.judge(*self._reason_for_alarm(living))
-        wanted = [row for row in rows if row["keep"]]
-        texts = [row["row"] for row in wanted] if self.options.columns else []
-        found = Found(keys=[row["key"] for row in wanted], rows=texts)
-        events = [*events_by_key(found, self.options, {"from": before, "to": self.memory.until})]
-        position = self.position() if events or self.worth_a_write() else None
-        return TriggerBatch(events=events, position=position)
+        return self.batch_of([row for row in rows if row["keep"]], {"from": before, "to": self.memory.until})
+
+    @staticmethod
+    def name_rows(rows: Sequence[Any]) -> JsonObject:
+        return {"keys": parse_all([row["key"] for row in rows])}
 
     def state(self) -> JsonObject:
         return {**self.memory.window.to_state(), "files": self.memory.files, "until": self.memory.until}
@@ -111,10 +109,10 @@ class RowsByUpdateReader(Reader[Memory]):
         rows = await self.source.fetch(statement, *arguments, boot=living.boot)
         snapshot = Snapshot(xmin=rows[0]["snapshot_xmin"], xmax=rows[0]["snapshot_xmax"])
         self._refuse_what_is_not_exact(snapshot, rows)
-        found = [row for row in rows if row["xid"] is not None]
-        window = self.memory.window.read(snapshot, {row["xid"] for row in found})
+        visible = [row for row in rows if row["xid"] is not None]
+        window = self.memory.window.read(snapshot, {row["xid"] for row in visible})
         self.memory = Memory(window=window, files=rows[0]["files"], until=living.moment)
-        return found
+        return visible
 
     def _refuse_what_is_not_exact(self, snapshot: Snapshot, rows: Sequence[Any]) -> None:
         table, rewind = self.options.table, "`watcher rewind` to now or to a time decides"

@@ -6,17 +6,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from triggers.base import Finding
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted
-
-CheckName: TypeAlias = Literal[
-    "primary", "connection", "version", "table", "columns", "column", "durability", "index", "unique", "ids", "sequence",
-    "increment", "subscription", "default", "trigger", "primary key", "listen", "select", "where",
-]  # fmt: skip
-"""docs/postgres.md explains each."""
 
 OLDEST_SERVER: Final = 14
 INTEGERS: Final = {"smallint", "integer", "bigint"}
@@ -83,7 +77,7 @@ def judge(facts: TableFacts | None, options: NewRowsOptions) -> list[Finding]:
 
 
 def _missing_table(options: NewRowsOptions) -> Finding:
-    return error(
+    return Finding.error(
         "table",
         f"there is no table {options.table} in this database",
         "correct `table` (schema.table, upper and lower case as in the catalogue) or the connection's database",
@@ -93,28 +87,28 @@ def _missing_table(options: NewRowsOptions) -> Finding:
 def _version(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
     major = facts.server_version // 10_000
     if major < OLDEST_SERVER:
-        yield error("version", f"the server is PostgreSQL {major}", f"upgrade it to {OLDEST_SERVER} or newer")
+        yield Finding.error("version", f"the server is PostgreSQL {major}", f"upgrade it to {OLDEST_SERVER} or newer")
     else:
-        yield ok("version", f"PostgreSQL {major}")
+        yield Finding.ok("version", f"PostgreSQL {major}")
 
 
 def _kind(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.kind not in TABLE_KINDS:
-        found = OTHER_KINDS.get(facts.kind, "no table")
-        yield error("table", f"{options.table} is {found}", "watch the table that the rows are inserted into")
+        kind = OTHER_KINDS.get(facts.kind, "no table")
+        yield Finding.error("table", f"{options.table} is {kind}", "watch the table that the rows are inserted into")
     elif facts.kind == "r" and facts.children:
-        yield error(
+        yield Finding.error(
             "table",
             f"other tables inherit from {options.table}: nothing keeps their ids unique together",
             "watch each table, or turn it into a partitioned table",
         )
     else:
-        yield ok("table", f"{options.table} is {TABLE_KINDS[facts.kind]}")
+        yield Finding.ok("table", f"{options.table} is {TABLE_KINDS[facts.kind]}")
 
 
 def _persistence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.persistence == "u":
-        yield _warning(
+        yield Finding.warning(
             "durability",
             f"{options.table} is unlogged: a crash of its server empties it and may set its ids back, unseen by the watcher",
             f"ALTER TABLE {options.source.sql} SET LOGGED",
@@ -124,7 +118,7 @@ def _persistence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding
 def _columns(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     missing = [name for name in (options.column, *options.columns) if name not in facts.columns]
     if missing:
-        yield error(
+        yield Finding.error(
             "columns",
             f"{options.table} has no column {', '.join(missing)}",
             f"choose among {', '.join(facts.columns)}, with `column` and `columns`",
@@ -134,9 +128,9 @@ def _columns(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 def _index(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     unique = "UNIQUE " if options.mode == "id" else ""
     if facts.has_index:
-        yield ok("index", f"a btree index starts with {options.column}")
+        yield Finding.ok("index", f"a btree index starts with {options.column}")
     else:
-        yield error(
+        yield Finding.error(
             "index",
             f"no valid btree index starts with {options.column}: each poll would read the whole table",
             f"CREATE {unique}INDEX CONCURRENTLY ON {options.source.sql} ({quoted(options.column)})",
@@ -145,34 +139,34 @@ def _index(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 
 def _integer(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.type not in INTEGERS:
-        yield error(
+        yield Finding.error(
             "column",
             f"{options.column} is {facts.type}, no integer",
             "mode: id needs an integer that grows; for other keys use mode: updated_at",
         )
     elif not facts.not_null:
-        yield error(
+        yield Finding.error(
             "column",
             f"{options.column} may be null",
             f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(options.column)} SET NOT NULL",
         )
     else:
-        yield ok("column", f"{options.column} is {facts.type} and never null")
+        yield Finding.ok("column", f"{options.column} is {facts.type} and never null")
 
 
 def _unique(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if not facts.has_index:
         return  # said already
     if facts.is_unique:
-        yield ok("unique", f"{options.column} is unique")
+        yield Finding.ok("unique", f"{options.column} is unique")
     elif facts.kind == "p" and facts.is_unique_per_partition:
-        yield _warning(
+        yield Finding.warning(
             "unique",
             f"{options.column} is unique together with the partition key only: PostgreSQL cannot enforce more",
             "let all ids come from the sequence, then each is unique",
         )
     else:
-        yield error(
+        yield Finding.error(
             "unique",
             f"{options.column} is not unique: no unique index holds it alone",
             f"CREATE UNIQUE INDEX CONCURRENTLY ON {options.source.sql} ({quoted(options.column)})",
@@ -183,21 +177,23 @@ def _drawn(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     """Identity columns have no default expression at all, others must have nextval and nothing around it."""
     others = [default or "no default" for default in facts.defaults if not _NEXTVAL.fullmatch(default)]
     if not others:
-        yield ok("ids", f"{options.column} is drawn from a sequence")
+        yield Finding.ok("ids", f"{options.column} is drawn from a sequence")
         return
     message = f"{options.column} is not drawn from a sequence but has {others[0]}"
     if options.unsafe_ids:
-        yield _warning(
+        yield Finding.warning(
             "ids", message, "detection is exact only while every id is drawn by nextval in its own transaction"
         )
     else:
-        yield error("ids", message, "make it an identity column, or set `unsafe_ids: true` if nextval draws every id")
+        yield Finding.error(
+            "ids", message, "make it an identity column, or set `unsafe_ids: true` if nextval draws every id"
+        )
 
 
 def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
     if len(facts.sequences) > 1:
         names = ", ".join(sequence.name for sequence in facts.sequences)
-        yield error(
+        yield Finding.error(
             "sequence", f"ids come from several sequences: {names}", "let all partitions draw from one sequence"
         )
     for sequence in facts.sequences:
@@ -207,13 +203,13 @@ def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
             "NO CYCLE": sequence.cycle,
         }
         for mend in (mend for mend, needed in mends.items() if needed):
-            yield error(
+            yield Finding.error(
                 "sequence", _SEQUENCE_FAULTS[mend].format(name=sequence.name), f"ALTER SEQUENCE {sequence.name} {mend}"
             )
         if not any(mends.values()):
-            yield ok("sequence", f"{sequence.name} hands out ids one by one, upwards")
+            yield Finding.ok("sequence", f"{sequence.name} hands out ids one by one, upwards")
         if sequence.increment > 1:
-            yield _warning(
+            yield Finding.warning(
                 "increment",
                 f"{sequence.name} counts by {sequence.increment}: clients that fill the steps themselves lose rows",
                 f"ALTER SEQUENCE {sequence.name} INCREMENT 1, unless nobody fills the steps",
@@ -222,13 +218,13 @@ def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
 
 def _subscription(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.subscribed and options.mode == "id":
-        yield error(
+        yield Finding.error(
             "subscription",
             f"{options.table} is fed by a subscription: its ids were drawn on another server",
             "watch the table on the publishing server, or use mode: updated_at",
         )
     elif facts.subscribed:
-        yield _warning(
+        yield Finding.warning(
             "subscription",
             f"{options.table} is fed by a subscription: its rows bring the publishing server's time",
             f"set {options.column} by a trigger here too, with ALTER TABLE … ENABLE ALWAYS TRIGGER",
@@ -238,7 +234,7 @@ def _subscription(facts: TableFacts, options: NewRowsOptions) -> Iterator[Findin
 def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     name = options.column
     if facts.type != "timestamp with time zone":
-        yield error(
+        yield Finding.error(
             "column",
             f"{name} is {facts.type}: without a time zone its values mean what each writer's session says",
             f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(name)} TYPE timestamptz",
@@ -246,13 +242,13 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
         return
     alter = f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(name)} SET"
     if not facts.not_null:
-        yield _warning("column", f"{name} may be null: such rows are never found", f"{alter} NOT NULL")
+        yield Finding.warning("column", f"{name} may be null: such rows are never found", f"{alter} NOT NULL")
     if not any(facts.defaults):
-        yield _warning(
+        yield Finding.warning(
             "default", f"{name} has no default: an INSERT may set the client's time", f"{alter} DEFAULT now()"
         )
     if not facts.has_update_trigger:
-        yield _warning(
+        yield Finding.warning(
             "trigger",
             f"no BEFORE UPDATE trigger sets {name}: an UPDATE without it is not found",
             "add a trigger that sets it to now()",
@@ -261,20 +257,20 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 
 def _primary_key(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if facts.primary_key:
-        yield ok("primary key", f"rows are named by {', '.join(facts.primary_key)}")
+        yield Finding.ok("primary key", f"rows are named by {', '.join(facts.primary_key)}")
     else:
-        yield error("primary key", f"{options.table} has no primary key", "add one: events name the rows by it")
+        yield Finding.error("primary key", f"{options.table} has no primary key", "add one: events name the rows by it")
 
 
 def _listen(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if options.listen and not facts.notifies:
-        yield _warning(
+        yield Finding.warning(
             "listen",
             f"no trigger of {options.table} notifies: its rows are found when the interval is over",
             "let the owner of the table run what `watcher pg install-notify NAME` prints, or remove `listen`",
         )
     elif options.listen:
-        yield ok("listen", f"a trigger of {options.table} notifies")
+        yield Finding.ok("listen", f"a trigger of {options.table} notifies")
 
 
 Check = Callable[[TableFacts, NewRowsOptions], Iterator[Finding]]
@@ -289,15 +285,3 @@ _SEQUENCE_FAULTS: Final = {
     "INCREMENT 1": "{name} counts downwards",
     "NO CYCLE": "{name} starts again from below at its end",
 }
-
-
-def ok(check: CheckName, message: str) -> Finding:
-    return Finding(check=check, level="ok", message=message)
-
-
-def _warning(check: CheckName, message: str, remedy: str) -> Finding:
-    return Finding(check=check, level="warning", message=message, remedy=remedy)
-
-
-def error(check: CheckName, message: str, remedy: str) -> Finding:
-    return Finding(check=check, level="error", message=message, remedy=remedy)

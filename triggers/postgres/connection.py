@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 
 import anyio
 import asyncpg
-from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
-from triggers.postgres.failures import errors_told_apart, say_goodbye
+from triggers.postgres.failures import close_connection, driver_errors
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.notifications import Notifications
 from triggers.postgres.sql import LOCKS, SERVER
@@ -37,8 +37,6 @@ SETTINGS: Final = {
 
 
 class PostgresConnection(BaseConnection):
-    model_config = ConfigDict(hide_input_in_errors=True)
-
     type: Literal["postgres"] = "postgres"
     dsn: SecretStr | None = None
     host: str | None = None
@@ -107,7 +105,7 @@ class Server:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Result:
     """The rows of one statement, and the server that gave them."""
 
     rows: Sequence[Any]
@@ -128,13 +126,13 @@ class Session:
         self._turn = anyio.Lock(fast_acquire=True)
         self._may_lead_elsewhere = False
 
-    async def fetch(self, statement: str, *arguments: object) -> Answer:
+    async def fetch(self, statement: str, *arguments: object) -> Result:
         """One statement, one snapshot. Raises ConfigurationError or SourceUnavailable, and nothing of the driver's."""
-        with errors_told_apart():
+        with driver_errors():
             async with self._turn:
                 connection = await self._connected()
                 try:
-                    return Answer(rows=await connection.fetch(statement, *arguments), server=self._server)
+                    return Result(rows=await connection.fetch(statement, *arguments), server=self._server)
                 except asyncpg.PostgresError:
                     raise
                 except BaseException:  # cancelled, or lost, in the middle of an answer
@@ -148,7 +146,7 @@ class Session:
     async def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await say_goodbye(connection)
+            await close_connection(connection)
 
     async def _connected(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed() or self._may_lead_elsewhere:
@@ -171,13 +169,13 @@ class PostgresClient:
         self.notifications = notifications
         self._sessions = sessions
         self._next = cycle(sessions)
-        self._kept: dict[Hashable, Session] = {}
+        self._pinned: dict[Hashable, Session] = {}
 
     def session(self, key: Hashable) -> Session:
         """The same session for the same key."""
-        if key not in self._kept:
-            self._kept[key] = next(self._next)
-        return self._kept[key]
+        if key not in self._pinned:
+            self._pinned[key] = next(self._next)
+        return self._pinned[key]
 
     def reconnect(self) -> None:
         """All sessions anew: some may still lead to a server that is no longer the one."""
@@ -191,29 +189,29 @@ class LockHolders:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._turn = anyio.Lock()
-        self._gathering = _Question()
+        self._gathering = _LockQuery()
 
     async def read(self, relations: Iterable[int]) -> LockSet:
         """Who writes to `relations`, read after this call began: whoever comes while a list is being read gets the next."""
-        wanted = frozenset(relations)
-        question = self._gathering
-        question.relations |= wanted
+        watched = frozenset(relations)
+        query = self._gathering
+        query.relations |= watched
         async with self._turn:
-            if question.answer is None:
-                if self._gathering is question:
-                    self._gathering = _Question()
-                question.answer = (await self._session.fetch(LOCKS, sorted(question.relations))).rows[0]
-        row = question.answer
-        holders = {transaction: pid for relation, transaction, pid in row["locks"] if relation in wanted}
+            if query.row is None:
+                if self._gathering is query:
+                    self._gathering = _LockQuery()
+                query.row = (await self._session.fetch(LOCKS, sorted(query.relations))).rows[0]
+        row = query.row
+        holders = {transaction: pid for relation, transaction, pid in row["locks"] if relation in watched}
         return LockSet(boot=row["boot"], at=row["at"], holders=holders)
 
 
-class _Question:
-    """A list to be read, and for which relations; `answer` None: not read yet."""
+class _LockQuery:
+    """A list to be read, and for which relations; `row` None: not read yet."""
 
     def __init__(self) -> None:
         self.relations: frozenset[int] = frozenset()
-        self.answer: Any = None
+        self.row: Any = None
 
 
 def _revealed(secret: SecretStr | None) -> str | None:

@@ -23,7 +23,7 @@ class NotPrimary(SourceUnavailable):
     """A standby answered: it lists no lock holders and may be behind."""
 
 
-async def say_goodbye(connection: Any) -> None:
+async def close_connection(connection: Any) -> None:
     """Close an asyncpg connection, also one whose server is gone or in the middle of an answer."""
     with (
         anyio.move_on_after(CLOSE_TIMEOUT, shield=True),
@@ -34,7 +34,7 @@ async def say_goodbye(connection: Any) -> None:
 
 
 @contextmanager
-def errors_told_apart() -> Iterator[None]:
+def driver_errors() -> Iterator[None]:
     """Only a person mends refused names, rights and expressions; all else may pass by itself.
 
     Texts of the driver about the address are not repeated: they may quote a part of a password.

@@ -102,9 +102,9 @@ class Ledger:
         """The virtual transaction that holds gaps open for longest."""
         return min(self.holders.items(), key=lambda item: item[1].since, default=None)
 
-    def fresh_limit(self, wanted: int) -> int:
+    def fresh_limit(self, batch_size: int) -> int:
         """How many rows above `highest` the next statement may read."""
-        return wanted if len(self.gaps) < MOST_GAPS else 0
+        return batch_size if len(self.gaps) < MOST_GAPS else 0
 
     def late_limit(self) -> int:
         """How many rows of each gap the next statement may read."""
@@ -183,10 +183,10 @@ def holes_between(after: int, ids: Sequence[int]) -> Iterator[Range]:
     """The ids that ascending `ids` leave out, above `after`."""
     if ids and ids[-1] - after == len(ids):
         return  # none, as usual
-    for found in ids:
-        if found > after + 1:
-            yield after + 1, found - 1
-        after = found
+    for number in ids:
+        if number > after + 1:
+            yield after + 1, number - 1
+        after = number
 
 
 def ranges_of(ids: Sequence[int]) -> list[Range]:
@@ -194,11 +194,11 @@ def ranges_of(ids: Sequence[int]) -> list[Range]:
     if ids and ids[-1] - ids[0] == len(ids) - 1:
         return [(ids[0], ids[-1])]
     ranges: list[Range] = []
-    for found in ids:
-        if ranges and found == ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], found)
+    for number in ids:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
         else:
-            ranges.append((found, found))
+            ranges.append((number, number))
     return ranges
 
 

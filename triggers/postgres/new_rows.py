@@ -16,6 +16,7 @@ from triggers.base import (
     Finding,
     IncrementalTrigger,
     JsonObject,
+    JsonValue,
     Position,
     RowChanges,
     StoredPosition,
@@ -26,10 +27,9 @@ from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
-from triggers.postgres.examination import examine
 from triggers.postgres.options import NewRowsOptions, Place, check_place, parse_place
-from triggers.postgres.reader import Reader
-from triggers.postgres.source import Source
+from triggers.postgres.reader import Reader, describe_what_is_open
+from triggers.postgres.source import Source, examine
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
 """The state after a rewind to now: what is there when the watcher goes on counts as handled."""
@@ -65,6 +65,11 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             case [_, _, schema, table] if uri.scheme == "postgres":
                 return {"table": f"{unquote(schema)}.{unquote(table)}"}
         return {}
+
+    @classmethod
+    def describe(cls, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
+        """Which gaps are open, for whom rows wait and since when; mode `updated_at` has no gaps."""
+        return describe_what_is_open(watermark if isinstance(watermark, Mapping) else {})
 
     @property
     def interval(self) -> timedelta:

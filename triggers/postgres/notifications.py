@@ -6,22 +6,24 @@ costs an interval and no row.
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import structlog
 
-from triggers.errors import TriggerError
-from triggers.postgres.failures import errors_told_apart, say_goodbye
-from triggers.postgres.sql import NOTIFY_CHANNEL
+from triggers.hints import listen_for_ever
+from triggers.postgres.failures import close_connection, driver_errors
+from triggers.postgres.sql import NOTIFY_CHANNEL, quoted
+
+if TYPE_CHECKING:
+    from triggers.postgres.connection import PostgresConnection
+    from triggers.postgres.options import NewRowsOptions
 
 PROBE_EVERY: Final = 30.0
 """A network that is gone says nothing by itself."""
-LONGEST_PAUSE: Final = 60.0
 
 log = structlog.get_logger()
 
@@ -32,16 +34,15 @@ class Notifications:
     def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
         """`connect` gives an asyncpg connection, whose commands time out."""
         self._connect = connect
-        self._wanted = anyio.Event()
+        self._needed = anyio.Event()
         self._wakes: defaultdict[str, set[Callable[[], None]]] = defaultdict(set)
-        self._failures = 0
 
     @contextmanager
     def waking(self, table_oid: int, wake: Callable[[], None]) -> Iterator[None]:
         """Call `wake` when the table may have been written to, also when notifications may have been lost."""
         wakes = self._wakes[str(table_oid)]
         wakes.add(wake)
-        self._wanted.set()
+        self._needed.set()
         try:
             yield
         finally:
@@ -49,35 +50,26 @@ class Notifications:
 
     async def run(self) -> None:
         """Until cancelled. Nothing that goes wrong leaves it: polls have connections of their own."""
-        await self._wanted.wait()
-        while True:
-            try:
-                await self._listen()
-            except Exception as error:
-                self._failures += 1
-                pause = min(2.0 ** min(self._failures - 1, 16), LONGEST_PAUSE)
-                pause *= 0.75 + random.random() / 4  # noqa: S311  jitter
-                unexpected = not isinstance(error, TriggerError)
-                log.warning("postgres.listen_lost", error=str(error), retry_in=round(pause, 1), exc_info=unexpected)
-                await anyio.sleep(pause)
+        await self._needed.wait()
+        await listen_for_ever(self._listen, log, "postgres.listen_lost")
 
-    async def _listen(self) -> None:
+    async def _listen(self, works: Callable[[], None]) -> None:
         """Until the connection is lost. Raises a TriggerError."""
-        with errors_told_apart():
+        with driver_errors():
             connection = await self._connect()
             try:
                 lost = anyio.Event()
                 connection.add_termination_listener(lambda _: lost.set())
                 await connection.add_listener(NOTIFY_CHANNEL, self._notified)
                 log.info("postgres.listening", channel=NOTIFY_CHANNEL)
-                self._failures = 0
+                works()
                 self._wake_all()
                 while True:
                     with anyio.move_on_after(PROBE_EVERY):
                         await lost.wait()
                     await connection.execute("SELECT 1")
             finally:
-                await say_goodbye(connection)
+                await close_connection(connection)
 
     def _notified(self, _connection: object, _pid: int, _channel: str, table_oid: str) -> None:
         for wake in tuple(self._wakes.get(table_oid, ())):
@@ -86,3 +78,46 @@ class Notifications:
     def _wake_all(self) -> None:
         for table_oid in self._wakes:
             self._notified(None, 0, NOTIFY_CHANNEL, table_oid)
+
+
+_EVENTS: Final = {"id": "INSERT", "updated_at": "INSERT OR UPDATE"}
+_DEFINITION: Final = """\
+-- From then on PostgreSQL refuses PREPARE TRANSACTION to whoever wrote to the table: what notifies cannot be prepared.
+BEGIN;
+SET LOCAL lock_timeout = '5s';  -- writers wait meanwhile
+CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $function$
+BEGIN
+  PERFORM pg_catalog.pg_notify('{channel}', TG_RELID::text);
+  RETURN NULL;
+END
+$function$;
+CREATE OR REPLACE TRIGGER {trigger} AFTER {events} ON {table}
+  FOR EACH STATEMENT EXECUTE FUNCTION {function}();
+COMMIT;
+"""
+
+
+def definition(options: NewRowsOptions) -> str:
+    """The script that makes the trigger which notifies, for the table's owner; running it again changes nothing.
+
+    It is all that is ever written to the watched database, and only on request. One trigger per mode, one function per
+    schema.
+    """
+    table = options.source
+    return _DEFINITION.format(
+        function=f"{quoted(table.schema)}.asset_watcher_notify",
+        channel=NOTIFY_CHANNEL,
+        trigger=f"asset_watcher_{options.mode}",
+        events=_EVENTS[options.mode],
+        table=table.sql,
+    )
+
+
+async def install(connection: PostgresConnection, options: NewRowsOptions) -> None:
+    """Run the script. Raises ConfigurationError or SourceUnavailable."""
+    with driver_errors():
+        session = await connection.connect(default_transaction_read_only="off")
+        try:
+            await session.execute(definition(options))
+        finally:
+            await close_connection(session)

@@ -1,22 +1,25 @@
-"""What the readers of both modes share: a memory, when it is worth a write, and the alarm about writers that take long."""
+"""What the readers of both modes share: a memory and when it is worth a write, events, the alarm about slow writers."""
 
 from __future__ import annotations
 
+import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import anyio
 import structlog
 
-from triggers.base import JsonObject, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch
-from triggers.postgres.options import Place
+from triggers.base import JsonObject, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
+from triggers.postgres.options import NewRowsOptions, Place
 from triggers.postgres.source import Source
 
 log = structlog.get_logger()
 
+MOST_DIGITS: Final = 308
 MemoryT = TypeVar("MemoryT")
 
 
@@ -66,6 +69,11 @@ class Reader(ABC, Generic[MemoryT]):
     async def poll(self) -> TriggerBatch:
         """One look; the batch carries a position only if that is worth a write."""
 
+    @staticmethod
+    @abstractmethod
+    def name_rows(rows: Sequence[Any]) -> JsonObject:
+        """The part of an event's payload that says which rows it stands for."""
+
     @abstractmethod
     def state(self) -> JsonObject:
         """The memory as small JSON."""
@@ -77,6 +85,12 @@ class Reader(ABC, Generic[MemoryT]):
     def row_changes(self, written: MemoryT) -> RowChanges:  # noqa: ARG002  # for memories that may grow large
         """How the large part of the memory differs from the one that was written."""
         return RowChanges()
+
+    def batch_of(self, rows: Sequence[Any], watermark: JsonObject, *, caught_up: bool = True) -> TriggerBatch:
+        """The rows as events; the position only if there is one, or if that is worth a write."""
+        events = [*events_of(rows, self.options, watermark, self.name_rows)]
+        position = self.position() if events or self.worth_a_write() else None
+        return TriggerBatch(events=events, position=position, caught_up=caught_up)
 
     def position(self) -> Position:
         """The memory as it is now; from here on it counts as written."""
@@ -103,3 +117,61 @@ class Reader(ABC, Generic[MemoryT]):
         """By the server's clock."""
         age = datetime.fromisoformat(now) - datetime.fromisoformat(since)
         return age >= self.options.gap_alarm.age
+
+
+def events_of(
+    rows: Sequence[Any],
+    options: NewRowsOptions,
+    watermark: JsonObject,
+    name_rows: Callable[[Sequence[Any]], JsonObject],
+) -> Iterator[TriggerEvent]:
+    """Of at most `max_rows` rows each; a row holds itself as JSON text in `row` where columns are wanted."""
+    most = options.batch.max_rows
+    for part in (rows[first : first + most] for first in range(0, len(rows), most)):
+        payload = {"table": options.table, "column": options.column, **name_rows(part)}
+        if options.columns:
+            payload["rows"] = parse_all([row["row"] for row in part])
+        yield TriggerEvent(count=len(part), watermark=watermark, payload=payload)
+
+
+def parse_all(texts: Sequence[str]) -> list[Any]:
+    """JSON as PostgreSQL writes it; numbers that no float can hold stay text."""
+    values: list[Any] = json.loads(f"[{','.join(texts)}]", parse_float=_float_or_text, parse_int=_int_or_text)
+    return values
+
+
+def _int_or_text(text: str) -> int | str:
+    return int(text) if len(text) < MOST_DIGITS else text
+
+
+def _float_or_text(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+_ABOUT_HOLDERS: Final = {
+    "user": "user",
+    "application": "application",
+    "state": "state",
+    "started": "began",
+    "prepared_as": "prepared as",
+    "query": "last statement:",
+}
+
+
+def describe_what_is_open(watermark: Mapping[str, Any]) -> tuple[str, Mapping[str, float]]:
+    """A watermark of either mode in words, with the number of gaps where it has gaps (pure)."""
+    gaps, oldest, alarm = watermark.get("gaps"), watermark.get("oldest") or {}, watermark.get("alarm") or {}
+    parts = []
+    if gaps:
+        ids = watermark["open_ids"]
+        are, are_ids = "gap is" if gaps == 1 else "gaps are", "id" if ids == 1 else "ids"
+        parts.append(f"{gaps} {are} open ({ids} {are_ids} may still come)")
+    if oldest:
+        pid = oldest["pid"]
+        who = f"the prepared transaction {oldest['transaction']}" if pid is None else f"pid {pid}"
+        parts.append(f"the oldest writer waited for is {who}, since {oldest['since']}")
+    if alarm:
+        details = [f"{words} {alarm[name]}" for name, words in _ABOUT_HOLDERS.items() if alarm.get(name) is not None]
+        parts.append(f"alarm: {alarm['reason']}" + (f" ({', '.join(details)})" if details else ""))
+    return "; ".join(parts), {} if gaps is None else {"gaps": gaps}

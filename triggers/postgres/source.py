@@ -1,19 +1,21 @@
-"""One watched table as a mode's reader needs it."""
+"""One watched table: examined at every start, then read by its mode."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 
-from triggers.errors import SourceChanged, SourceUnavailable
-from triggers.postgres.checks import TableFacts
+from triggers.base import Finding
+from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
+from triggers.postgres.checks import TableFacts, judge
 from triggers.postgres.connection import PostgresClient, Server, Session
+from triggers.postgres.failures import NotPrimary
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.sql import HOLDER
+from triggers.postgres.sql import FACTS, HOLDER, quoted, trial_of_condition
 
 log = structlog.get_logger()
 
@@ -62,3 +64,54 @@ class Source:
         """A standby that was promoted may not have had the newest rows, and may hand out their ids again."""
         if now != since:
             log.warning("postgres.timeline_changed", table=self.options.table, before=since, now=now)
+
+
+Trial: TypeAlias = Callable[[Source], tuple[str, Sequence[object]]]
+"""A statement, and its arguments, that needs every right a poll needs; without `where`."""
+
+
+async def examine(
+    options: NewRowsOptions, client: PostgresClient, session: Session, trial: Trial
+) -> tuple[list[Finding], Source | None]:
+    """What was found, and the source to read unless there was an error. Raises SourceUnavailable."""
+    table = options.source
+    try:
+        answer = await session.fetch(FACTS, table.schema, table.name, options.column)
+    except NotPrimary as refused:
+        return [Finding.error("primary", str(refused), "name the primary in the connection")], None
+    except ConfigurationError as refused:
+        remedy = "correct the connection; its user must be allowed to sign in and to execute pg_control_system()"
+        return [Finding.error("connection", str(refused), remedy)], None
+    facts = TableFacts.from_row(dict(answer.rows[0])) if answer.rows else None
+    findings = [Finding.ok("primary", "the server is no standby"), *judge(facts, options)]
+    if facts is None or _failed(findings):
+        return findings, None
+    source = Source(options=options, facts=facts, client=client, session=session, server=answer.server)
+    findings += await _try_statements(source, trial)
+    return findings, None if _failed(findings) else source
+
+
+async def _try_statements(source: Source, trial: Trial) -> list[Finding]:
+    """Whether the role may read what is configured, and whether `where` is a condition on one row."""
+    table, role, where = source.options.source, source.facts.role, source.options.where
+    grant = (
+        f"GRANT USAGE ON SCHEMA {quoted(table.schema)} TO {quoted(role)}; GRANT SELECT ON {table.sql} TO {quoted(role)}"
+    )
+    statement, arguments = trial(source)
+    findings = [await _try(source, "select", statement, arguments, remedy=grant)]
+    if where is not None and not _failed(findings):
+        remedy = "write a condition on one row of the table, as it may stand after WHERE"
+        findings.append(await _try(source, "where", trial_of_condition(table, where), (), remedy=remedy))
+    return findings
+
+
+async def _try(source: Source, check: str, statement: str, arguments: Sequence[object], *, remedy: str) -> Finding:
+    try:
+        await source.fetch(f"EXPLAIN {statement}", *arguments)
+    except ConfigurationError as refused:
+        return Finding.error(check, str(refused), remedy)
+    return Finding.ok(check, f"{source.facts.role} may ask for what is configured")
+
+
+def _failed(findings: Sequence[Finding]) -> bool:
+    return any(finding.level == "error" for finding in findings)

@@ -25,7 +25,7 @@ async def listing(client: S3Client, bucket: str, prefix: str) -> Finding:
         await client.list_page(bucket, prefix, None, max_keys=1)
     except Refused as error:
         return error.failure.finding("listing")
-    return Finding(check="listing", level="ok", message=f"bucket {bucket!r} at {client.endpoint} is listed")
+    return Finding.ok("listing", f"bucket {bucket!r} at {client.endpoint} is listed")
 
 
 async def uploads(client: S3Client, bucket: str, prefix: str, lateness: timedelta) -> list[Finding]:
@@ -39,34 +39,26 @@ async def uploads(client: S3Client, bucket: str, prefix: str, lateness: timedelt
     except SourceUnavailable:
         return []
     limit = format_duration(lateness)
+    missed = f"one that takes longer than lateness, {limit}, is missed"
     if longest is None:
-        message = (
-            f"no rule of the bucket ends unfinished uploads; one that takes longer than lateness, {limit}, is missed"
-        )
-    elif longest <= lateness:
-        message = f"the bucket ends uploads after {longest.days} days, within lateness, {limit}"
-    else:
-        return [
-            Finding(
-                check="uploads",
-                level="warning",
-                message=f"the bucket ends uploads after {longest.days} days; one that takes longer than lateness, {limit}, is missed",
-                remedy=f"set lateness: {longest.days}d, or mode: strict, or lower the bucket's AbortIncompleteMultipartUpload",
-            )
-        ]
-    return [Finding(check="uploads", level="ok", message=message)]
+        return [Finding.ok("uploads", f"no rule of the bucket ends unfinished uploads; {missed}")]
+    after = f"the bucket ends uploads after {longest.days} days"
+    if longest <= lateness:
+        return [Finding.ok("uploads", f"{after}, within lateness, {limit}")]
+    remedy = f"set lateness: {longest.days}d, or mode: strict, or lower the bucket's AbortIncompleteMultipartUpload"
+    return [Finding.warning("uploads", f"{after}; {missed}", remedy)]
 
 
 def longest_upload(lifecycle: bytes, prefix: str) -> timedelta | None:
     """When unfinished uploads below `prefix` are ended, by an answer of GetBucketLifecycleConfiguration; None: never."""
-    days = [
-        int(found[1])
+    limits = [
+        int(days[1])
         for rule in _RULE.findall(lifecycle)
-        if _ENABLED.search(rule) and prefix.startswith(_prefix_of(rule)) and (found := _DAYS.search(rule))
+        if _ENABLED.search(rule) and prefix.startswith(_prefix_of(rule)) and (days := _DAYS.search(rule))
     ]
-    return timedelta(days=min(days)) if days else None
+    return timedelta(days=min(limits)) if limits else None
 
 
 def _prefix_of(rule: bytes) -> str:
-    found = _PREFIX.search(rule)
-    return "" if found is None else html.unescape(found[1].decode())
+    match = _PREFIX.search(rule)
+    return "" if match is None else html.unescape(match[1].decode())

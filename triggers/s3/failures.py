@@ -26,7 +26,7 @@ class Failure:
         return SourceUnavailable(str(self)) if self.passing else Refused(self)
 
     def finding(self, check: str) -> Finding:
-        return Finding(check=check, level="error", message=f"{self.code}: {self.message}", remedy=self.remedy)
+        return Finding.error(check, f"{self.code}: {self.message}", self.remedy)
 
 
 class Refused(ConfigurationError):
@@ -106,5 +106,5 @@ def region_hint(*, header: str | None, body: bytes) -> str | None:
 
 
 def _text(pattern: re.Pattern[bytes], body: bytes) -> str:
-    found = pattern.search(body)
-    return "" if found is None else found[1][:_LONGEST].decode(errors="replace")
+    match = pattern.search(body)
+    return "" if match is None else match[1][:_LONGEST].decode(errors="replace")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -10,13 +10,14 @@ from typing import Final
 from urllib.parse import quote
 
 import aiohttp
+import anyio
 import stamina
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from yarl import URL
 
-from triggers.errors import SourceUnavailable
-from triggers.files.moments import Moment, moment_of
+from triggers.errors import SourceUnavailable, TriggerError
+from triggers.file_scan.versions import Moment, moment_of
 from triggers.s3.addresses import Addresses
 from triggers.s3.credentials import CredentialSource
 from triggers.s3.failures import Failure, failure_of, region_hint
@@ -27,6 +28,7 @@ from triggers.s3.shared import DatedPage, SharedListing
 MAX_KEYS: Final = 1000
 """The most S3 gives."""
 
+_LOOK_UPS_AT_A_TIME: Final = 10
 _OK: Final = 200
 _retrying: Final = stamina.AsyncRetryingCaller(
     attempts=5, timeout=60.0, wait_initial=0.2, wait_max=10.0, wait_jitter=0.5
@@ -34,8 +36,8 @@ _retrying: Final = stamina.AsyncRetryingCaller(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What a server answered; `date` is its clock, None if it sent none that can be read."""
+class Response:
+    """What a server responseed; `date` is its clock, None if it sent none that can be read."""
 
     status: int
     date: Moment | None
@@ -90,21 +92,43 @@ class S3Client:
         query = {"encoding-type": "url", "list-type": "2", "max-keys": str(max_keys), "prefix": prefix}
         if after is not None:
             query["start-after"] = after
-        answer = await self._ask(bucket, query, b"<ListBucketResult")
-        if answer.date is None:
+        response = await self._request(bucket, query, b"<ListBucketResult")
+        if response.date is None:
             raise Failure(
                 code="NoDate",
                 message=f"{self.endpoint} sends no Date header, the only clock that counts here",
                 remedy="check endpoint_url, or the proxy in front of it",
                 passing=False,
             ).error()
-        page = scan_page(answer.body)
+        page = scan_page(response.body)
         self._check_order(page, after)
-        return page, answer.date
+        return page, response.date
+
+    async def look_up(self, bucket: str, keys: Collection[str]) -> Sequence[DatedPage]:
+        """A page for each of the keys that there is, listed as all others are, with that object alone. Raises as `list_page`."""
+        pages: list[DatedPage] = []
+        failures: list[TriggerError] = []
+        limit = anyio.Semaphore(_LOOK_UPS_AT_A_TIME)
+
+        async def look_up(key: str) -> None:
+            async with limit:
+                try:
+                    page, clock = await self.list_page(bucket, key, None, max_keys=1)
+                    if page.rows and page.key(page.rows[0]) == key:
+                        pages.append((page, clock))
+                except TriggerError as error:  # raised from here it would come as a group
+                    failures.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            for key in keys:
+                tasks.start_soon(look_up, key)
+        if failures:
+            raise failures[0]
+        return pages
 
     async def lifecycle(self, bucket: str) -> bytes:
         """The document of GetBucketLifecycleConfiguration. Raises `Refused`, also where there is none, or `SourceUnavailable`."""
-        return (await self._ask(bucket, {"lifecycle": ""}, b"<LifecycleConfiguration")).body
+        return (await self._request(bucket, {"lifecycle": ""}, b"<LifecycleConfiguration")).body
 
     def _check_order(self, page: ListedPage, after: str | None) -> None:
         """Resuming by key needs a listing in key order (by UTF-8, which is by code point)."""
@@ -119,23 +143,23 @@ class S3Client:
                 passing=False,
             ).error()
 
-    async def _ask(self, bucket: str, query: Mapping[str, str], wanted: bytes) -> Answer:
-        """An answer with the document that starts with `wanted`; asked again where the bucket lives when a server tells."""
-        answer = await self._get(bucket, query)
-        if answer.holds(wanted):
-            return answer
-        hint = region_hint(header=answer.region, body=answer.body)
+    async def _request(self, bucket: str, query: Mapping[str, str], document: bytes) -> Response:
+        """An response with the document that starts with `document`; asked again where the bucket lives when a server tells."""
+        response = await self._get(bucket, query)
+        if response.holds(document):
+            return response
+        hint = region_hint(header=response.region, body=response.body)
         if hint is not None and hint != self._regions.get(bucket):
             self._regions[bucket] = hint
-            answer = await self._get(bucket, query)
-            if answer.holds(wanted):
-                return answer
-        failure = failure_of(status=answer.status, body=answer.body, bucket=bucket, endpoint=self.endpoint)
+            response = await self._get(bucket, query)
+            if response.holds(document):
+                return response
+        failure = failure_of(status=response.status, body=response.body, bucket=bucket, endpoint=self.endpoint)
         if failure.code == "ExpiredToken" and self._credentials is not None:
             self._credentials.forget()
         raise failure.error()
 
-    async def _get(self, bucket: str, query: Mapping[str, str]) -> Answer:
+    async def _get(self, bucket: str, query: Mapping[str, str]) -> Response:
         address = await self._addresses.of(bucket, self._regions.get(bucket))
         url = f"{address.url}?{_encoded(query)}"
         headers = await self._signed(url, address.region)
@@ -152,7 +176,7 @@ class S3Client:
             raise self._unreachable(
                 error, "check the connection's endpoint_url and the network", passing=True
             ) from error
-        return Answer(
+        return Response(
             status=response.status,
             date=_moment(response.headers.get("Date")),
             region=response.headers.get("x-amz-bucket-region"),
@@ -167,7 +191,7 @@ class S3Client:
         return dict(request.headers.items())
 
     def _unreachable(self, error: Exception, remedy: str, *, passing: bool) -> Exception:
-        message = f"{self.endpoint} could not be reached ({str(error) or 'no answer in time'})"
+        message = f"{self.endpoint} could not be reached ({str(error) or 'no response in time'})"
         return Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing).error()
 
 

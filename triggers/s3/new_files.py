@@ -8,22 +8,40 @@ from typing import ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
 import anyio
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, field_validator
 
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
-from triggers.files.moments import Moment
-from triggers.files.recall import Recall
-from triggers.files.scanner import Scanner
-from triggers.files.trigger import NewFiles
-from triggers.files.version import Page
+from triggers.file_scan.options import FileOptions
+from triggers.file_scan.scanner import Scanner
+from triggers.file_scan.trigger import NewFiles
+from triggers.file_scan.versions import Moment, Page
 from triggers.s3 import checks
 from triggers.s3.listing import S3Client
-from triggers.s3.lookups import look_up
-from triggers.s3.objects import S3Page, Selection
-from triggers.s3.options import S3NewFilesOptions
+from triggers.s3.objects import FingerprintCache, S3Page, Selection
 from triggers.s3.pages import ListedPage, Row
 from triggers.s3.queue import Queue
 from triggers.s3.shared import SharedListing
+
+
+class S3NewFilesOptions(FileOptions):
+    """`match` and `regex` see the key after the prefix."""
+
+    bucket: str = Field(pattern=r"^[A-Za-z0-9._-]{3,255}$")
+    """A bucket's name or an access point's alias."""
+    prefix: str = ""
+    directory_markers: bool = False
+    notifications: str | None = Field(default=None, pattern=r"^https?://[^/@?#]+/[^?#]+$")
+    """The url of an SQS queue in which S3 names new objects; this watcher's own."""
+
+    @field_validator("bucket")
+    @classmethod
+    def _lists_in_order(cls, value: str) -> str:
+        if value.endswith(("--x-s3", "--xa-s3")):
+            raise ValueError(
+                "directory buckets do not list in key order, so that new files would be missed; use another bucket"
+            )
+        return value
+
 
 _SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 
@@ -36,7 +54,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     def __init__(self, options: S3NewFilesOptions, client: S3Client, context: TriggerContext) -> None:
         super().__init__(options, client, context)
-        self._recall: Recall[Row] = Recall()
+        self._cache: FingerprintCache[Row] = FingerprintCache()
         self._selection = Selection(
             bucket=options.bucket,
             prefix=options.prefix,
@@ -110,7 +128,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._scan_at = anyio.current_time() + self.seconds_between_polls()
 
     async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
-        self._recall.begin()
+        self._cache.begin()
         dated = self._listing.whole(first=self._is_first) if after is None else self._listing.rest_of(after)
         self._is_first = False
         async with aclosing(dated):
@@ -135,7 +153,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         # A scan that began after a message was sent has seen what it is about, however long the queue has become.
         recent = [hint for hint in hints if scanner.up_to is None or hint.sent >= scanner.up_to]
         keys = {key for hint in recent for key in hint.keys if self._selection.may_want(key)}
-        pages = [self._page(*dated) for dated in await look_up(self.client, self.options.bucket, keys)]
+        pages = [self._page(*dated) for dated in await self.client.look_up(self.options.bucket, keys)]
         if pages:
             versions = [version for page in pages for version in page.versions(None)]
             step = scanner.look_up(versions, clock=min(page.clock for page in pages), now=anyio.current_time())
@@ -144,7 +162,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         await self._queue.done(hints)
 
     def _page(self, listed: ListedPage, clock: Moment) -> S3Page:
-        return S3Page(listed=listed, clock=clock, selection=self._selection, recall=self._recall)
+        return S3Page(listed=listed, clock=clock, selection=self._selection, cache=self._cache)
 
     @property
     def _listing(self) -> SharedListing:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from triggers.base import JsonObject
-from triggers.files.matching import Matcher
-from triggers.files.moments import Moment, format_moment
-from triggers.files.recall import Recall
-from triggers.files.version import NOT_SELECTED, fingerprint
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.versions import NOT_SELECTED, Moment, fingerprint, format_moment
 from triggers.s3.pages import ListedPage, Row, decoded_key, modified_at, usual_timestamp
 
 
@@ -63,12 +63,68 @@ class S3Object:
         }
 
 
+RowT = TypeVar("RowT", bound=Hashable)
+
+
+class _Listing:
+    """16 bytes per row, in the order of the listing."""
+
+    def __init__(self) -> None:
+        self.hashes = array("q")
+        self.fingerprints = array("q")
+
+
+class FingerprintCache(Generic[RowT]):
+    """The fingerprints of a whole listing, computed only for the rows that changed since the listing before.
+
+    A fingerprint that outlives the process costs a microsecond, a million of them more than the listing itself; Python's
+    own hash of a row of bytes is made in C, and says as well that nothing changed since the last look of the same
+    process. A row that is not met again costs the time to compute its fingerprint, nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._before = _Listing()
+        self._now = _Listing()
+        self._at = 0
+        """Where in the listing before we are: both are in key order."""
+
+    def begin(self) -> None:
+        """A new scan starts; rows are looked up in what the last one listed."""
+        self._before, self._now, self._at = self._now, _Listing(), 0
+
+    def fingerprints(self, rows: Sequence[RowT], compute: Callable[[RowT], int]) -> Sequence[int]:
+        """What `compute` says of each of the next rows of this scan."""
+        hashes = array("q", map(hash, rows))
+        fingerprints = self._as_before(hashes) or self._looked_up(hashes, rows, compute)
+        self._now.hashes.extend(hashes)
+        self._now.fingerprints.extend(fingerprints)
+        return fingerprints
+
+    def _as_before(self, hashes: array[int]) -> array[int] | None:
+        """None unless the next rows are exactly the next ones of the listing before: most pages, most of the time."""
+        ahead = slice(self._at, self._at + len(hashes))
+        if self._before.hashes[ahead] != hashes:
+            return None
+        self._at = ahead.stop
+        return self._before.fingerprints[ahead]
+
+    def _looked_up(self, hashes: array[int], rows: Sequence[RowT], compute: Callable[[RowT], int]) -> array[int]:
+        """Finds its place again after as many deleted rows as these are; after more, the rest is computed once."""
+        before, start = self._before, self._at
+        ahead = slice(start, start + 2 * len(hashes))
+        known = dict(zip(before.hashes[ahead], before.fingerprints[ahead], strict=True))
+        last = next(filter(known.__contains__, reversed(hashes)), None)
+        if last is not None:
+            self._at = before.hashes.index(last, start) + 1
+        return array("q", (known[key] if key in known else compute(row) for key, row in zip(hashes, rows, strict=True)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class S3Page:
     listed: ListedPage
     clock: Moment
     selection: Selection
-    recall: Recall[Row]
+    cache: FingerprintCache[Row]
 
     @property
     def last(self) -> str | None:
@@ -84,7 +140,7 @@ class S3Page:
                 yield self._object(row, fingerprint)
 
     def fingerprints(self) -> Sequence[int]:
-        return self.recall.fingerprints(self.listed.rows, self._fingerprint)
+        return self.cache.fingerprints(self.listed.rows, self._fingerprint)
 
     def version(self, index: int, fingerprint: int) -> S3Object:
         return self._object(self.listed.rows[index], fingerprint)

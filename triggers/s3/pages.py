@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote_plus
 
 from triggers.errors import SourceUnavailable
-from triggers.files.moments import SECOND, Moment, format_moment, parse_moment
+from triggers.file_scan.versions import SECOND, Moment, format_moment, parse_moment
 
 Row: TypeAlias = tuple[bytes, bytes, bytes, bytes]
 """Key, LastModified, ETag and Size of one object, as sent."""
@@ -82,8 +82,8 @@ def scan_page(body: bytes) -> ListedPage:
 
 def _row(fields: bytes) -> Row:
     """Whatever the order of the elements."""
-    found = [field.search(fields) for field in _FIELDS]
-    key, modified, etag, size = (b"" if match is None else match[1] for match in found)
+    matches = [field.search(fields) for field in _FIELDS]
+    key, modified, etag, size = (b"" if match is None else match[1] for match in matches)
     if not (key and modified and size.isdigit()):
         raise SourceUnavailable(
             "a ListObjectsV2 page has an object without Key, LastModified or Size; check the S3 server"

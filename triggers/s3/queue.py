@@ -6,13 +6,13 @@ find the rest. One queue is for one watcher: what one reads, another does not ge
 
 from __future__ import annotations
 
-import random
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 import anyio
 import structlog
@@ -20,11 +20,11 @@ from anyio.abc import TaskGroup
 
 from triggers.base import Finding
 from triggers.errors import TriggerError
-from triggers.files.moments import Moment
+from triggers.file_scan.versions import Moment
+from triggers.hints import listen_for_ever
 from triggers.s3.addresses import DEFAULT_REGION
 from triggers.s3.credentials import CLIENT_LIFETIME, CredentialSource, aws_errors
 from triggers.s3.failures import Failure, Refused
-from triggers.s3.hints import Unreadable, keys_named
 
 MOST: Final = 10
 """Messages that SQS gives at a time."""
@@ -32,7 +32,6 @@ LONG_POLL: Final = 20
 """Seconds, the most that SQS allows."""
 SET_ASIDE: Final = 3600
 """Seconds for which an unreadable message is hidden; a redrive policy counts each time it comes back."""
-LONGEST_PAUSE: Final = 60.0
 
 _REGION: Final = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z]+(?:-[a-z]+)+-[0-9]+)\.")
 _REMEDY: Final = (
@@ -64,13 +63,12 @@ class Queue:
         self._log = log.bind(watcher=watcher, queue=url)
         self._client: Any = None
         self._received: Sequence[Hint] = ()
-        self._wanted = anyio.Event()
-        self._failures = 0
+        self._asked = anyio.Event()
 
     def take(self) -> Sequence[Hint]:
         """What came since; the next ones are received only then. All that is taken shall go to `done`, once committed."""
         taken, self._received = self._received, ()
-        self._wanted.set()
+        self._asked.set()
         return taken
 
     async def done(self, hints: Sequence[Hint]) -> None:
@@ -86,51 +84,41 @@ class Queue:
 
     async def run(self) -> None:
         """Until cancelled. Nothing that goes wrong leaves it."""
-        while True:
-            try:
-                await self._receive_for_a_while()
-            except Exception as error:  # noqa: BLE001  it is logged, and the watcher goes on by polling
-                self._failures += 1
-                pause = min(2.0 ** min(self._failures, 16), LONGEST_PAUSE) * (0.75 + random.random() / 4)  # noqa: S311
-                unexpected = not isinstance(error, TriggerError)
-                self._log.warning(
-                    "s3.notifications_lost", error=str(error), retry_in=round(pause, 1), exc_info=unexpected
-                )
-                await anyio.sleep(pause)
+        await listen_for_ever(self._receive_for_a_while, self._log, "s3.notifications_lost")
 
-    async def _receive_for_a_while(self) -> None:
-        await self._wanted.wait()
+    async def _receive_for_a_while(self, works: Callable[[], None]) -> None:
+        await self._asked.wait()
         until = anyio.current_time() + CLIENT_LIFETIME
         with aws_errors(remedy=_REMEDY):
             async with self._connect() as client:
                 self._client = client
                 try:
                     while True:
-                        await self._wanted.wait()
+                        await self._asked.wait()
                         if anyio.current_time() >= until:
                             return
-                        await self._receive(client)
+                        await self._receive(client, works)
                 finally:
                     self._client = None
 
-    async def _receive(self, client: Any) -> None:
-        answer = await client.receive_message(
+    async def _receive(self, client: Any, works: Callable[[], None]) -> None:
+        response = await client.receive_message(
             QueueUrl=self._url,
             MaxNumberOfMessages=MOST,
             WaitTimeSeconds=LONG_POLL,
             MessageSystemAttributeNames=["SentTimestamp"],
         )
-        self._failures = 0
-        hints = [hint for message in answer.get("Messages", ()) if (hint := await self._read(client, message))]
+        works()
+        hints = [hint for message in response.get("Messages", ()) if (hint := await self._read(client, message))]
         if hints:
-            self._received, self._wanted = hints, anyio.Event()
+            self._received, self._asked = hints, anyio.Event()
             self._wake()
 
     async def _read(self, client: Any, message: Any) -> Hint | None:
         receipt = message["ReceiptHandle"]
         try:
             keys = keys_named(message["Body"])
-        except Unreadable as error:
+        except UnreadableMessage as error:
             body = message["Body"][:2000]
             self._log.warning(
                 "s3.notification_unreadable", error=str(error), message_id=message["MessageId"], body=body
@@ -174,8 +162,8 @@ class Queues:
                     await client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
         except TriggerError as error:
             message = f"{error.failure.code}: {error.failure.message}" if isinstance(error, Refused) else str(error)
-            return Finding(check="notifications", level="warning", message=message, remedy=remedy)
-        return Finding(check="notifications", level="ok", message=f"queue {url} is read")
+            return Finding.warning("notifications", message, remedy)
+        return Finding.ok("notifications", f"queue {url} is read")
 
     def _connect(self, url: str) -> AbstractAsyncContextManager[Any]:
         if self._credentials is None:
@@ -183,5 +171,43 @@ class Queues:
                 code="NoCredentials", message="an anonymous connection reads no queue", remedy=_REMEDY, passing=False
             ).error()
         parts = urlsplit(url)
-        region = found[1] if (found := _REGION.search(parts.hostname or "")) else self._region or DEFAULT_REGION
+        match = _REGION.search(parts.hostname or "")
+        region = match[1] if match else self._region or DEFAULT_REGION
         return self._credentials.client("sqs", region=region, endpoint_url=f"{parts.scheme}://{parts.netloc}")
+
+
+class UnreadableMessage(ValueError):
+    """The message is none of S3's."""
+
+
+def keys_named(body: str) -> list[str]:
+    """In a message as S3 sends it, or wrapped by SNS, EventBridge or both; none in S3's test message.
+
+    What happened to them does not matter, nor which bucket it was: a look will tell. Raises `UnreadableMessage`.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
+    """
+    try:
+        return [*_keys(json.loads(body))]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise UnreadableMessage(
+            f"no notification of S3, SNS or EventBridge ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _keys(message: Any) -> Iterator[str]:
+    if "Records" in message:
+        for record in message["Records"]:
+            yield unquote_plus(_text(record["s3"]["object"]["key"]))
+    elif "detail" in message:  # EventBridge does not encode keys
+        yield _text(message["detail"]["object"]["key"])
+    elif "Message" in message:
+        yield from _keys(json.loads(message["Message"]))
+    elif message["Event"] != "s3:TestEvent":
+        raise UnreadableMessage(f"unknown event {message['Event']!r}")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise UnreadableMessage(f"{value!r} where a key is due")
+    return value

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import anyio
 
 from triggers.errors import TriggerError
-from triggers.files.moments import Moment
+from triggers.file_scan.versions import Moment
 from triggers.s3.pages import ListedPage
 
 DatedPage: TypeAlias = tuple[ListedPage, Moment]

@@ -17,7 +17,6 @@ import typer
 from watcher.cli.api import Api, check
 from watcher.cli.commands import Columns, Show, command, group, properties, table
 from watcher.cli.failures import Failure
-from watcher.watermarks import what_is_open
 
 watchers = group("watchers", "The watchers and how they are doing.")
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
@@ -42,7 +41,7 @@ async def list_watchers(api: Api, show: Show) -> None:
 async def show_watcher(api: Api, show: Show, name: Name) -> None:
     """Show one watcher."""
     found = await api.get(_path(name))
-    show(found, lambda: properties(found | {"open": what_is_open(found["watermark"])}))
+    show(found, lambda: properties(found | {"open": _description(found)}))
 
 
 @command(watchers, "rename")
@@ -151,9 +150,15 @@ async def _status(api: Api, show: Show) -> None:
     failing = [watcher for watcher in found if watcher["error"]]
     if failing and not show.as_json:
         show(failing, lambda: table(failing, COLUMNS))
-    waiting = [(watcher["name"], sentence) for watcher in found if (sentence := what_is_open(watcher["watermark"]))]
+    waiting = [(watcher["name"], sentence) for watcher in found if (sentence := _description(watcher))]
     if waiting and not show.as_json:
         show(waiting, lambda: properties(dict(waiting)))
+
+
+def _description(watcher: dict[str, Any]) -> str | None:
+    from watcher.vocabulary import describe  # noqa: PLC0415  see watcher.cli
+
+    return describe(watcher["trigger"], watcher["watermark"]).sentence or None
 
 
 def _path(name: str) -> str:

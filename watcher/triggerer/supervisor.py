@@ -26,12 +26,13 @@ from store.detection.positions import LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
 from triggers.base import BaseEventTrigger, Finding, StoredPosition
 from triggers.errors import ConfigurationError, SourceChanged, TriggerError
-from watcher.retrying import backoff
+from triggers.hints import backoff
 from watcher.triggerer.building import Hosted, build
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer, identity_json
 
 CLAIM_AGAIN: Final = 1.0
+LONGEST_PAUSE: Final = timedelta(minutes=5)
 
 log = structlog.get_logger()
 
@@ -122,7 +123,7 @@ class Supervisor:
         self._failures += 1
         blocked = isinstance(error, SourceChanged)
         sentence = str(error) or type(error).__name__
-        pause = backoff(self._failures, random.random)
+        pause = backoff(self._failures, random.random, longest=LONGEST_PAUSE)
         expected = isinstance(error, (TriggerError, StoreError, OSError))
         log.error(
             "watcher.blocked" if blocked else "watcher.failed",

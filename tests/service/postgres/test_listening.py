@@ -14,7 +14,7 @@ from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted, options
 from triggers.errors import ConfigurationError
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.notify_trigger import definition, install
+from triggers.postgres.notifications import definition, install
 from triggers.postgres.options import NewRowsOptions
 
 pytestmark = pytest.mark.service

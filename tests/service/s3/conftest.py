@@ -18,8 +18,7 @@ from tests.servers import S3Server
 from triggers.base import TriggerContext
 from triggers.s3.connection import S3Connection
 from triggers.s3.listing import S3Client
-from triggers.s3.new_files import S3NewFiles
-from triggers.s3.options import S3NewFilesOptions
+from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 
 PASSED_ON = {"Authorization", "Content-Type", "X-Amz-Target"}
 """By these moto tells SQS from S3."""

@@ -11,7 +11,7 @@ import structlog
 from tests.servers import S3Server
 from tests.service.s3.conftest import Front, Put, error, new_files, page
 from tests.unit.triggers_files.dict_host import DictHost
-from triggers.files.moments import SECOND, parse_moment
+from triggers.file_scan.versions import SECOND, parse_moment
 from triggers.s3.listing import S3Client
 from triggers.s3.objects import Selection
 from triggers.s3.pages import Row
@@ -204,7 +204,7 @@ async def test_a_long_scan_says_how_far_it_is(
     client: S3Client, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 2)
-    monkeypatch.setattr("triggers.files.trigger.SILENCE", 0)
+    monkeypatch.setattr("triggers.file_scan.trigger.SILENCE", 0)
     put("a", "b", "c", "d", "e")
     with structlog.testing.capture_logs() as logs:
         await DictHost().run(new_files(client, bucket))

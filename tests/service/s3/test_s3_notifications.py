@@ -19,7 +19,6 @@ from tests.unit.triggers_files.dict_host import DictHost
 from triggers.s3.connection import S3Connection
 from triggers.s3.failures import Refused
 from triggers.s3.listing import S3Client
-from triggers.s3.lookups import look_up
 
 pytestmark = pytest.mark.service
 
@@ -265,13 +264,13 @@ async def test_a_message_older_than_the_last_scan_costs_no_look_up(
 
 async def test_only_the_named_object_is_looked_at(client: S3Client, bucket: str, put: Put) -> None:
     put("ab", "b")
-    pages = await look_up(client, bucket, ["a", "b", "c"])
+    pages = await client.look_up(bucket, ["a", "b", "c"])
     assert [page.key(row) for page, _ in pages for row in page.rows] == ["b"]
 
 
 async def test_a_failing_look_up_fails_the_watcher(client: S3Client) -> None:
     with pytest.raises(Refused, match="NoSuchBucket"):
-        await look_up(client, "nowhere", ["a", "b"])
+        await client.look_up("nowhere", ["a", "b"])
 
 
 async def test_a_dry_run_takes_nothing(client: S3Client, bucket: str, queue: TestQueue) -> None:

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from config.errors import UnknownTrigger
-from triggers.registry import TRIGGERS
+from config.errors import UnknownClass
 from watcher.api.links import log_url
 from watcher.api.shapes.dags import schedule_text
-from watcher.vocabulary import trigger_class, vocabulary
+from watcher.vocabulary import TRIGGERS, trigger_class, vocabulary
 
 NOBODY = {"kind": None, "write_id": None, "dag_id": None, "run_id": None, "task_id": None, "map_index": None}
 WRITERS: list[tuple[dict[str, Any], str | None]] = [
@@ -95,7 +94,7 @@ def test_a_dotted_path_means_a_class_of_the_users(tmp_path: Path, monkeypatch: p
         "no_such_module.Mine": "cannot be imported",
         "nonsense": "unknown trigger",
     }.items():
-        with pytest.raises(UnknownTrigger) as raised:
+        with pytest.raises(UnknownClass) as raised:
             trigger_class(name)
         assert word in raised.value.sentence
         assert "file.new_files" in raised.value.suggestions

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from config.durations import Duration
-from config.errors import ConfigurationInvalid, UnknownTrigger
+from config.errors import ConfigurationInvalid, UnknownClass
 from config.loader import load
 from config.models import Configuration
 from config.vocabulary import TriggerKind, Vocabulary
@@ -79,8 +79,17 @@ TRIGGERS = {
 
 def _trigger(name: str) -> TriggerKind:
     if name not in TRIGGERS:
-        raise UnknownTrigger(f"there is no trigger `{name}`", list(TRIGGERS))
+        raise UnknownClass(f"there is no trigger `{name}`", list(TRIGGERS))
     return TRIGGERS[name]
+
+
+CONNECTIONS: dict[str, type[BaseModel]] = {"lake": LakeConnection, "shop": ShopConnection}
+
+
+def _connection(name: str) -> type[BaseModel]:
+    if name not in CONNECTIONS:
+        raise UnknownClass("is no type of connection", list(CONNECTIONS))
+    return CONNECTIONS[name]
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +97,8 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(
         trigger=_trigger,
         triggers=TRIGGERS,
-        connections={"lake": LakeConnection, "shop": ShopConnection},
+        connection=_connection,
+        connections=CONNECTIONS,
         add_plugins=lambda _: None,
     )
 

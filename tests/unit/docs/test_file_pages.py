@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from triggers.base import BaseEventTrigger
-from triggers.file.new_files import FileNewFiles
+from triggers.local_folder.new_files import FileNewFiles
 from triggers.options import parse_duration
 from triggers.s3.connection import S3Connection
 from triggers.s3.failures import REMEDIES

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
+from textwrap import indent
 from types import ModuleType
 from typing import Any
 
@@ -92,6 +93,12 @@ async def test_the_check_names_the_remedy(example: ModuleType, log: Path) -> Non
     log.unlink()
     (finding,) = await new_trigger(example, log).check()
     assert (finding.level, finding.remedy) == ("error", "create it, or correct `path`")
+
+
+def test_the_other_pieces_of_the_page_are_those_of_the_plug_in_that_the_suites_test() -> None:
+    _, *pieces = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    plug_in = (PAGE.parents[1] / "tests" / "plugins" / "notice_board.py").read_text(encoding="utf-8")
+    assert [piece for piece in pieces if piece not in plug_in and indent(piece, "    ") not in plug_in] == []
 
 
 def test_the_yaml_of_the_page_fits_the_options(example: ModuleType) -> None:

@@ -6,8 +6,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from triggers.files.moments import SECOND, Moment
-from triggers.files.version import fingerprint
+from triggers.file_scan.versions import SECOND, Moment, fingerprint
 
 KEYS = [f"k{number:02}" for number in range(40)]
 

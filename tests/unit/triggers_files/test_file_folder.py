@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError, SourceUnavailable
-from triggers.file.folder import list_files
-from triggers.file.new_files import FileNewFiles, FileNewFilesOptions
-from triggers.files.matching import Matcher
+from triggers.file_scan.matching import Matcher
+from triggers.local_folder.folder import list_files
+from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
 
 def trigger(folder: Path, **options: Any) -> FileNewFiles:
@@ -101,7 +101,7 @@ async def test_events_are_split_but_committed_together(tmp_path: Path) -> None:
 
 
 async def test_a_scan_goes_on_where_it_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triggers.file.new_files.PAGE", 2)
+    monkeypatch.setattr("triggers.local_folder.new_files.PAGE", 2)
     host = DictHost()
     for number in range(7):
         write(tmp_path / f"{number}")

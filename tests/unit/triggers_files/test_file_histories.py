@@ -13,12 +13,10 @@ import pytest
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedBucket, SimulatedPage, SimulatedVersion
 from triggers.base import Position, StoredPosition
-from triggers.files.algorithm import Algorithm
-from triggers.files.moments import SECOND, Moment
-from triggers.files.scanner import Scanner, Step
-from triggers.files.state import ScanState, Start
-from triggers.files.strict import Strict
-from triggers.files.window import Window
+from triggers.file_scan.algorithms import Algorithm, Strict, Window
+from triggers.file_scan.scanner import Scanner, Step
+from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.versions import SECOND, Moment
 
 LATENESS = 120 * SECOND
 SKEW = 2 * SECOND
@@ -101,11 +99,11 @@ class History:
     def _take(self, watcher: AnyScanner, step: Step, page: SimulatedPage) -> AnyScanner:
         if step.position is not None:
             self._commit(step.position, page)
-            self.emitted.update(cast("list[SimulatedVersion]", step.found))
+            self.emitted.update(cast("list[SimulatedVersion]", step.versions))
             if isinstance(watcher, Scanner):
                 assert self.host.rows == watcher._handled._members, "differences add up to the set"
         else:
-            assert not step.found
+            assert not step.versions
         return watcher
 
     def _commit(self, position: Position, page: SimulatedPage) -> None:

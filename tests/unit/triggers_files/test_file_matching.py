@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.files.matching import Matcher
+from triggers.file_scan.matching import Matcher
 
 
 def matches(glob: str, key: str) -> bool:

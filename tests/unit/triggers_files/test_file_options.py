@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from triggers.files.moments import format_moment, length_of, moment_of, parse_moment
-from triggers.files.strict import Strict
-from triggers.files.window import Window
+from triggers.file_scan.algorithms import Strict, Window
+from triggers.file_scan.versions import format_moment, length_of, moment_of, parse_moment
 from triggers.options import Duration, format_duration, parse_duration
-from triggers.s3.new_files import S3NewFiles
-from triggers.s3.options import S3NewFilesOptions
+from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 
 DURATIONS = TypeAdapter(Duration)
 

@@ -10,12 +10,10 @@ from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
 from triggers.base import StoredPosition, TriggerContext
 from triggers.errors import ConfigurationError
-from triggers.file.new_files import FileNewFiles, FileNewFilesOptions
-from triggers.files.algorithm import Algorithm
-from triggers.files.moments import SECOND, parse_moment
-from triggers.files.scanner import Scanner
-from triggers.files.strict import Strict
-from triggers.files.window import Window
+from triggers.file_scan.algorithms import Algorithm, Strict, Window
+from triggers.file_scan.scanner import Scanner
+from triggers.file_scan.versions import SECOND, parse_moment
+from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
 TIME = "2026-11-20T09:00:00Z"
 T = parse_moment(TIME)
@@ -49,7 +47,7 @@ class Rewound:
         step = scanner.advance(page(*LISTED, *more, clock=clock), now=0)
         if step.position is not None:
             self.host.commit(step.position)
-        return [found.key for found in step.found]  # type: ignore[attr-defined]
+        return [found.key for found in step.versions]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("algorithm", [Window, Strict])

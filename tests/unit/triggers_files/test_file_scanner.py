@@ -9,12 +9,10 @@ import pytest
 
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
-from triggers.files.algorithm import Algorithm
-from triggers.files.moments import SECOND, Moment, format_moment
-from triggers.files.scanner import QUIET_COMMIT_SECONDS, Scanner
-from triggers.files.state import ScanState, Start
-from triggers.files.strict import Strict
-from triggers.files.window import Window
+from triggers.file_scan.algorithms import Algorithm, Strict, Window
+from triggers.file_scan.scanner import QUIET_COMMIT_SECONDS, Scanner
+from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.versions import SECOND, Moment, format_moment
 
 T = 1_800_000_000 * SECOND
 HOUR = 3600 * SECOND
@@ -45,7 +43,7 @@ class Watcher:
         step = self.scanner.advance(shown, now=self.now)
         if step.position is not None:
             self.host.commit(step.position)
-        return [found.key for found in step.found]  # type: ignore[attr-defined]
+        return [found.key for found in step.versions]  # type: ignore[attr-defined]
 
     @property
     def state(self) -> ScanState:
@@ -269,7 +267,7 @@ def hint(watcher: Watcher, *versions: SimulatedVersion, clock: Moment = T) -> li
     step = watcher.scanner.look_up(versions, clock=clock, now=watcher.now)
     if step.position is not None:
         watcher.host.commit(step.position)
-    return [found.key for found in step.found]  # type: ignore[attr-defined]
+    return [found.key for found in step.versions]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.s3.hints import Unreadable, keys_named
+from triggers.s3.queue import UnreadableMessage, keys_named
 
 
 def of_s3(*keys: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_what_a_message_names(message: dict[str, Any], keys: list[str]) -> None:
     ],
 )
 def test_what_is_none_of_s3s_messages_is_unreadable(body: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableMessage):
         keys_named(body)
 
 
@@ -90,5 +90,5 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_any_message_is_read_or_unreadable(message: Any) -> None:
-    with contextlib.suppress(Unreadable):
+    with contextlib.suppress(UnreadableMessage):
         assert all(isinstance(key, str) for key in keys_named(json.dumps(message)))

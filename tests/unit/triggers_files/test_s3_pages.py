@@ -12,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triggers.errors import SourceUnavailable
-from triggers.files.matching import Matcher
-from triggers.files.moments import parse_moment
-from triggers.files.recall import Recall
-from triggers.files.version import NOT_SELECTED
-from triggers.s3.objects import S3Object, S3Page, Selection
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.versions import NOT_SELECTED, parse_moment
+from triggers.s3.objects import FingerprintCache, S3Object, S3Page, Selection
 from triggers.s3.pages import modified_at, scan_page
 
 STAMP = "2026-11-20T09:00:00.000Z"
@@ -61,7 +59,7 @@ def page(shown: bytes, **options: Any) -> S3Page:
     matcher = Matcher.of(match=options.pop("match", None), regex=options.pop("regex", None))
     wanted = {"prefix": "", "min_size": 0, "directory_markers": False, **options}
     selection = Selection(bucket="landing", matcher=matcher, **wanted)
-    return S3Page(listed=scan_page(shown), clock=0, selection=selection, recall=Recall())
+    return S3Page(listed=scan_page(shown), clock=0, selection=selection, cache=FingerprintCache())
 
 
 def described(shown: bytes, **options: Any) -> list[Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.failures import NotPrimary, errors_told_apart
+from triggers.postgres.failures import NotPrimary, driver_errors
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from triggers.postgres.failures import NotPrimary, errors_told_apart
     ],
 )
 def test_only_a_person_mends_what_is_refused_and_all_else_may_pass(error: Exception, told: type[Exception]) -> None:
-    with pytest.raises(told) as raised, errors_told_apart():
+    with pytest.raises(told) as raised, driver_errors():
         raise error
     assert type(raised.value) is told
 

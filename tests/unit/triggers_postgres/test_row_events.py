@@ -3,8 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 from triggers.base import TriggerEvent
+from triggers.postgres.by_id import RowsByIdReader
+from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.rows import Found, events_by_id, events_by_key
+from triggers.postgres.reader import events_of
 
 WATERMARK = {"from": 10, "to": 19}
 
@@ -13,10 +15,21 @@ def options(**values: object) -> NewRowsOptions:
     return NewRowsOptions.model_validate({"table": "public.orders", **values})
 
 
-def test_ids_become_ranges_whose_sizes_are_the_count() -> None:
-    found = Found(keys=[11, 12, 14, 17, 18, 19], rows=[])
+class Row(dict[str, Any]):
+    """As the driver gives it: values by name and by place."""
 
-    assert list(events_by_id(found, options(), WATERMARK)) == [
+    def __getitem__(self, key: Any) -> Any:
+        return [*self.values()][key] if isinstance(key, int) else super().__getitem__(key)
+
+
+def events_by_id(rows: list[Row], options: NewRowsOptions) -> list[TriggerEvent]:
+    return [*events_of(rows, options, WATERMARK, RowsByIdReader.name_rows)]
+
+
+def test_ids_become_ranges_whose_sizes_are_the_count() -> None:
+    rows = [Row(id=number) for number in (11, 12, 14, 17, 18, 19)]
+
+    assert events_by_id(rows, options()) == [
         TriggerEvent(
             count=6,
             watermark=WATERMARK,
@@ -26,8 +39,8 @@ def test_ids_become_ranges_whose_sizes_are_the_count() -> None:
 
 
 def test_events_are_bounded() -> None:
-    found = Found(keys=[11, 12, 13, 15, 16], rows=['{"id":11}', '{"id":12}', '{"id":13}', '{"id":15}', '{"id":16}'])
-    events = list(events_by_id(found, options(columns=["id"], batch={"max_rows": 2}), WATERMARK))
+    rows = [Row(id=number, row=f'{{"id":{number}}}') for number in (11, 12, 13, 15, 16)]
+    events = events_by_id(rows, options(columns=["id"], batch={"max_rows": 2}))
 
     payloads: list[Any] = [event.payload for event in events]
     assert [event.count for event in events] == [2, 2, 1]
@@ -36,19 +49,20 @@ def test_events_are_bounded() -> None:
 
 
 def test_keys_are_values_or_lists_of_values() -> None:
-    [event] = events_by_key(Found(keys=["7", '"a"', '[1, "b"]'], rows=[]), options(mode="updated_at"), WATERMARK)
+    rows = [Row(key=text) for text in ("7", '"a"', '[1, "b"]')]
+    [event] = events_of(rows, options(mode="updated_at"), WATERMARK, RowsByUpdateReader.name_rows)
 
     payload: Any = event.payload
     assert payload == {"table": "public.orders", "column": "updated_at", "keys": [7, "a", [1, "b"]]}
 
 
 def test_numbers_beyond_floats_stay_text() -> None:
-    found = Found(keys=[1], rows=[f'{{"a": [1, 2.5, 1e999, -1e999], "b": null, "c": {"9" * 5000}}}'])
-    [event] = events_by_id(found, options(columns=["a"]), WATERMARK)
+    row = Row(id=1, row=f'{{"a": [1, 2.5, 1e999, -1e999], "b": null, "c": {"9" * 5000}}}')
+    [event] = events_by_id([row], options(columns=["a"]))
 
     payload: Any = event.payload
     assert payload["rows"] == [{"a": [1, 2.5, "1e999", "-1e999"], "b": None, "c": "9" * 5000}]
 
 
 def test_nothing_found_is_no_event() -> None:
-    assert list(events_by_id(Found(keys=[], rows=[]), options(), WATERMARK)) == []
+    assert events_by_id([], options()) == []

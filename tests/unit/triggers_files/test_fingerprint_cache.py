@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.files.recall import Recall
+from triggers.s3.objects import FingerprintCache
 
 SCANS = st.lists(st.tuples(st.sets(st.integers(0, 60)), st.integers(1, 9)), max_size=6)
 
@@ -13,15 +13,15 @@ def fingerprint_of(row: tuple[bytes]) -> int:
 
 
 @given(SCANS)
-def test_what_is_recalled_is_what_would_be_computed(scans: list[tuple[set[int], int]]) -> None:
-    recall: Recall[tuple[bytes]] = Recall()
+def test_what_is_cached_is_what_would_be_computed(scans: list[tuple[set[int], int]]) -> None:
+    cache: FingerprintCache[tuple[bytes]] = FingerprintCache()
     for numbers, size in scans:
         rows = [(b"%03d" % number,) for number in sorted(numbers)]
-        recall.begin()
+        cache.begin()
         found = [
             fingerprint
             for first in range(0, len(rows), size)
-            for fingerprint in recall.fingerprints(rows[first : first + size], fingerprint_of)
+            for fingerprint in cache.fingerprints(rows[first : first + size], fingerprint_of)
         ]
         assert found == [fingerprint_of(row) for row in rows]
 
@@ -30,7 +30,7 @@ class Counting:
     """Scans ranges of rows, ten to a page, and counts the rows it has to compute."""
 
     def __init__(self) -> None:
-        self.recall: Recall[int] = Recall()
+        self.cache: FingerprintCache[int] = FingerprintCache()
 
     def computed_by_scan_of(self, rows: list[int]) -> int:
         computed = []
@@ -39,9 +39,9 @@ class Counting:
             computed.append(row)
             return -row
 
-        self.recall.begin()
+        self.cache.begin()
         for first in range(0, len(rows), 10):
-            self.recall.fingerprints(rows[first : first + 10], compute)
+            self.cache.fingerprints(rows[first : first + 10], compute)
         return len(computed)
 
 

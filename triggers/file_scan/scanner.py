@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
-from triggers.files.algorithm import Algorithm
-from triggers.files.handled import Handled
-from triggers.files.moments import Moment
-from triggers.files.state import ScanState, Start, text_of
-from triggers.files.version import FileVersion, Page
+from triggers.file_scan.algorithms import Algorithm
+from triggers.file_scan.state import HandledVersions, ScanState, Start, text_of
+from triggers.file_scan.versions import FileVersion, Moment, Page
 
 QUIET_COMMIT_SECONDS: Final = 60.0
 """State that moved without a new version is written at most this often."""
@@ -23,9 +21,9 @@ QUIET_COMMIT_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What one page led to. `position` None: nothing is worth a write; then `found` is empty."""
+    """The new versions of one page. `position` None: nothing is worth a write; then `versions` is empty."""
 
-    found: Sequence[FileVersion]
+    versions: Sequence[FileVersion]
     watermark: JsonObject
     position: Position | None
 
@@ -39,7 +37,7 @@ class Scanner:
         """`min_age` in microseconds; `now` on the same clock as in `advance`, in seconds."""
         self._algorithm = algorithm
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
-        self._handled = Handled({} if stored is None else stored.rows)
+        self._handled = HandledVersions({} if stored is None else stored.rows)
         self._min_age = min_age
         self._written_at = now
         self._nothing_stored = stored is None
@@ -57,14 +55,14 @@ class Scanner:
         must_write = self._nothing_stored or (begins and self._state.is_baseline)
         watermark = self._watermark_of_events()
         candidates = self._algorithm.candidates(page, self._state, self._handled)
-        found = [version for version in candidates if self._is_new(version, page.clock)]
+        versions = [version for version in candidates if self._is_new(version, page.clock)]
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
         else:
             must_write = must_write or self._resumed or self._state.is_baseline
             self._end()
-        write = bool(found) or must_write or now - self._written_at >= QUIET_COMMIT_SECONDS
-        return Step(found=found, watermark=watermark, position=self._position(now) if write else None)
+        write = bool(versions) or must_write or now - self._written_at >= QUIET_COMMIT_SECONDS
+        return Step(versions=versions, watermark=watermark, position=self._position(now) if write else None)
 
     @property
     def up_to(self) -> Moment | None:
@@ -84,9 +82,9 @@ class Scanner:
         state = self._state
         horizon = state.horizon if state.next_horizon is None else state.next_horizon
         recent = (version for version in versions if horizon is None or version.modified >= horizon)
-        found = [version for version in recent if self._is_new(version, clock)]
+        new = [version for version in recent if self._is_new(version, clock)]
         watermark = {"from": text_of(state.up_to), "to": text_of(state.up_to)}
-        return Step(found=found, watermark=watermark, position=self._position(now) if found else None)
+        return Step(versions=new, watermark=watermark, position=self._position(now) if new else None)
 
     def _is_new(self, version: FileVersion, clock: Moment) -> bool:
         """Whether to emit it; records it when it is handled and could be met again."""

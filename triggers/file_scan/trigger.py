@@ -22,11 +22,10 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError
-from triggers.files.moments import length_of, parse_moment
-from triggers.files.options import FileOptions
-from triggers.files.scanner import Scanner, Step
-from triggers.files.state import ScanState, Start
-from triggers.files.version import Page
+from triggers.file_scan.options import FileOptions
+from triggers.file_scan.scanner import Scanner, Step
+from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.versions import Page, length_of, parse_moment
 
 SILENCE: Final = 10.0
 """Seconds after which a scan that still goes on says how far it is."""
@@ -57,7 +56,7 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         async with aclosing(self.pages(scanner.cursor)) as pages:
             async for page in pages:
                 step = scanner.advance(page, now=anyio.current_time())
-                progress.tell(page)
+                progress.report(page)
                 # Also for a page without anything new: the deadline is one page's, not the whole scan's.
                 yield self.batch_of(step, caught_up=page.last is None)
 
@@ -82,8 +81,8 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
         most = self.options.batch.max_files
-        for first in range(0, len(step.found), most):
-            files = [version.describe() for version in step.found[first : first + most]]
+        for first in range(0, len(step.versions), most):
+            files = [version.describe() for version in step.versions[first : first + most]]
             yield TriggerEvent(count=len(files), watermark=step.watermark, payload={"files": files})
 
 
@@ -92,13 +91,13 @@ class _Progress:
 
     def __init__(self) -> None:
         self._listed = 0
-        self._told_at = anyio.current_time()
+        self._logged_at = anyio.current_time()
 
-    def tell(self, page: Page) -> None:
+    def report(self, page: Page) -> None:
         self._listed += len(page)
         now = anyio.current_time()
-        if page.last is not None and now - self._told_at >= SILENCE:
-            self._told_at = now
+        if page.last is not None and now - self._logged_at >= SILENCE:
+            self._logged_at = now
             log.info("watcher.scanning", count=self._listed, key=page.last)
 
 

@@ -13,11 +13,10 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from triggers.base import Finding, JsonObject, JsonValue
 from triggers.errors import ConfigurationError
-from triggers.file.folder import LocalFile, clock, list_files
-from triggers.files.moments import Moment
-from triggers.files.options import FileOptions
-from triggers.files.trigger import NewFiles
-from triggers.files.version import NOT_SELECTED, Page
+from triggers.file_scan.options import FileOptions
+from triggers.file_scan.trigger import NewFiles
+from triggers.file_scan.versions import NOT_SELECTED, Moment, Page
+from triggers.local_folder.folder import LocalFile, clock, list_files
 from triggers.options import Duration
 
 PAGE: Final = 1000
@@ -87,10 +86,8 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, None]):
             files = await self._listing()
         except ConfigurationError as error:
             message, _, remedy = str(error).partition("; ")
-            return [Finding(check="folder", level="error", message=message, remedy=remedy)]
-        return [
-            Finding(check="folder", level="ok", message=f"{self.options.path!r} is listed: {len(files)} matching files")
-        ]
+            return [Finding.error("folder", message, remedy)]
+        return [Finding.ok("folder", f"{self.options.path!r} is listed: {len(files)} matching files")]
 
     def source_identity(self) -> JsonValue:
         options = self.options

@@ -1,12 +1,13 @@
-"""A scan's working state: the small JSON document of a position."""
+"""What a scan remembers between commits: its state, a small JSON document, and the set of versions already handled."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, KeysView, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from triggers.base import JsonObject
-from triggers.files.moments import Moment, format_moment, parse_moment
+from triggers.base import JsonObject, RowChanges
+from triggers.file_scan.versions import Moment, format_moment, parse_moment
 
 Start: TypeAlias = Literal["now", "all"] | Moment
 """Where a watcher begins: with what comes from now on, with everything, or with versions modified at or after a moment."""
@@ -72,3 +73,54 @@ _MOMENTS: Final = ("horizon", "baseline", "began", "next_horizon", "up_to")
 
 def text_of(moment: Moment | None) -> str | None:
     return None if moment is None else format_moment(moment)
+
+
+class HandledVersions:
+    """The fingerprints of versions already handled, with the moment each version was modified.
+
+    Differences to the set that was last committed add up until `take_changes`.
+    """
+
+    def __init__(self, rows: Mapping[int, Moment]) -> None:
+        self._members = dict(rows)
+        self._below: Moment | None = None
+        self._deleted: set[int] = set()
+        self._inserted: dict[int, Moment] = {}
+
+    def __contains__(self, member: int) -> bool:
+        return member in self._members
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def members(self) -> KeysView[int]:
+        """For many look-ups in a row."""
+        return self._members.keys()
+
+    def add(self, member: int, modified: Moment) -> None:
+        self._members[member] = modified
+        self._inserted[member] = modified
+
+    def forget_below(self, horizon: Moment) -> None:
+        remaining = {member: modified for member, modified in self._members.items() if modified >= horizon}
+        if len(remaining) < len(self._members):
+            self._members = remaining
+            self._inserted = {member: modified for member, modified in self._inserted.items() if modified >= horizon}
+            self._below = horizon  # horizons never go back: the last one includes those before it
+
+    def forget(self, members: Collection[int]) -> None:
+        for member in members:
+            del self._members[member]
+            self._inserted.pop(member, None)
+        self._deleted.update(members)
+
+    def take_changes(self) -> RowChanges:
+        """All differences since the last call; the caller owes their commit."""
+        # A member that was deleted and added again is in both: `RowChanges` inserts last.
+        changes = RowChanges(delete_below=self._below, delete=self._deleted, insert=self._inserted)
+        self._below, self._deleted, self._inserted = None, set(), {}
+        return changes

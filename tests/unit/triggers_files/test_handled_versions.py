@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import Position
-from triggers.files.handled import Handled
+from triggers.file_scan.state import HandledVersions
 
 OPERATIONS = st.lists(
     st.one_of(
@@ -20,7 +20,7 @@ OPERATIONS = st.lists(
 @given(OPERATIONS)
 def test_differences_add_up_to_the_set_however_late_they_are_committed(operations: list[tuple[str, int, int]]) -> None:
     host = DictHost()
-    handled = Handled({})
+    handled = HandledVersions({})
     expected: dict[int, int] = {}
     horizon = 0
     for operation, number, modified in operations:
@@ -45,6 +45,6 @@ def test_differences_add_up_to_the_set_however_late_they_are_committed(operation
 
 
 def test_nothing_is_deleted_that_was_not_there() -> None:
-    handled = Handled({1: 10})
+    handled = HandledVersions({1: 10})
     handled.forget_below(5)
     assert not handled.take_changes()

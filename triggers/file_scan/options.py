@@ -9,12 +9,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from triggers.base import BaseOptions
-from triggers.files.algorithm import Algorithm
-from triggers.files.matching import Matcher
-from triggers.files.moments import length_of, moment_of
-from triggers.files.state import Start
-from triggers.files.strict import Strict
-from triggers.files.window import Window
+from triggers.file_scan.algorithms import Algorithm, Strict, Window
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.state import Start
+from triggers.file_scan.versions import length_of, moment_of
 from triggers.options import Duration
 
 

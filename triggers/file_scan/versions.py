@@ -1,13 +1,41 @@
-"""What a listing shows: pages of file versions."""
+"""What a listing shows: pages of file versions, and the moments that date them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol, TypeAlias
 
 from triggers.base import JsonObject
-from triggers.files.moments import Moment
+
+Moment: TypeAlias = int
+"""Microseconds since 1970 in UTC: integers compare, subtract and hash without surprises."""
+
+SECOND: Final = 1_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def moment_of(value: datetime) -> Moment:
+    """A datetime without a zone counts as UTC."""
+    return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def length_of(value: timedelta) -> int:
+    """In microseconds."""
+    return value // _MICROSECOND
+
+
+def parse_moment(text: str) -> Moment:
+    """Raises ValueError unless `text` is an ISO 8601 date or timestamp."""
+    return moment_of(datetime.fromisoformat(text))
+
+
+def format_moment(moment: Moment) -> str:
+    """`2026-11-20T09:00:00Z`, with a fraction only where there is one."""
+    return (_EPOCH + moment * _MICROSECOND).replace(tzinfo=None).isoformat() + "Z"
+
 
 NOT_SELECTED: Final = 0
 """Stands for the fingerprint of what the watcher does not want."""

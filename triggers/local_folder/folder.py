@@ -12,9 +12,8 @@ from typing import Final
 
 from triggers.base import JsonObject
 from triggers.errors import ConfigurationError, SourceUnavailable
-from triggers.files.matching import Matcher
-from triggers.files.moments import Moment, format_moment
-from triggers.files.version import fingerprint
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.versions import Moment, fingerprint, format_moment
 
 _CLOCK_LAG: Final = 20_000
 """Microseconds by which the kernel's coarse clock, which stamps files, may be behind the one we read: two ticks."""
@@ -53,7 +52,7 @@ def list_files(root: str, matcher: Matcher) -> list[LocalFile]:
     """
     try:
         os.stat(root)  # noqa: PTH116 - the rest is os.scandir
-        found = [*_walk(root, matcher)]
+        files = [*_walk(root, matcher)]
     except PermissionError as error:
         raise ConfigurationError(f"{error.filename!r} cannot be read; give this process read permission") from error
     except NotADirectoryError as error:
@@ -62,7 +61,7 @@ def list_files(root: str, matcher: Matcher) -> list[LocalFile]:
         raise SourceUnavailable(
             f"{root!r} cannot be listed ({error.strerror}); check the watcher's path and the mount"
         ) from error
-    return sorted(found, key=lambda file: file.key)
+    return sorted(files, key=lambda file: file.key)
 
 
 @dataclass(frozen=True, kw_only=True)

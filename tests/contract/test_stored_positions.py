@@ -1,0 +1,214 @@
+"""What shipped triggers store, byte for byte: a new release must go on from where the last one stood."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from store.values import to_json
+from triggers.base import Position, StoredPosition, TriggerContext
+from triggers.file_scan.algorithms import Algorithm, Strict, Window
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.scanner import Scanner
+from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.versions import parse_moment
+from triggers.local_folder.folder import LocalFile
+from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
+from triggers.postgres.by_id import RowsByIdReader
+from triggers.postgres.by_update import RowsByUpdateReader
+from triggers.postgres.checks import TableFacts
+from triggers.postgres.connection import PostgresConnection, Server
+from triggers.postgres.new_rows import NewRows
+from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.reader import Reader
+from triggers.postgres.source import Source
+from triggers.s3.connection import S3Connection
+from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
+from triggers.s3.objects import Selection
+from watcher.triggerer.committing import identity_json
+
+HOUR = 3_600_000_000
+BEGAN = parse_moment("2026-11-20T09:00:00.000001Z")
+FILE = LocalFile(
+    key="a.json", path="/in/a.json", inode=17, size=5, written_ns=1_795_164_000_123_456_789, modified=BEGAN - HOUR // 2
+)
+OBJECT = (b"orders/a%20b.json", b"2026-11-20T09:00:00.000Z", b"&quot;0cc175b9c0f1b6a831c399e269772661&quot;", b"12")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnePage:
+    """A page that lists `files`; the scan goes on behind `last`."""
+
+    last: str | None
+    files: Sequence[LocalFile] = ()
+    clock: int = BEGAN
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def versions(self, since: int | None) -> Iterable[LocalFile]:
+        del since
+        return self.files
+
+    def fingerprints(self) -> Sequence[int]:
+        return [file.fingerprint for file in self.files]
+
+    def version(self, index: int, fingerprint: int) -> LocalFile:
+        del fingerprint
+        return self.files[index]
+
+
+IN_A_SCAN = (
+    '{"horizon": %s, "baseline": %s, "began": "2026-11-20T09:00:00.000001Z", "next_horizon": %s, '
+    '"cursor": "a.json", "up_to": null}'
+)
+BETWEEN_SCANS = (
+    '{"horizon": %s, "baseline": null, "began": null, "next_horizon": null, "cursor": null, '
+    '"up_to": "2026-11-20T08:59:58.000001Z"}'
+)
+CLOCK, WINDOW, GIVEN = '"2026-11-20T09:00:00.000001Z"', '"2026-11-20T07:59:59.000001Z"', '"2026-11-20T08:00:00Z"'
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "start", "in_a_scan", "between_scans"),
+    [
+        (Window(HOUR), "now", IN_A_SCAN % ("null", CLOCK, WINDOW), BETWEEN_SCANS % WINDOW),
+        (Window(HOUR), "all", IN_A_SCAN % ("null", "null", WINDOW), BETWEEN_SCANS % WINDOW),
+        (Window(HOUR), GIVEN, IN_A_SCAN % (GIVEN, "null", GIVEN), BETWEEN_SCANS % GIVEN),
+        (Strict(), "now", IN_A_SCAN % ("null", CLOCK, "null"), BETWEEN_SCANS % "null"),
+        (Strict(), "all", IN_A_SCAN % ("null", "null", "null"), BETWEEN_SCANS % "null"),
+        (Strict(), GIVEN, IN_A_SCAN % ("null", GIVEN, "null"), BETWEEN_SCANS % "null"),
+    ],
+)
+def test_positions_of_the_file_triggers(algorithm: Algorithm, start: str, in_a_scan: str, between_scans: str) -> None:
+    begin: Start = start if start in {"now", "all"} else parse_moment(start.strip('"'))  # type: ignore[assignment]
+    scanner = Scanner(algorithm, None, start=begin, min_age=2_000_000, now=0.0)
+    first = scanner.advance(OnePage(last="a.json", files=[FILE]), now=100.0).position
+    assert first is not None
+    assert to_json(first.state) == in_a_scan
+    assert first.rows.insert == {-2227854324308715523: BEGAN - HOUR // 2}
+    second = scanner.advance(OnePage(last=None), now=200.0).position
+    assert second is not None
+    assert to_json(second.state) == between_scans
+    for text, position in ((in_a_scan, first), (between_scans, second)):
+        assert to_json(ScanState.from_json(dict(position.state)).to_json()) == text
+
+
+def test_names_of_file_versions() -> None:
+    assert FILE.fingerprint == -2227854324308715523
+    selection = Selection(
+        bucket="b", prefix="orders/", matcher=Matcher.of(match=None, regex=None), min_size=0, directory_markers=False
+    )
+    assert selection.fingerprint(OBJECT, url_encoded=True) == 3250343587478389584
+
+
+BY_ID = (
+    '{"m": 120, "gaps": [[7, 9, 0], [12, 12, 1]], "groups": {"0": ["4/17"], "1": ["-1/733", "4/17"]}, '
+    '"new": [[118, 119]], "boot": "2026-11-01 00:00:00+00", "holders": {"-1/733": [null, "2026-11-20T08:00:00Z"], '
+    '"4/17": [4711, "2026-11-20T09:00:00Z"]}, "timeline": 3}'
+)
+BY_UPDATE = (
+    '{"xmin": 740, "floor": "2026-11-20T08:59:59.000000Z", "checkpoints": [["2026-11-20T09:00:00.000000Z", ["-1/733", '
+    '"4/17"]]], "boot": "2026-11-01 00:00:00+00", "files": -12, "until": "2026-11-20T09:00:00.000000Z", "timeline": 3}'
+)
+MODES: dict[str, tuple[type[Reader[Any]], str, dict[int, int], str]] = {
+    "id": (
+        RowsByIdReader,
+        BY_ID,
+        {},
+        (
+            '{"up_to": 120, "gaps": 3, "open_ids": 6, '
+            '"oldest": {"transaction": "-1/733", "pid": null, "since": "2026-11-20T08:00:00Z"}}'
+        ),
+    ),
+    "updated_at": (
+        RowsByUpdateReader,
+        BY_UPDATE,
+        {741: 741},
+        (
+            '{"up_to": "2026-11-20T09:00:00.000000Z", "floor": "2026-11-20T08:59:59.000000Z", "seen": 1, '
+            '"oldest": {"transaction": "-1/733", "pid": null, "since": "2026-11-20T09:00:00.000000Z"}}'
+        ),
+    ),
+}
+FACTS = TableFacts(
+    table_oid=16_385,
+    database_oid=5,
+    server_version=180_000,
+    role="reader",
+    kind="r",
+    persistence="p",
+    not_null=True,
+    type="bigint",
+    relations=[16_385],
+    children=0,
+    has_index=True,
+    is_unique=True,
+    is_unique_per_partition=True,
+    defaults=[],
+    subscribed=False,
+    has_update_trigger=True,
+    notifies=False,
+    sequences=[],
+    primary_key=["id"],
+    columns={"id": "bigint", "updated_at": "timestamp with time zone"},
+)
+SERVER = Server(system_identifier="7380000000000000001", timeline=3, boot="2026-11-01 00:00:00+00")
+
+
+@pytest.fixture
+async def new_rows(mode: str) -> Any:
+    """The trigger as it is after its start-up checks, on a connection that was never used."""
+    options = NewRowsOptions.model_validate({"table": "orders", "mode": mode, "where": "total > 0"})
+    async with PostgresConnection(host="localhost").open() as client:
+        trigger = NewRows(options, client, TriggerContext(watcher="orders_rows"))
+        trigger._source = Source(
+            options=options, facts=FACTS, client=client, session=client.session("orders_rows"), server=SERVER
+        )
+        yield trigger
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_positions_of_postgres_new_rows(mode: str, new_rows: NewRows) -> None:
+    reader, state, rows, watermark = MODES[mode]
+    stored = StoredPosition(state=json.loads(state), rows=rows)
+    position = reader.resume(new_rows._checked(), stored).position()
+    assert (to_json(position.state), to_json(position.watermark)) == (state, watermark)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_rewind_to_now_of_postgres_new_rows(new_rows: NewRows) -> None:
+    position: Position = new_rows.rewound(None, "now")
+    assert to_json(position.state) == '{"begin": "now"}'
+
+
+@pytest.mark.parametrize(("mode", "column"), [("id", "id"), ("updated_at", "updated_at")])
+async def test_the_identity_of_a_table(new_rows: NewRows, mode: str, column: str) -> None:
+    assert identity_json(new_rows.source_identity()) == (
+        f'{{"column": "{column}", "database": 5, "mode": "{mode}", "system_identifier": "7380000000000000001", '
+        '"table": 16385, "trigger": "postgres.new_rows", "where": "total > 0"}'
+    )
+
+
+@pytest.mark.parametrize("mode", ["window", "strict"])
+def test_the_identity_of_a_folder(mode: str) -> None:
+    options = FileNewFilesOptions.model_validate({"path": "/in/", "match": "*.json", "mode": mode})
+    trigger = FileNewFiles(options, None, TriggerContext(watcher="inbox"))
+    assert identity_json(trigger.source_identity()) == (
+        '{"match": "*.json", "min_size": 0, "path": "/in", "regex": null, "trigger": "file.new_files"}'
+    )
+
+
+@pytest.mark.parametrize("mode", ["window", "strict"])
+async def test_the_identity_of_a_prefix(mode: str) -> None:
+    options = S3NewFilesOptions.model_validate({"bucket": "landing", "prefix": "orders/", "mode": mode, "min_size": 1})
+    async with S3Connection(endpoint_url="http://localhost:9000/").open() as client:
+        trigger = S3NewFiles(options, client, TriggerContext(watcher="orders"))
+        assert identity_json(trigger.source_identity()) == (
+            '{"bucket": "landing", "endpoint": "http://localhost:9000", "match": null, "min_size": 1, '
+            '"prefix": "orders/", "regex": null, "trigger": "s3.new_files"}'
+        )
