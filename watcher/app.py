@@ -46,14 +46,13 @@ from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.serving import listen, serve
 from watcher.submit.base import Addresses, Submitter, Workspace
-from watcher.submit.spark_submit import SparkSubmit
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
-from watcher.vocabulary import trigger_class
+from watcher.vocabulary import SUBMITTERS, submitter_class, trigger_class
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
@@ -337,7 +336,17 @@ def submitters(configuration: Configuration, home: Path) -> Mapping[str, Submitt
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
     )
-    return {"spark-submit": SparkSubmit(workspace)}
+    names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
+    return {name: _submitter(name, workspace) for name in names}
+
+
+def _submitter(name: str, workspace: Workspace) -> Submitter:
+    try:
+        return submitter_class(name)(workspace)
+    except Exception as error:  # a plug-in's own code may raise anything
+        raise StartRefused(
+            f"the submitter {name} cannot be made ({error}); mend it, or correct spark.submitter"
+        ) from error
 
 
 def _worker_backend(settings: Settings) -> Mapping[str, Any] | None:

@@ -14,7 +14,7 @@ from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, D
 from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
 from watcher.errors import StartRefused
-from watcher.submit.base import SparkApplication
+from watcher.submit.base import NoOptions, SparkApplication
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 
 
@@ -90,7 +90,7 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
     """What the dispatcher starts, with what the connections that a job lists hand to it. Raises `StartRefused`."""
     return {
         dag_id: JobToStart(
-            application=_application(job),
+            application=_application(job, configuration.submitter_options.get(dag_id)),
             connections={name: _revealed(name, configuration.connections[name]) for name in job.spark.connections},
             submitter=job.spark.submitter,
         )
@@ -98,7 +98,7 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
     }
 
 
-def _application(job: JobConfig) -> SparkApplication:
+def _application(job: JobConfig, options: BaseModel | None) -> SparkApplication:
     spark = job.spark
     return SparkApplication(
         application=str(INGEST_PROGRAM) if spark.application == INGEST else spark.application,
@@ -112,6 +112,7 @@ def _application(job: JobConfig) -> SparkApplication:
         args=tuple(spark.args),
         env={name: value.get_secret_value() for name, value in spark.env.items()},
         python=None if spark.python is None else str(spark.python),
+        options=NoOptions() if options is None else options,
     )
 
 
