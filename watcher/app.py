@@ -35,7 +35,7 @@ from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.cleaning import Cleaner, Limits
-from watcher.declaring import declared, jobs_to_start
+from watcher.declaring import declared, jobs_to_start, submitters
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
@@ -45,14 +45,14 @@ from watcher.leading import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.serving import listen, serve
-from watcher.submit.base import Addresses, Submitter, Workspace
+from watcher.submit.base import Addresses, Workspace
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
-from watcher.vocabulary import SUBMITTERS, submitter_class, trigger_class
+from watcher.vocabulary import trigger_class
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
@@ -90,10 +90,12 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
         backend = open_backend(settings, database)
         async with database.transaction() as connection:
             applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
-        bound = None
+        listening_socket = None
         if "api" in options.roles:
-            bound = stack.enter_context(listen(settings.api.host, settings.api.port))
-        await Daemon(configuration, options, home, process, database, backend, applied.asset_ids, bound).serve()
+            listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
+        await Daemon(
+            configuration, options, home, process, database, backend, applied.asset_ids, listening_socket
+        ).serve()
 
 
 @asynccontextmanager
@@ -149,7 +151,7 @@ class Daemon:
         database: Database,
         backend: BaseStoreBackend,
         asset_ids: Mapping[str, int],
-        bound: socket.socket | None,
+        listening_socket: socket.socket | None,
     ) -> None:
         self._configuration = configuration
         self._settings = configuration.settings
@@ -158,7 +160,7 @@ class Daemon:
         self._process = process
         self._database = database
         self._asset_ids = asset_ids
-        self._bound = bound
+        self._listening_socket = listening_socket
         self._backend = backend
         self._copies = None if knows_writers(backend) else WatermarkCopies(database, backend)
         self._secret = self._signing_key()
@@ -170,7 +172,7 @@ class Daemon:
             on_taken=self._wake_all,
         )
         self._scheduler = Scheduler(database, self._leadership, on_runs=self._wake_workers)
-        self._submitters = submitters(configuration, home.folder)
+        self._submitters = submitters(configuration, workspace(configuration, home.folder))
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
         self._metrics = Metrics()
@@ -182,8 +184,8 @@ class Daemon:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with anyio.create_task_group() as tasks:
                 clients = Clients(self._configuration.connections, tasks)
-                if self._bound is not None:
-                    await tasks.start(serve, create_app(self._api_context(clients)), self._bound)
+                if self._listening_socket is not None:
+                    await tasks.start(serve, create_app(self._api_context(clients)), self._listening_socket)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     self._ready = True
@@ -192,8 +194,8 @@ class Daemon:
                     self._ready = False
                     self._stopping.set()
                     log.info("daemon.stopping", grace=self._settings.triggerer.grace.total_seconds())
-                    _bound(self._settings.triggerer.grace)
-                    tasks.start_soon(_hurry, signals, workers)
+                    _arm_shutdown_timer(self._settings.triggerer.grace)
+                    tasks.start_soon(_force_shutdown, signals, workers)
                     if self._options.cancel_jobs or self._settings.scheduler.cancel_jobs:
                         await self._dispatcher.cancel_all()
                     workers.cancel_scope.cancel()
@@ -225,8 +227,6 @@ class Daemon:
     def _owe_copy(self, asset_id: int, key: str) -> None:
         if self._copies is not None:
             self._copies.owe(asset_id, key)
-
-    # --- the parts
 
     def _cleaner(self) -> Cleaner:
         limits = Limits.of(self._settings)
@@ -303,9 +303,9 @@ class Daemon:
     def _local_url(self) -> str:
         """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
         api = self._settings.api
-        if self._bound is None:
+        if self._listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
-        host, port = self._bound.getsockname()[:2]
+        host, port = self._listening_socket.getsockname()[:2]
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  it is compared with, not bound to
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -327,26 +327,15 @@ def _limits(settings: SchedulerSettings) -> admission.Limits:
     )
 
 
-def submitters(configuration: Configuration, home: Path) -> Mapping[str, Submitter]:
-    """The submitters that jobs may name or tries may need, by the name that is stored with a try."""
-    workspace = Workspace(
+def workspace(configuration: Configuration, home: Path) -> Workspace:
+    """What submitters are lent in this process."""
+    return Workspace(
         home=home,
         logs=logs_directory(configuration.settings),
         python=sys.executable,
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
     )
-    names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
-    return {name: _submitter(name, workspace) for name in names}
-
-
-def _submitter(name: str, workspace: Workspace) -> Submitter:
-    try:
-        return submitter_class(name)(workspace)
-    except Exception as error:  # a plug-in's own code may raise anything
-        raise StartRefused(
-            f"the submitter {name} cannot be made ({error}); mend it, or correct spark.submitter"
-        ) from error
 
 
 def _worker_backend(settings: Settings) -> Mapping[str, Any] | None:
@@ -390,13 +379,13 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Sequen
     ]
 
 
-async def _hurry(signals: AsyncIterator[signal.Signals], workers: TaskGroup) -> None:
+async def _force_shutdown(signals: AsyncIterator[signal.Signals], workers: TaskGroup) -> None:
     """A second signal ends the waiting for jobs."""
     await anext(signals)
     workers.cancel_scope.cancel()
 
 
-def _bound(grace: timedelta) -> None:
+def _arm_shutdown_timer(grace: timedelta) -> None:
     """End the process when stopping takes longer than `grace`: a kill at any time loses nothing, a hanging stop helps nobody."""
     timer = threading.Timer(grace.total_seconds(), os._exit, args=[1])
     timer.daemon = True

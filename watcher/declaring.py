@@ -14,8 +14,9 @@ from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, D
 from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
 from watcher.errors import StartRefused
-from watcher.submit.base import NoOptions, SparkApplication
+from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
+from watcher.vocabulary import SUBMITTERS, submitter_class
 
 
 def declared(configuration: Configuration) -> Declared:
@@ -96,6 +97,21 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
         )
         for dag_id, job in configuration.jobs.items()
     }
+
+
+def submitters(configuration: Configuration, workspace: Workspace) -> Mapping[str, Submitter]:
+    """The submitters that jobs may name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
+    names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
+    return {name: _submitter(name, workspace) for name in names}
+
+
+def _submitter(name: str, workspace: Workspace) -> Submitter:
+    try:
+        return submitter_class(name)(workspace)
+    except Exception as error:  # a plug-in's own code may raise anything
+        raise StartRefused(
+            f"the submitter {name} cannot be made ({error}); mend it, or correct spark.submitter"
+        ) from error
 
 
 def _application(job: JobConfig, options: BaseModel | None) -> SparkApplication:

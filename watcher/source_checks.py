@@ -13,7 +13,7 @@ from config.models import Configuration
 from triggers.base import Finding
 from triggers.errors import SourceUnavailable
 from watcher import app
-from watcher.declaring import jobs_to_start
+from watcher.declaring import jobs_to_start, submitters
 from watcher.dispatcher.submissions import JobToStart
 from watcher.submit.base import SparkApplication, Submitter
 from watcher.triggerer.building import Hosted, build
@@ -27,13 +27,13 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     """Every watcher's findings and then every job's: `watcher` (null: of the `job`), `check`, `level`, `message`, `remedy`."""
     of_watchers: dict[str, Sequence[Finding]] = {}
     of_jobs: dict[str, Sequence[Finding]] = {}
-    submitters = app.submitters(configuration, configuration.settings.home)
+    by_name = submitters(configuration, app.workspace(configuration, configuration.settings.home))
 
     async def judge_watcher(one: Hosted, clients: Clients) -> None:
         of_watchers[one.name] = await _source_findings(one, clients, configuration)
 
     async def judge_job(dag_id: str, job: JobToStart) -> None:
-        of_jobs[dag_id] = await _job_findings(submitters[job.submitter], job.application)
+        of_jobs[dag_id] = await _job_findings(by_name[job.submitter], job.application)
 
     async with open_clients(configuration.connections) as clients, anyio.create_task_group() as checks:
         for one in app.hosted(configuration, defaultdict(int)):

@@ -13,7 +13,6 @@ from pathlib import Path
 from watcher.submit.base import SparkApplication, Submission
 from watcher.submit.connections import ConnectionSettings, connection_settings, redaction
 from watcher.submit.processes import TAG_VARIABLE
-from watcher.submit.spark_ui import ADDRESS_FILE
 
 PASSED_ON = frozenset(
     {
@@ -26,6 +25,8 @@ PASSED_ON = frozenset(
 """The only variables (and LC_*) a job gets from the daemon's environment, which holds secrets: what else a job needs
 belongs into `spark.env` or `spark.connections`."""
 
+ADDRESS_FILE = "spark-ui.txt"
+"""In the scratch folder: on which port the application's UI is."""
 REDACTION = "spark.redaction.regex"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CLASS_PATH = "spark.driver.extraClassPath"
@@ -60,7 +61,7 @@ logger.utils.appenderRef.ui.ref = ui
 logger.utils.appenderRef.console.ref = console
 logger.utils.appenderRef.console.level = warn
 """
-"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`spark_ui.py`)."""
+"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`ADDRESS_FILE`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,15 +158,15 @@ def properties(configuration: Mapping[str, str]) -> str:
 def _java(application: SparkApplication, paths: Paths) -> dict[str, str]:
     """The job's own options come last: of an option given twice the JVM takes the second."""
     ours = [f"-Dlog4j2.configurationFile={paths.log4j2}", f"-Djava.io.tmpdir={paths.scratch}"]
-    found = {}
+    class_path = {}
     if application.profile == "small":
         ours += SMALL
         # A class path of the job's own has to come first, and then no archive fits.
         if paths.class_archive is not None and CLASS_PATH not in application.conf:
             ours += [f"-XX:SharedArchiveFile={paths.class_archive.file}", "-Xshare:auto", *_QUIETLY]
-            found[CLASS_PATH] = paths.class_archive.class_path
+            class_path[CLASS_PATH] = paths.class_archive.class_path
     own = application.conf.get(JAVA_OPTIONS, "")
-    return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **found}
+    return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **class_path}
 
 
 def _marks(application: SparkApplication, tag: str) -> dict[str, str]:

@@ -175,7 +175,7 @@ def _ask_to_stop(folder: TryFolder, tag: str, grace: float) -> bool:
         if free:
             folder.withdraw()
             return False
-    folder.wish_to_stop(grace)
+    folder.request_stop(grace)
     shim_process = folder.shim_process()
     if shim_process is not None and signal_tagged(tag, SIGTERM, only=shim_process):
         return True

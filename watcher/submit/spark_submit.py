@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import httpx
 from anyio.to_thread import run_sync
 
 from watcher.submit.base import Finding, Handle, Needs, Progress, SparkApplication, Submission, SubmitError
 from watcher.submit.class_archive import archive_folder, find_archive
 from watcher.submit.command import (
+    ADDRESS_FILE,
     CLASS_PATH,
     LOG4J2,
     ClassArchive,
@@ -23,10 +26,10 @@ from watcher.submit.command import (
 from watcher.submit.folder import TryFolder
 from watcher.submit.runtime import Runtime, find_runtime
 from watcher.submit.shimmed import Command, ShimSubmitter
-from watcher.submit.spark_ui import ADDRESS_FILE, ask_spark_ui
 
 USUAL_HEAP_MB: Final = 512
 """The default of `driver_memory`, for which `driver_memory_mb` reckons."""
+_UI_TIMEOUT: Final = 5.0
 _UNITS_MB: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
@@ -107,3 +110,45 @@ def _missing_files(application: SparkApplication) -> Iterator[tuple[str, str]]:
         for path in paths:
             if ":" not in path and "*" not in path and not Path(path).exists():
                 yield option, path
+
+
+async def ask_spark_ui(log: Path) -> Progress | None:
+    """How far the application is, by its own UI; None when there is none that answers from this machine's loopback.
+
+    The UI takes any free port. Spark logs which, and `command.LOG4J2` has that line written into the try's scratch folder.
+    """
+    port = ui_port(log)
+    if port is None:
+        return None
+    address = f"http://127.0.0.1:{port}/api/v1/applications"
+    try:
+        async with httpx.AsyncClient(timeout=_UI_TIMEOUT, trust_env=False) as client:
+            applications = (await client.get(address)).raise_for_status().json()
+            stages = await client.get(f"{address}/{applications[0]['id']}/stages", params={"withSummaries": "false"})
+            return progress_of(stages.raise_for_status().json())
+    except (httpx.HTTPError, ValueError, LookupError):
+        return None
+
+
+def ui_port(log: Path) -> int | None:
+    try:
+        ports = re.findall(r"'SparkUI' on port (\d+)", log.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+    return int(ports[-1]) if ports else None
+
+
+def progress_of(stages: Iterable[Mapping[str, Any]]) -> Progress | None:
+    """Of the newest attempt of each stage; what a stage that has ended did not do never will be done."""
+    newest: dict[int, Mapping[str, Any]] = {}
+    for stage in sorted(stages, key=lambda attempt: int(attempt["attemptId"])):
+        newest[stage["stageId"]] = stage
+    counted = [stage for stage in newest.values() if stage["status"] != "SKIPPED"]
+    if not counted:
+        return None
+    going_on = ("ACTIVE", "PENDING")
+    return Progress(
+        stages=len(counted),
+        tasks=sum(stage["numTasks" if stage["status"] in going_on else "numCompleteTasks"] for stage in counted),
+        tasks_done=sum(stage["numCompleteTasks"] for stage in counted),
+    )

@@ -53,7 +53,7 @@ def wait_ended(folder: TryFolder) -> Exit:
 
 
 def stop(folder: TryFolder, grace: float) -> None:
-    folder.wish_to_stop(grace)
+    folder.request_stop(grace)
     process = folder.shim_process()
     assert process is not None
     os.kill(process, signal.SIGTERM)
