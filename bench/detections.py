@@ -22,9 +22,10 @@ from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database, migrations, sqlite_url
 from store.detection import detections, events, positions
-from store.detection.detections import Detection
+from store.detection.detections import Committed, Detection
 from store.detection.events import NewEvent
-from store.metastore import MetastoreStoreBackend
+from store.detection.positions import NewPosition
+from store.keys import Batching, JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import Process
 from watcher.demo.servers import running_postgres
@@ -44,7 +45,6 @@ async def measure(url: str) -> None:
             claimed = await positions.claim(connection, "files", owner, database.dialect)
         assert claimed is not None
         held = claimed.held
-        backend = MetastoreStoreBackend(database)
 
         async def bare() -> None:
             async with database.transaction() as connection:
@@ -55,14 +55,18 @@ async def measure(url: str) -> None:
             found = Detection(
                 held=held,
                 asset_id=asset_id["landing"],
-                source_identity="{}",
-                state=json.dumps({"version": held.version}),
-                watermark=json.dumps({"up_to": held.version}),
+                position=NewPosition(
+                    source_identity="{}",
+                    state=json.dumps({"version": held.version}),
+                    watermark=json.dumps({"up_to": held.version}),
+                ),
                 writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher="files", write_id=uuid.uuid4().hex),
                 events=[new_event(asset_id["landing"])],
             )
             async with database.transaction() as connection:
-                held = await detections.commit(connection, found, backend, database.dialect)
+                (answer,) = await detections.commit(connection, [found])
+            assert isinstance(answer, Committed)
+            held = answer.held
 
         bare_asset = asset_id["unscheduled"]
         rates = {"event row alone": 0.0, "whole detection": 0.0}
@@ -88,11 +92,10 @@ def new_event(asset_id: int) -> NewEvent:
 
 
 async def prepare(database: Database) -> dict[str, int]:
-    batch = {"mode": "coalesce", "debounce": 0, "max_wait": 0, "max_events": 1}
     job = DeclaredJob(
         dag_id="load",
         task_id="load",
-        definition=json.dumps({"schedule": "landing", "batch": batch}),
+        definition=JobDefinition(schedule="landing", batch=Batching(max_wait=timedelta(0), max_events=1)),
         paused=False,
         schedule=frozenset({"landing"}),
         inlets=frozenset(),

@@ -32,7 +32,7 @@ from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port, running_postgres
 
 CLIENTS = (1, 16)
-SECRET = "a secret of the bench"  # noqa: S105  of nothing but this
+SECRET = "a secret of the bench, of at least 32 bytes"  # noqa: S105  of nothing but this
 CONFIGURATION = """
 version: 1
 settings: {{home: {home}, database: {{url: "{url}"}}, api: {{auth: none, port: {port}, secret: {secret}}}, logs: {{json: true}}}}
@@ -98,12 +98,12 @@ async def api_writes(port: int, tries: list[Mapping[str, str]], *, keyed: bool) 
         {"Authorization": f"Bearer {try_tokens.issue(SECRET.encode(), one['id'], 1, lifetime=lifetime)}"}
         for one in tries
     ]
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as connection:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client_session:
 
         async def put(client: int, number: int) -> None:
             query = {"name": "orders", "key": f"api {client}"}
             sent = {**headers[client], "Idempotency-Key": uuid.uuid4().hex} if keyed else headers[client]
-            async with connection.put(address, params=query, headers=sent, json={"value": number}) as answer:
+            async with client_session.put(address, params=query, headers=sent, json={"value": number}) as answer:
                 assert answer.status == 204, await answer.text()
 
         yield put

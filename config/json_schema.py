@@ -6,7 +6,7 @@ It depends on the vocabulary: a watcher's keys follow from its `trigger`, a conn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from config.durations import format_duration
 from config.models import INGEST, AliasConfig, AssetConfig, IngestOptions, JobConfig, SparkConfig
 from config.names import NAME_PATTERN
+from config.reserved import RESERVED, ReservedKey
 from config.settings import Settings
 from config.vocabulary import Vocabulary
 
@@ -78,6 +79,7 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     definitions = _Definitions(*models, *connections.values(), *options.values())
     _complete_assets(definitions, options)
     _complete_jobs(definitions, vocabulary.submitters)
+    _add_reserved(definitions, options)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Asset Watcher",
@@ -121,6 +123,30 @@ def _complete_jobs(definitions: _Definitions, submitters: Mapping[str, type[Base
     spark |= _when("application", INGEST, {"properties": {"options": definitions.reference(IngestOptions)}})
 
 
+def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
+    """The keys of a later release, with their defaults as the only values."""
+    sections: Mapping[str, list[type[BaseModel]]] = {
+        "settings": [Settings],
+        "assets.*.watchers.*": list(options.values()),
+        "jobs.*.spark.options": [IngestOptions],
+        "jobs.*": [JobConfig],
+    }
+    for entry in RESERVED:
+        if isinstance(entry, ReservedKey) and "**" not in entry.path:
+            section = next(name for name in sections if entry.path.startswith(f"{name}."))
+            *inner, key = entry.path.removeprefix(f"{section}.").split(".")
+            for model in sections[section]:
+                definitions.within(model, inner).setdefault(key, _with_outside(_only(entry.default)))
+
+
+def _only(value: Any) -> Schema:
+    schema: Schema = {"const": value}
+    if isinstance(value, dict) and value:
+        members = {name: _only(member) for name, member in value.items()}
+        schema = {"type": "object", "properties": members, "additionalProperties": False}
+    return {**schema, "description": "Not in this release."}
+
+
 class _WithOurDurations(GenerateJsonSchema):
     def encode_default(self, dft: Any) -> Any:
         """As the YAML has it; pydantic would write PT10S."""
@@ -145,7 +171,17 @@ class _Definitions:
         return {name: self.reference(model) for name, model in models.items()}
 
     def body(self, model: type[BaseModel]) -> Schema:
-        return self.all[str(self.reference(model)["$ref"]).rpartition("/")[2]]
+        return self._at(self.reference(model))
+
+    def within(self, model: type[BaseModel], path: Iterable[str]) -> Schema:
+        """The properties of the mapping at `path` within a `model`; to no effect where there is none."""
+        properties: Schema = self.body(model).setdefault("properties", {})
+        for name in path:
+            properties = self._at(properties[name])["properties"] if "$ref" in properties.get(name, ()) else {}
+        return properties
+
+    def _at(self, reference: Schema) -> Schema:
+        return self.all[str(reference["$ref"]).rpartition("/")[2]]
 
 
 def _with_outside(schema: Any) -> Any:

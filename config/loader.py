@@ -9,12 +9,10 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel
 
 from config.assets import AssetReader
-from config.cycles import job_cycles
 from config.document import Document, KeyPath, read
-from config.environment import override_settings
 from config.errors import ConfigurationInvalid, Problem, UnknownClass
-from config.ingest import ingest_faults
-from config.interpolation import Interpolation
+from config.interpolation import Interpolation, override_settings
+from config.jobs import ingest_faults, job_cycles
 from config.models import AliasConfig, Configuration, JobConfig, SparkConfig
 from config.names import Scope, did_you_mean
 from config.report import Report
@@ -24,8 +22,11 @@ from config.vocabulary import Vocabulary
 VERSION: Final = 1
 
 
-def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str]) -> Configuration:
-    """The configuration in the file or folder `path`. Raises `ConfigurationInvalid`. Reads files: not for the event loop."""
+def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with_files: bool = False) -> Configuration:
+    """The configuration in the file or folder `path`. Raises `ConfigurationInvalid`. Reads files: not for the event loop.
+
+    `with_files` also refuses jobs whose application is not there; a daemon starts without it, for its watchers need none.
+    """
     document = read(path)
     override_settings(document, environ)
     folder = (path if path.is_dir() else path.parent).absolute()
@@ -34,7 +35,7 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str]) -> Conf
     report = Report(document, interpolation)
     for place, sentence in interpolation.problems:
         report.add(place, sentence)
-    content = _content(document, report, vocabulary, folder)
+    content = _content(document, report, vocabulary, folder, with_files=with_files)
     if document.problems:
         raise ConfigurationInvalid(document.problems)
     return Configuration(**content, file=path, folder=folder, warnings=_warnings(document, content["jobs"]))
@@ -57,7 +58,9 @@ class _Layout(Section):
     jobs: dict[str, Any] | None = None
 
 
-def _content(document: Document, report: Report, vocabulary: Vocabulary, folder: Path) -> dict[str, Any]:
+def _content(
+    document: Document, report: Report, vocabulary: Vocabulary, folder: Path, *, with_files: bool
+) -> dict[str, Any]:
     """The fields of a `Configuration`; None stands for a part with a problem."""
     report.validate(_Layout, document.data, ())
     sections = {name: _mapping(document.data.get(name)) for name in _Layout.model_fields}
@@ -66,6 +69,7 @@ def _content(document: Document, report: Report, vocabulary: Vocabulary, folder:
         assets=sections["assets"].keys(),
         aliases=sections["aliases"].keys(),
         connections=sections["connections"].keys(),
+        with_files=with_files,
     )
     reader = AssetReader(report, vocabulary, scope, sections["connections"])
 

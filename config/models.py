@@ -30,6 +30,7 @@ from config.document import KeyPath
 from config.durations import Duration, PositiveDuration
 from config.errors import Problem
 from config.names import Name, did_you_mean
+from config.reserved import without_reserved
 from config.schedules import ReferencesField, ScheduleField, needs_several
 from config.sentences import misplaced, sentences
 from config.settings import Section, Settings
@@ -37,6 +38,7 @@ from config.uris import normalise
 
 BUILTIN: Final = "builtin:"
 INGEST: Final = "builtin:ingest"
+DEPLOY_MODE: Final = "spark.submit.deployMode"
 
 
 def _check_extra(extra: dict[str, Any]) -> dict[str, Any]:
@@ -127,10 +129,20 @@ def _check_memory(memory: str) -> str:
     return memory
 
 
-def _check_application(application: str) -> str:
+def _check_application(application: str, info: ValidationInfo) -> str:
     if application.startswith(BUILTIN) and application != INGEST:
         raise ValueError(f"is no built-in application; {did_you_mean(application, [INGEST])}")
+    file = Path(application.removeprefix("file:"))
+    if info.context and info.context.with_files and file.is_absolute() and not file.is_file():
+        raise ValueError("there is no such file; relative paths start at the folder of the configuration")
     return application
+
+
+def _check_conf(conf: dict[str, str]) -> dict[str, str]:
+    if conf.get(DEPLOY_MODE, "client").strip() != "client":
+        hint = "the driver runs beside the daemon: `cluster` is not in this release; remove it"
+        raise misplaced(conf, ((DEPLOY_MODE,), hint))
+    return conf
 
 
 _SCALAR: Final = WithJsonSchema({"type": ["string", "number", "boolean"]})
@@ -175,8 +187,8 @@ class SparkConfig(Section):
     """`small` starts quickly; `large` leaves the JVM as it is."""
     driver_memory: Annotated[str, AfterValidator(_check_memory)] = "512m"
     """Heap of the driver."""
-    conf: dict[str, Text] = Field(default_factory=dict)
-    """Spark properties; the process list shows them, so no credentials."""
+    conf: Annotated[dict[str, Text], AfterValidator(_check_conf)] = Field(default_factory=dict)
+    """Spark properties; Spark's UI and event log show them, so no credentials."""
     packages: tuple[str, ...] = ()
     """Maven coordinates."""
     jars: tuple[Place, ...] = ()
@@ -198,10 +210,13 @@ class SparkConfig(Section):
     @classmethod
     def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if info.data.get("application") == INGEST:
+            given, reserved = without_reserved(IngestOptions, options, ("jobs", "*", "spark", "options"))
             try:
-                checked = IngestOptions.model_validate(options, context=info.context)
+                checked = IngestOptions.model_validate(given, context=info.context)
             except ValidationError as error:
-                raise misplaced(options, *sentences(error, IngestOptions, options)) from None
+                raise misplaced(options, *reserved, *sentences(error, IngestOptions, given)) from None
+            if reserved:
+                raise misplaced(options, *reserved)
             return checked.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return options
 
@@ -281,5 +296,5 @@ class Configuration(Section):
         does not tell whether a reload changed anything: compare the configurations for that.
         """
         content = self.model_dump(mode="json", include=_SHARED, fallback=str)
-        settings = self.settings.model_dump(mode="json", include={"store", "workers", "airflow"}, fallback=str)
+        settings = self.settings.model_dump(mode="json", include={"store", "workers"}, fallback=str)
         return sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()

@@ -50,6 +50,8 @@ class Scope:
     assets: Collection[str] = ()
     aliases: Collection[str] = ()
     connections: Collection[str] = ()
+    with_files: bool = False
+    """Whether the applications of the jobs must be there already."""
 
     def check_asset(self, name: str) -> str | None:
         """What is wrong with a reference to the asset `name`, None when nothing is."""

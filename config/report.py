@@ -10,6 +10,7 @@ from config.document import Document, KeyPath
 from config.errors import UnknownClass
 from config.interpolation import Interpolation
 from config.names import Scope, check_name, did_you_mean
+from config.reserved import not_in_this_release, without_reserved
 from config.sentences import MISSING, found, sentences
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -24,6 +25,7 @@ class Report:
         self._reported = {problem.path for problem in document.problems}
 
     def add(self, path: KeyPath, sentence: str) -> None:
+        sentence = not_in_this_release(path, self._document.data, sentence)
         problem = self._document.problem(path, self._interpolation.hide(sentence, path))
         if problem.path not in self._reported:
             self._reported.add(problem.path)
@@ -52,6 +54,9 @@ class Report:
         self, model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None = None, *, complete: bool = True
     ) -> ModelT | None:
         """`data` at `path` as a `model`, or None. What an incomplete `data` lacks is no problem."""
+        data, reserved = without_reserved(model, data, path)
+        for place, sentence in reserved:
+            self.add((*path, *place), sentence)
         try:
             return model.model_validate(data, context=scope)
         except ValidationError as error:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from config.document import KeyPath
@@ -96,7 +97,8 @@ def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: KeyPath
     if details[0]["type"] == "missing":
         return MISSING
     if details[0]["type"] == "extra_forbidden":
-        return f"is not a key here; {did_you_mean(str(path[-1]), _keys(model, path[:-1]))}"
+        known = {key for each in models_at(model, path[:-1]) for key in keys(each)}
+        return f"is not a key here; {did_you_mean(str(path[-1]), sorted(known))}"
     own = [text for detail in details if (text := _own_words(detail))]
     expected = list(dict.fromkeys(text for detail in details if (text := _expectation(detail))))
     if expected:
@@ -134,16 +136,17 @@ def found(value: Any) -> str:
     return f", not {_FOUND.get(type(value), 'empty')}"
 
 
-def _keys(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """The keys that the mapping at `path` within a `model` may have."""
+def models_at(model: type[BaseModel], path: KeyPath) -> list[type[BaseModel]]:
+    """The models of the mapping at `path` within a `model`; none where anything may stand."""
     models = [model]
     for part in path:
-        fields = [field for each in models for key, field in _fields(each).items() if key == part]
+        fields = [field for each in models for key, field in keys(each).items() if key == part]
         models = [inner for field in fields for inner in _models_in(field.annotation)] if fields else models
-    return sorted({key for each in models for key in _fields(each)})
+    return models
 
 
-def _fields(model: type[BaseModel]) -> Mapping[str, Any]:
+def keys(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
+    """The model's fields by their names in the YAML."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 

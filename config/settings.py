@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -18,6 +18,8 @@ from pydantic import (
 )
 
 from config.durations import Duration, PositiveDuration
+
+_SHORTEST_SECRET: Final = 32
 
 
 class Section(BaseModel):
@@ -70,6 +72,12 @@ class DatabaseSettings(Section):
     """`postgresql+asyncpg://user:password@host/database`; null is SQLite in `<home>/watcher.db`."""
 
 
+def _check_secret(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value().encode()) < _SHORTEST_SECRET:
+        raise ValueError(f"must have at least {_SHORTEST_SECRET} bytes: `openssl rand -hex 32` makes one")
+    return secret
+
+
 class ApiSettings(Section):
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Address to listen on."""
@@ -79,8 +87,8 @@ class ApiSettings(Section):
     """Address under which people reach it, put before links."""
     auth: Literal["tokens", "none"] = "tokens"
     """`none` lets everybody in, and is refused with a host that others can reach."""
-    secret: Annotated[SecretStr, Field(min_length=1)] | None = None
-    """Signs the jobs' tokens; null makes one in `home`. Processes that share a database share it."""
+    secret: Annotated[SecretStr, AfterValidator(_check_secret)] | None = None
+    """Signs the jobs' tokens, at least 32 bytes; null makes one in `home`. Processes that share a database share it."""
 
     @field_validator("auth")
     @classmethod
@@ -134,8 +142,6 @@ class TriggererSettings(Section):
     """Time between two renewals of the lease."""
     lease: PositiveDuration = timedelta(seconds=15)
     """Time after which others take over the watchers of a silent process; longer than `heartbeat`."""
-    capacity: Annotated[int, Field(ge=1)] = 10_000
-    """Most watchers of one process."""
     grace: Duration = timedelta(seconds=30)
     """Time to finish in when told to stop."""
     poll_timeout: PositiveDuration = timedelta(minutes=5)
@@ -175,40 +181,6 @@ class LogSettings(Section):
     """Size at which a watcher's log file is rotated, in MB."""
 
 
-def _check_asset(name: str, info: ValidationInfo) -> str:
-    if info.context and (fault := info.context.check_asset(name)):
-        raise ValueError(fault)
-    return name
-
-
-AssetName: TypeAlias = Annotated[str, AfterValidator(_check_asset)]
-
-
-class AirflowSettings(Section):
-    base_url: Address
-    """Address of the Airflow next to us."""
-    token: SecretStr | None = None
-    """Its API token; or `user` and `password`."""
-    user: str | None = None
-    """A user of its API."""
-    password: SecretStr | None = None
-    """That user's password."""
-    forward: dict[AssetName, str] = {}
-    """Our asset: the Airflow asset (name or URI) that gets its events."""
-    listen: dict[str, AssetName] = {}
-    """Airflow asset: our asset that gets its events."""
-    lateness: Duration = timedelta(minutes=10)
-    """Longest time an Airflow event takes to become visible."""
-
-    @field_validator("password")
-    @classmethod
-    def _check_sign_in(cls, password: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        token, user = info.data.get("token"), info.data.get("user")
-        if (user is None) != (password is None) or (token is None) == (user is None):
-            raise ValueError("must sign in with either `token`, or `user` and `password`")
-        return password
-
-
 class Settings(Section):
     home: LocalPath = Path(".watcher")
     """Folder of this process alone, on a local disk: run folders, identity, the embedded database."""
@@ -228,5 +200,3 @@ class Settings(Section):
     """Log files and stderr."""
     plugins_dir: LocalPath = Path("plugins")
     """Folder on the import path, for triggers and backends of your own."""
-    airflow: AirflowSettings | None = None
-    """Exchange events with an Airflow next to us; null does not."""

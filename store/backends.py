@@ -23,11 +23,13 @@ def load_backend(path: str, options: Mapping[str, Any], database: Database) -> B
     backend = check_backend(path, options)
     given = (database,) if issubclass(backend, MetastoreStoreBackend) else ()
     try:
-        return backend(*given, **options)
+        made = backend(*given, **options)
     except Exception as error:
         raise BackendUnusable(
             f"the store backend {path} cannot be made: {error}; correct settings.store.options"
         ) from error
+    made.loop = database.loop
+    return made
 
 
 def check_backend(path: str, options: Mapping[str, Any]) -> type[BaseStoreBackend]:
@@ -46,16 +48,16 @@ def check_backend(path: str, options: Mapping[str, Any]) -> type[BaseStoreBacken
 def _class(path: str) -> type[BaseStoreBackend]:
     module, _, name = path.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        named = getattr(importlib.import_module(module), name)
     except Exception as error:  # a plug-in's module may raise anything
         raise BackendUnusable(
             f"the store backend {path} cannot be imported: {error}; correct settings.store.backend, or put the module on plugins_dir"
         ) from error
-    if not (inspect.isclass(found) and issubclass(found, BaseStoreBackend)):
+    if not (inspect.isclass(named) and issubclass(named, BaseStoreBackend)):
         raise BackendUnusable(
             f"{path} is no store backend; make it a subclass of store.base.BaseStoreBackend, or correct settings.store.backend"
         )
-    if inspect.isabstract(found):
-        missing = ", ".join(sorted(found.__abstractmethods__))
+    if inspect.isabstract(named):
+        missing = ", ".join(sorted(named.__abstractmethods__))
         raise BackendUnusable(f"the store backend {path} lacks {missing}; write what is missing")
-    return found
+    return named

@@ -6,16 +6,26 @@ compare-and-set belong to `MetastoreStoreBackend` alone, so that other backends 
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, StrEnum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from store.errors import InvalidValue
+from store.keys import TaskInstanceKey
+
+if TYPE_CHECKING:
+    from store.database import Database
+    from store.state.entries import Entries
+
+T = TypeVar("T")
 
 
 class NeverExpire(Enum):
@@ -27,14 +37,8 @@ class NeverExpire(Enum):
 NEVER_EXPIRE: Final = NeverExpire.NEVER_EXPIRE
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskScope:
-    """The state of one task instance; an unmapped task has `map_index` -1."""
-
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int = -1
+TaskScope: TypeAlias = TaskInstanceKey
+"""The state of one task instance: `dag_id`, `run_id`, `task_id`, and `map_index`, -1 for an unmapped task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +102,12 @@ _FIELDS_OF_KIND: Final = {
 class Writer:
     """Who writes, and the `write_id` that leads from the stored value to the log lines of this write.
 
-    `try_number` is kept in the history only. Raises `InvalidValue` when kind and fields disagree.
+    `write_id` is None of an entry that was overwritten without a writer since. `try_number` is kept in the history only.
+    Raises `InvalidValue` when kind and fields disagree.
     """
 
     kind: AssetStoreWriterKind
-    write_id: str
+    write_id: str | None
     dag_id: str | None = None
     run_id: str | None = None
     task_id: str | None = None
@@ -125,7 +130,7 @@ class Writer:
 
 
 class BaseStoreBackend(ABC):
-    """Keeps the state of assets and task instances. Eight methods, each for callers with and without an event loop.
+    """Keeps the state of assets and task instances. An author writes the four methods that begin with `a`.
 
     Every backend owes what `tests/contract/` checks and `docs/writing-a-store-backend.md` explains: a value comes back as
     the text that was given; `clear` and `delete` do nothing where nothing is; what `store.values` refuses is refused with
@@ -133,35 +138,17 @@ class BaseStoreBackend(ABC):
     lives there works inside it and commits nothing; others ignore it. `expires_at` is an absolute time or
     `NEVER_EXPIRE`, for task scopes only; None means the configured default. The daemon gives asset scopes whole, with id,
     name and uri. Not promised by a backend: order between writers, history, or who wrote.
+
+    `get`, `set`, `delete` and `clear` are for threads without an event loop: they run the others on `loop`, wait, and take
+    no `session`. A backend that is better off with eight methods of its own writes all of them.
     """
 
-    @abstractmethod
-    def get(self, scope: Scope, key: str, *, session: Session | None = None) -> str | None:
-        """The stored JSON text, or None."""
-
-    @abstractmethod
-    def set(
-        self,
-        scope: Scope,
-        key: str,
-        value: str,
-        *,
-        expires_at: datetime | NeverExpire | None = None,
-        session: Session | None = None,
-    ) -> None:
-        """Store a JSON text; the writer recorded for an existing asset entry stays as it is."""
-
-    @abstractmethod
-    def delete(self, scope: Scope, key: str, *, session: Session | None = None) -> None:
-        """Remove one key."""
-
-    @abstractmethod
-    def clear(self, scope: Scope, *, all_map_indices: bool = False, session: Session | None = None) -> None:
-        """Remove all keys of the scope; `all_map_indices` takes the siblings of a mapped task instance along."""
+    loop: AbstractEventLoop | None = None
+    """The daemon's, once the backend is loaded."""
 
     @abstractmethod
     async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:
-        """`get`, for async callers."""
+        """The stored JSON text, or None."""
 
     @abstractmethod
     async def aset(
@@ -173,15 +160,63 @@ class BaseStoreBackend(ABC):
         expires_at: datetime | NeverExpire | None = None,
         session: AsyncSession | None = None,
     ) -> None:
-        """`set`, for async callers."""
+        """Store a JSON text; the writer recorded for an existing asset entry stays as it is."""
 
     @abstractmethod
     async def adelete(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> None:
-        """`delete`, for async callers."""
+        """Remove one key."""
 
     @abstractmethod
     async def aclear(self, scope: Scope, *, all_map_indices: bool = False, session: AsyncSession | None = None) -> None:
-        """`clear`, for async callers."""
+        """Remove all keys of the scope; `all_map_indices` takes the siblings of a mapped task instance along."""
+
+    def get(self, scope: Scope, key: str, *, session: Session | None = None) -> str | None:
+        """`aget`, for callers without an event loop. Raises `InvalidValue` where it cannot wait."""
+        return self._await(session, self.aget, scope, key)
+
+    def set(
+        self,
+        scope: Scope,
+        key: str,
+        value: str,
+        *,
+        expires_at: datetime | NeverExpire | None = None,
+        session: Session | None = None,
+    ) -> None:
+        """`aset`, likewise."""
+        self._await(session, self.aset, scope, key, value, expires_at=expires_at)
+
+    def delete(self, scope: Scope, key: str, *, session: Session | None = None) -> None:
+        """`adelete`, likewise."""
+        self._await(session, self.adelete, scope, key)
+
+    def clear(self, scope: Scope, *, all_map_indices: bool = False, session: Session | None = None) -> None:
+        """`aclear`, likewise."""
+        self._await(session, self.aclear, scope, all_map_indices=all_map_indices)
 
     def cleanup(self) -> None:  # noqa: B027  a no-op is the right default
         """Remove what has expired; backends that expire by themselves need not override it."""
+
+    def entries(self, database: Database) -> Entries:
+        """How the daemon reads and writes through this backend. Authors leave it as it is."""
+        from store.state.attributed import AttributedEntries  # noqa: PLC0415  both know this contract
+        from store.state.plain import PlainEntries  # noqa: PLC0415
+
+        return PlainEntries(self, AttributedEntries(database.dialect))
+
+    def _await(
+        self, session: Session | None, method: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **options: Any
+    ) -> T:
+        name = method.__name__
+        if session is not None:
+            raise InvalidValue(f"a synchronous session cannot be waited on by an event loop; await {name} instead")
+        if self.loop is None or _on_loop(self.loop):
+            raise InvalidValue(f"this thread has no other event loop to wait for; await {name} instead")
+        return asyncio.run_coroutine_threadsafe(method(*arguments, **options), self.loop).result()
+
+
+def _on_loop(loop: AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

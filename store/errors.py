@@ -83,3 +83,24 @@ class BackendFailed(StoreError):
 
 class HeldElsewhere(StoreError):
     """Another process holds the lock on a file that only one may hold."""
+
+
+def no_asset(asset: object) -> NotFound:
+    """There is no asset of this id, name or uri."""
+    return NotFound(f"no asset {asset!r}; `watcher assets list` shows the ones there are")
+
+
+def no_alias(alias_id: int) -> NotFound:
+    return NotFound(f"no alias {alias_id}; GET /api/v2/assets/aliases lists the ones there are")
+
+
+def no_watcher(name: str) -> NotFound:
+    return NotFound(f"no watcher {name!r}; `watcher watchers list` shows the ones there are")
+
+
+def no_job(dag_id: str) -> NotFound:
+    return NotFound(f"no job {dag_id!r}; GET /api/v2/dags lists the ones there are")
+
+
+def no_run(dag_id: str, run_id: str) -> NotFound:
+    return NotFound(f"the job {dag_id!r} has no run {run_id!r}; `watcher runs list` shows the newest")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, NewType, TypeAlias
 
 AssetId = NewType("AssetId", int)
@@ -74,6 +74,27 @@ class TryKey:
     task_instance_id: TaskInstanceId
     try_number: int
 
+    @classmethod
+    def of_columns(cls, *, task_instance_id: TaskInstanceId, try_number: int, **instance: Any) -> TryKey:
+        """From the columns of a task instance and a try."""
+        return cls(instance=TaskInstanceKey(**instance), task_instance_id=task_instance_id, try_number=try_number)
+
+    @property
+    def dag_id(self) -> str:
+        return self.instance.dag_id
+
+    @property
+    def run_id(self) -> str:
+        return self.instance.run_id
+
+    @property
+    def task_id(self) -> str:
+        return self.instance.task_id
+
+    @property
+    def map_index(self) -> int:
+        return self.instance.map_index
+
     @property
     def bindings(self) -> dict[str, Any]:
         """What sends a log record to the try's own log."""
@@ -88,6 +109,15 @@ class TryKey:
     def json(self) -> dict[str, Any]:
         """As a job is told who it is."""
         return {"task_instance_id": self.task_instance_id, **self.bindings}
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedEvent:
+    """An event that waits, since `created_at`, for the rest of a job's schedule; `asset` is its asset's name."""
+
+    event_id: int
+    asset: str
+    created_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)

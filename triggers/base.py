@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -47,6 +47,13 @@ class Finding:
     @classmethod
     def error(cls, check: str, message: str, remedy: str) -> Self:
         return cls(check=check, level="error", message=message, remedy=remedy)
+
+
+def refuse_errors(findings: Iterable[Finding]) -> None:
+    """Raise `ConfigurationError` with a sentence for each error among `findings`, if there is one."""
+    errors = [f"{each.message}; {each.remedy}".removesuffix("; ") for each in findings if each.level == "error"]
+    if errors:
+        raise ConfigurationError(" · ".join(errors))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,6 @@ from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
 from store.processes.file_locks import exclusive
 from store.processes.triggerers import Process
-from store.state.entries import knows_writers
 from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
@@ -44,7 +43,7 @@ from watcher.home import Home, open_home
 from watcher.leading import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
-from watcher.serving import listen, serve
+from watcher.serving import listen, serve, url_here
 from watcher.submit.base import Addresses, Workspace
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.clients import Clients
@@ -53,6 +52,7 @@ from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 from watcher.vocabulary import trigger_class
+from watcher.wakeups import Hint
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
@@ -162,16 +162,17 @@ class Daemon:
         self._asset_ids = asset_ids
         self._listening_socket = listening_socket
         self._backend = backend
-        self._copies = None if knows_writers(backend) else WatermarkCopies(database, backend)
+        self._entries = backend.entries(database)
+        self._copies = None if self._entries.keeps_history else WatermarkCopies(database, self._entries)
         self._secret = self._signing_key()
         self._leadership = Leadership(
             database,
             home.id,
             heartbeat=self._settings.triggerer.heartbeat,
             lease=self._settings.triggerer.lease,
-            on_taken=self._wake_all,
+            on_taken=self._look_for_runs,
         )
-        self._scheduler = Scheduler(database, self._leadership, on_runs=self._wake_workers)
+        self._scheduler = Scheduler(database, self._leadership, on_runs=lambda: self._hint(Hint(what="tries")))
         self._submitters = submitters(configuration, workspace(configuration, home.folder))
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
@@ -214,15 +215,22 @@ class Daemon:
             self._triggerer = self._make_triggerer(clients)
             await workers.start(self._triggerer.run)
 
-    def _wake_all(self) -> None:
-        """Something was committed: events, runs, or a word to a watcher."""
-        self._scheduler.wakeup.set()
-        self._wake_workers()
+    def _hint(self, hint: Hint) -> None:
+        """Wake who has something to do after a commit."""
+        match hint.what:
+            case "queues":
+                self._scheduler.wakeup.set(hint.names)
+            case "tries":
+                self._dispatcher.wakeup.set(hint.names)
+            case "watchers" if self._triggerer is not None:
+                self._triggerer.wakeup.set(hint.names)
 
-    def _wake_workers(self) -> None:
-        self._dispatcher.wakeup.set()
-        if self._triggerer is not None:
-            self._triggerer.wakeup.set()
+    def _look_for_runs(self) -> None:
+        self._hint(Hint(what="queues"))
+        self._hint(Hint(what="tries"))
+
+    def _on_move(self, watcher: str) -> None:
+        self._hint(Hint(what="watchers", names=frozenset({watcher})))
 
     def _owe_copy(self, asset_id: int, key: str) -> None:
         if self._copies is not None:
@@ -234,7 +242,7 @@ class Daemon:
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
-        committer = Committer(self._database, MetastoreStoreBackend(self._database), self._metrics, self._owe_copy)
+        committer = Committer(self._database, self._metrics, self._scheduler.wakeup.set, self._owe_copy)
 
         def supervise(hosted: Hosted) -> Supervisor:
             return Supervisor(
@@ -244,7 +252,6 @@ class Daemon:
                 committer=committer,
                 clients=clients,
                 poll_timeout=settings.poll_timeout,
-                on_events=self._scheduler.wakeup.set,
             )
 
         return Triggerer(
@@ -272,14 +279,14 @@ class Daemon:
             replace(self._process, id=self._home.id),
             limits=_limits(self._settings.scheduler),
             lease=self._settings.triggerer.lease,
-            on_end=self._wake_all,
+            on_end=self._look_for_runs,
         )
 
     def _api_context(self, clients: Clients) -> ApiContext:
         settings = self._settings
         return ApiContext(
             database=self._database,
-            backend=self._backend,
+            entries=self._entries,
             secret=self._secret,
             auth=settings.api.auth,
             base_url=settings.api.base_url,
@@ -288,11 +295,11 @@ class Daemon:
             default_retention_days=settings.store.default_retention_days,
             clear_on_success=settings.store.clear_on_success,
             worker_backend=_worker_backend(settings),
-            wake=self._wake_all,
+            hint=self._hint,
             configuration_hash=self._configuration.hash,
             ready=lambda: self._ready,
             control=control(
-                self._configuration, self._asset_ids, self._database, clients, self._wake_all, self._owe_copy
+                self._configuration, self._asset_ids, self._database, clients, self._on_move, self._owe_copy
             ),
             on_watermark=self._owe_copy,
             submitters=self._submitters,
@@ -305,9 +312,7 @@ class Daemon:
         api = self._settings.api
         if self._listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
-        host, port = self._listening_socket.getsockname()[:2]
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  it is compared with, not bound to
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return url_here(*self._listening_socket.getsockname()[:2])
 
     def _signing_key(self) -> bytes:
         if self._settings.api.secret is not None:
@@ -348,17 +353,16 @@ def control(
     asset_ids: Mapping[str, int],
     database: Database,
     clients: Clients,
-    wake: Callable[[], None] = lambda: None,
+    on_move: Callable[[str], None] = lambda _name: None,
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None,
 ) -> Control:
     """What people do to positions, with or without a daemon; watermark copies are then made by the next one."""
     return Control(
         database=database,
-        backend=MetastoreStoreBackend(database),
         hosted={one.name: one for one in hosted(configuration, asset_ids)},
         clients=clients,
         poll_timeout=configuration.settings.triggerer.poll_timeout,
-        wake=wake,
+        on_move=on_move,
         on_watermark=on_watermark,
     )
 

@@ -20,7 +20,6 @@ from store.database import Database
 from store.processes import cleanup
 from store.processes.cleanup import Removed, Retention, Sweep
 from store.runs import tries
-from store.state.entries import knows_writers
 from watcher.logs import sweeping
 from watcher.logs.places import try_log
 from watcher.retrying import keep_going
@@ -140,7 +139,7 @@ class Cleaner:
 
     async def _clean_backend(self) -> None:
         """A backend of a user's own keeps its own time: of its entries we remove none."""
-        if knows_writers(self._backend):
+        if self._backend.entries(self._database).keeps_history:
             return
         log.info("cleanup.backend_left_to_itself", backend=type(self._backend).__name__)
         async with keep_going("cleanup.backend_failed"):

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.keys import Batching, Cron, JobDefinition
 from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
 from watcher.errors import StartRefused
@@ -47,31 +48,29 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
     condition = None if job.schedule is None else job.schedule.condition
     cron = None if job.schedule is None else job.schedule.cron
     scheduled_on = tuple(references(condition))
-    definition = {
-        "schedule": None if condition is None else condition_to_json(condition),
-        "batch": {
-            "mode": job.batch.mode,
-            "debounce": job.batch.debounce.total_seconds(),
-            "max_wait": job.batch.max_wait.total_seconds(),
-            "max_events": job.batch.max_events,
-        },
-        "cron": None if cron is None else {"expression": cron.expression, "timezone": cron.timezone},
-        "catchup": job.catchup,
-        "max_active_runs": job.max_active_runs,
-        "retries": job.retries,
-        "retry_delay": job.retry_delay.total_seconds(),
-        "timeout": None if job.timeout is None else job.timeout.total_seconds(),
-        "spark": {
-            "application": str(job.spark.application),
-            "master": job.spark.master,
-            "submitter": job.spark.submitter,
-        },
-        "options": job.spark.options,
-    }
+    definition = JobDefinition(
+        schedule=None if condition is None else condition_to_json(condition),
+        batch=Batching(
+            mode=job.batch.mode,
+            debounce=job.batch.debounce,
+            max_wait=job.batch.max_wait,
+            max_events=job.batch.max_events,
+        ),
+        cron=None if cron is None else Cron(expression=cron.expression, timezone=cron.timezone),
+        catchup=job.catchup,
+        max_active_runs=job.max_active_runs,
+        retries=job.retries,
+        retry_delay=job.retry_delay,
+        timeout=job.timeout,
+        application=str(job.spark.application),
+        master=job.spark.master,
+        submitter=job.spark.submitter,
+        options=job.spark.options,
+    )
     return DeclaredJob(
         dag_id=dag_id,
         task_id=job.task_id,
-        definition=json.dumps(definition),
+        definition=definition,
         paused=job.paused,
         schedule=_named(AssetCondition, scheduled_on),
         inlets=_named(AssetCondition, job.inlets),
@@ -79,7 +78,6 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         schedule_aliases=_named(AliasCondition, scheduled_on),
         inlet_aliases=_named(AliasCondition, job.inlets),
         outlet_aliases=_named(AliasCondition, job.outlets),
-        cron=None if cron is None else f"{cron.expression} {cron.timezone}",
     )
 
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from store.catalog.freshness import Freshness
+from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
 from watcher.vocabulary import describe
 
@@ -38,7 +38,7 @@ class Metrics:
         self.items = Counter("watcher_items", "Files and rows found", labels, registry=self.registry)
         self.events = Counter("watcher_events", "Asset events committed", labels, registry=self.registry)
 
-    def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Freshness] = ()) -> bytes:
+    def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Asset] = ()) -> bytes:
         """The text that Prometheus scrapes, with how each watcher is doing, and each asset that should get events."""
         stored = CollectorRegistry()
         stored.register(_Watchers(watchers))
@@ -47,7 +47,7 @@ class Metrics:
 
 
 class _Expected(Collector):
-    def __init__(self, expected: Sequence[Freshness]) -> None:
+    def __init__(self, expected: Sequence[Asset]) -> None:
         self._expected = expected
 
     def collect(self) -> Iterator[Metric]:
@@ -55,9 +55,9 @@ class _Expected(Collector):
             "watcher_asset_late", "1: no event came for longer than expect_every", labels=["asset"]
         )
         ages = GaugeMetricFamily("watcher_asset_age_seconds", "Since the asset's newest event", labels=["asset"])
-        for one in self._expected:
-            late.add_metric([one.asset], one.is_late)
-            ages.add_metric([one.asset], one.age.total_seconds())
+        for asset in self._expected:
+            late.add_metric([asset.name], asset.is_late)
+            ages.add_metric([asset.name], asset.age.total_seconds())
         yield from (late, ages)
 
 
@@ -71,14 +71,11 @@ class _Watchers(Collector):
         versions = GaugeMetricFamily(
             "watcher_position_version", "Commits and rewinds of a watcher's position", labels=labels
         )
-        lags = GaugeMetricFamily("watcher_lag_seconds", "How far a watcher is behind its source", labels=labels)
         for watcher in self._watchers:
             names = [watcher.name, watcher.asset]
             errors.add_metric(names, watcher.error_count)
             versions.add_metric(names, watcher.position_version or 0)
-            if watcher.lag_seconds is not None:
-                lags.add_metric(names, watcher.lag_seconds)
-        yield from (errors, versions, lags)
+        yield from (errors, versions)
         yield from self._described(labels)
 
     def _described(self, labels: list[str]) -> Iterator[Metric]:

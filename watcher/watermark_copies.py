@@ -14,11 +14,11 @@ import stamina
 import structlog
 from anyio.abc import TaskStatus
 
-from store.base import BaseStoreBackend
 from store.catalog import assets
 from store.database import Database
 from store.errors import BackendFailed, NotFound
-from store.state import entries, listings
+from store.state.attributed import AttributedEntries
+from store.state.entries import Entries
 from watcher.retrying import keep_going
 from watcher.wakeups import Wakeup
 
@@ -31,9 +31,9 @@ log = structlog.get_logger()
 class WatermarkCopies:
     """`owe` may be called from any task; `run` pays."""
 
-    def __init__(self, database: Database, backend: BaseStoreBackend) -> None:
+    def __init__(self, database: Database, entries: Entries) -> None:
         self._database = database
-        self._backend = backend
+        self._entries = entries
         self._owed: dict[tuple[int, str], None] = {}
         self._wakeup = Wakeup()
 
@@ -77,13 +77,13 @@ class WatermarkCopies:
         """Copy the entry if its version is not `known`; returns its version, None when there is no such entry."""
         async with self._database.reading() as connection:
             try:
-                scope = await assets.scope_of(connection, asset_id)
-                entry = await listings.entry(connection, asset_id, key)
+                asset = await assets.ref_of(connection, asset_id)
+                entry = await AttributedEntries(self._database.dialect).entry(connection, asset, key)
             except NotFound:
                 return None
-        if entry["version"] != known:
+        if entry.version != known:
             async for attempt in stamina.retry_context(on=BackendFailed, attempts=5, timeout=None, wait_max=30):
                 with attempt:
-                    await entries.set_asset(self._backend, scope, key, entry["value"])
-            log.info("watermark.copied", key=key, version=entry["version"])
-        return int(entry["version"])
+                    await self._entries.copy(asset, key, entry.value)
+            log.info("watermark.copied", key=key, version=entry.version)
+        return entry.version

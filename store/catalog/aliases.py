@@ -7,15 +7,15 @@ the other's commit, and the queue rows are made by a later statement, which sees
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import RowMapping, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
-from store.database.paging import Page, Rows, Window, begins, like, page, row_of, rows_of
+from store.database.paging import Page, Window, begins, like, one_of, page
 from store.database.schema import (
     asset,
     asset_alias,
@@ -26,7 +26,7 @@ from store.database.schema import (
     job_outlet_alias,
     job_schedule_alias,
 )
-from store.errors import Conflict, NotFound
+from store.errors import Conflict, no_alias
 
 ALIAS_ORDERS: Final = {"id": asset_alias.c.id, "name": asset_alias.c.name, "group": asset_alias.c.group}
 _BY_ROLE: Final = {"schedule": job_schedule_alias, "inlet": job_inlet_alias, "outlet": job_outlet_alias}
@@ -59,25 +59,26 @@ async def resolve(connection: AsyncConnection, named: NamedAsset, dialect: str) 
     made = (await connection.execute(new.on_conflict_do_nothing().returning(asset.c.id))).scalar_one_or_none()
     if made is not None:
         return Resolved(asset_id=made, created=True)
-    known = await row_of(connection, select(asset.c.id, asset.c.active).where(asset.c.uri == named.uri))
-    if known is None or await _is_anothers(connection, name, known["id"]):
+    of_uri = await connection.execute(select(asset.c.id, asset.c.active).where(asset.c.uri == named.uri))
+    known = of_uri.one_or_none()
+    if known is None or await _is_anothers(connection, name, known.id):
         raise Conflict(f"the asset {name!r} has another uri than {named.uri!r}; give another name, or that uri")
-    if not known["active"]:
-        back = update(asset).where(asset.c.id == known["id"])
+    if not known.active:
+        back = update(asset).where(asset.c.id == known.id)
         await connection.execute(back.values(active=True, origin="alias", updated_at=database_now()))
-    return Resolved(asset_id=known["id"])
+    return Resolved(asset_id=known.id)
 
 
 async def _is_anothers(connection: AsyncConnection, name: str, asset_id: int) -> bool:
-    found = await connection.execute(select(asset.c.id).where(asset.c.name == name, asset.c.id != asset_id))
-    return found.one_or_none() is not None
+    other = select(asset.c.id).where(asset.c.name == name, asset.c.id != asset_id)
+    return (await connection.execute(other)).one_or_none() is not None
 
 
 async def associate(connection: AsyncConnection, pairs: Collection[tuple[int, int]], dialect: str) -> None:
     """Let aliases resolve to assets from now on; `pairs` are (asset id, alias id). Before the events are appended."""
     r = asset_alias_asset.c
-    wanted = select(r.asset_id, r.alias_id).where(r.asset_id.in_({asset_id for asset_id, _ in pairs}))
-    known = {(row.asset_id, row.alias_id) for row in await connection.execute(wanted)}
+    query = select(r.asset_id, r.alias_id).where(r.asset_id.in_({asset_id for asset_id, _ in pairs}))
+    known = {(row.asset_id, row.alias_id) for row in await connection.execute(query)}
     for asset_id, alias_id in sorted(set(pairs) - known):
         await connection.execute(select(asset.c.id).where(asset.c.id == asset_id).with_for_update())
         new = upsert(asset_alias_asset, dialect).values(alias_id=alias_id, asset_id=asset_id)
@@ -93,7 +94,7 @@ async def remember(connection: AsyncConnection, pairs: Iterable[tuple[int, int]]
 async def resolved_names(connection: AsyncConnection, dag_id: str) -> Mapping[str, frozenset[str]]:
     """The names of the assets that each alias of a job's schedule has resolved to."""
     s, r = job_schedule_alias.c, asset_alias_asset.c
-    wanted = (
+    query = (
         select(asset_alias.c.name.label("alias"), asset.c.name)
         .join_from(job_schedule_alias, asset_alias, asset_alias.c.id == s.alias_id)
         .join(asset_alias_asset, r.alias_id == s.alias_id)
@@ -101,36 +102,36 @@ async def resolved_names(connection: AsyncConnection, dag_id: str) -> Mapping[st
         .where(s.dag_id == dag_id)
     )
     names: dict[str, set[str]] = {}
-    for row in await connection.execute(wanted):
+    for row in await connection.execute(query):
         names.setdefault(row.alias, set()).add(row.name)
-    return {alias: frozenset(found) for alias, found in names.items()}
+    return {alias: frozenset(of_alias) for alias, of_alias in names.items()}
 
 
-# --- what people and jobs look at
+@dataclass(frozen=True, kw_only=True)
+class Alias:
+    """An alias as the configuration declared it; one that is configured no more is not active."""
+
+    id: int
+    name: str
+    group: str
+    active: bool
 
 
 async def listed(
     connection: AsyncConnection, name_pattern: str | None, name_prefix: str | None, window: Window
-) -> Page:
-    """The configured aliases."""
+) -> Page[Alias]:
+    """A part of the configured aliases."""
     a = asset_alias.c
-    wanted = select(asset_alias).where(a.active, like(a.name, name_pattern), begins(a.name, name_prefix))
-    return await page(connection, wanted, window, ALIAS_ORDERS)
+    query = select(asset_alias).where(a.active, like(a.name, name_pattern), begins(a.name, name_prefix))
+    return await page(connection, query, window, ALIAS_ORDERS, Alias)
 
 
-async def alias_by(connection: AsyncConnection, alias_id: int) -> RowMapping:
+async def get(connection: AsyncConnection, alias_id: int) -> Alias:
     """One alias, also one that is configured no more. Raises `NotFound`."""
-    row = await row_of(connection, select(asset_alias).where(asset_alias.c.id == alias_id))
-    if row is None:
-        raise NotFound(f"no alias {alias_id}; GET /api/v2/assets/aliases lists the ones there are")
-    return row
-
-
-async def of_assets(connection: AsyncConnection, asset_ids: Collection[int]) -> Rows:
-    """The aliases that resolved to assets: `asset_id`, and the alias."""
-    r = asset_alias_asset.c
-    wanted = select(r.asset_id, asset_alias).join(asset_alias, asset_alias.c.id == r.alias_id)
-    return await rows_of(connection, wanted.where(r.asset_id.in_(asset_ids)).order_by(asset_alias.c.id))
+    alias = await one_of(connection, select(asset_alias).where(asset_alias.c.id == alias_id), Alias)
+    if alias is None:
+        raise no_alias(alias_id)
+    return alias
 
 
 async def of_job(connection: AsyncConnection, dag_id: str, roles: Collection[str]) -> Mapping[str, int]:
@@ -138,15 +139,7 @@ async def of_job(connection: AsyncConnection, dag_id: str, roles: Collection[str
     ids: dict[str, int] = {}
     for role in roles:
         edge = _BY_ROLE[role].c
-        wanted = select(asset_alias.c.name, asset_alias.c.id).join(_BY_ROLE[role], edge.alias_id == asset_alias.c.id)
-        found = await connection.execute(wanted.where(edge.dag_id == dag_id).order_by(asset_alias.c.name))
-        ids.update({row.name: row.id for row in found})
+        query = select(asset_alias.c.name, asset_alias.c.id).join(_BY_ROLE[role], edge.alias_id == asset_alias.c.id)
+        rows = await connection.execute(query.where(edge.dag_id == dag_id).order_by(asset_alias.c.name))
+        ids.update({row.name: row.id for row in rows})
     return ids
-
-
-async def assets_of(connection: AsyncConnection, alias_ids: Collection[int]) -> Sequence[int]:
-    """The ids of the active assets that one of the aliases has resolved to."""
-    r = asset_alias_asset.c
-    wanted = select(asset.c.id).join(asset_alias_asset, r.asset_id == asset.c.id).distinct()
-    found = await connection.execute(wanted.where(r.alias_id.in_(alias_ids), asset.c.active).order_by(asset.c.id))
-    return found.scalars().all()

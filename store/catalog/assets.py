@@ -1,37 +1,39 @@
-"""Assets with what is around them: jobs, watchers, their last event, where their watermarks are. Reads only."""
+"""Assets with what is around them: jobs, watchers, aliases, their last event, where their watermarks are. Reads only."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import (
-    RowMapping,
-    Select,
-    Subquery,
-    func,
-    literal,
-    select,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Select, Subquery, and_, exists, func, literal, null, or_, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import AssetScope
-from store.database.paging import Page, Rows, Window, begins, like, page, row_of, rows_of
+from store.database.paging import Page, Window, all_of, begins, like, one_of, page
 from store.database.schema import (
     asset,
+    asset_alias,
+    asset_alias_asset,
     asset_event,
+    database_now,
     job,
     job_inlet,
+    job_inlet_alias,
     job_outlet,
+    job_outlet_alias,
+    job_schedule_alias,
     job_schedule_asset,
     watcher,
 )
-from store.errors import NotFound
+from store.errors import no_asset
+from store.keys import AssetId, AssetRef
 from store.values import WATERMARK_SUFFIX
 
+Role: TypeAlias = Literal["schedule", "inlet", "outlet"]
 _a, _e = asset.c, asset_event.c
+_EDGES: Final = {"schedule": job_schedule_asset, "inlet": job_inlet, "outlet": job_outlet}
+_ALIAS_EDGES: Final = {"schedule": job_schedule_alias, "inlet": job_inlet_alias, "outlet": job_outlet_alias}
 
 
 ASSET_ORDERS: Final = {
@@ -41,6 +43,44 @@ ASSET_ORDERS: Final = {
     "created_at": _a.created_at,
     "updated_at": _a.updated_at,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asset:
+    """An asset with its newest event, at `seen_at` by the database's clock; `extra` is a JSON object's text."""
+
+    id: int
+    name: str
+    uri: str
+    group: str
+    extra: str
+    origin: str
+    active: bool
+    expect_every_seconds: int | None
+    created_at: datetime
+    updated_at: datetime
+    last_event_id: int | None
+    last_event_at: datetime | None
+    seen_at: datetime
+
+    @property
+    def ref(self) -> AssetRef:
+        return AssetRef(id=AssetId(self.id), name=self.name, uri=self.uri)
+
+    @property
+    def expect_every(self) -> timedelta | None:
+        """Nothing is expected of an asset that is configured no more."""
+        seconds = self.expect_every_seconds if self.active else None
+        return None if seconds is None else timedelta(seconds=seconds)
+
+    @property
+    def age(self) -> timedelta:
+        """Since its newest event; one that never had an event is as old as itself."""
+        return max(self.seen_at - (self.last_event_at or self.created_at), timedelta(0))
+
+    @property
+    def is_late(self) -> bool:
+        return self.expect_every is not None and self.age > self.expect_every
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,61 +99,141 @@ def _assets() -> Select[Any]:
     newest = select(func.max(_e.id)).where(_e.asset_id == _a.id).scalar_subquery()
     last = asset_event.alias("last_event")
     of_last = (last.c.id.label("last_event_id"), last.c.timestamp.label("last_event_at"))
-    return select(asset, *of_last).select_from(asset).outerjoin(last, last.c.id == newest)
+    now = database_now().label("seen_at")
+    return select(asset, *of_last, now).select_from(asset).outerjoin(last, last.c.id == newest)
 
 
-async def assets(connection: AsyncConnection, which: AssetFilter, window: Window) -> Page:
-    """Assets, each with `last_event_id` and `last_event_at`."""
-    wanted = _assets().where(
+async def listed(connection: AsyncConnection, which: AssetFilter, window: Window) -> Page[Asset]:
+    """A part of the assets."""
+    query = _assets().where(
         like(_a.name, which.name_pattern),
         begins(_a.name, which.name_prefix),
         like(_a.uri, which.uri_pattern),
         begins(_a.uri, which.uri_prefix),
     )
     if which.only_active:
-        wanted = wanted.where(_a.active)
+        query = query.where(_a.active)
     if which.dag_ids:
         edge = _edges().c
-        wanted = wanted.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(which.dag_ids))))
-    return await page(connection, wanted, window, ASSET_ORDERS)
+        query = query.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(which.dag_ids))))
+    return await page(connection, query, window, ASSET_ORDERS, Asset)
 
 
-async def asset_by(
-    connection: AsyncConnection, *, asset_id: int | None = None, name: str | None = None, uri: str | None = None
-) -> RowMapping:
-    """One asset, like in `assets`, by all that is given. Raises `NotFound`."""
-    given = {_a.id: asset_id, _a.name: name, _a.uri: uri}
-    wanted = _assets().where(*(column == value for column, value in given.items() if value is not None))
-    row = await row_of(connection, wanted)
-    if row is None:
-        raise NotFound(f"no asset {name or uri or asset_id!r}; `watcher assets list` shows the ones there are")
-    return row
+async def get(connection: AsyncConnection, asset_id: int) -> Asset:
+    """One asset, also one that is configured no more. Raises `NotFound`."""
+    found = await one_of(connection, _assets().where(_a.id == asset_id), Asset)
+    if found is None:
+        raise no_asset(asset_id)
+    return found
 
 
-async def asset_jobs(connection: AsyncConnection, asset_ids: Collection[int]) -> Rows:
-    """The configured jobs around assets: `asset_id`, `role` (schedule, inlet, outlet), and the job."""
+async def expected(connection: AsyncConnection) -> Sequence[Asset]:
+    """The active assets of which events are expected, by name."""
+    query = _assets().where(_a.active, _a.expect_every_seconds.is_not(None)).order_by(_a.name)
+    return await all_of(connection, query, Asset)
+
+
+async def of_alias(connection: AsyncConnection, alias_id: int) -> Sequence[Asset]:
+    """The active assets that an alias has resolved to, in the order of their ids."""
+    r = asset_alias_asset.c
+    resolved = select(r.asset_id).where(r.alias_id == alias_id)
+    return await all_of(connection, _assets().where(_a.id.in_(resolved), _a.active).order_by(_a.id), Asset)
+
+
+def declared(dag_id: ColumnElement[str] | str, roles: Collection[str]) -> ColumnElement[bool]:
+    """Of a statement's asset: it is active, and the job names it, or an alias that resolved to it, in one of the roles."""
+    r = asset_alias_asset.c
+    direct = (_EDGES[role].c for role in roles)
+    through = (_ALIAS_EDGES[role].c for role in roles)
+    return and_(
+        _a.active,
+        or_(
+            *(exists().where(e.dag_id == dag_id, e.asset_id == _a.id) for e in direct),
+            *(exists().where(e.dag_id == dag_id, e.alias_id == r.alias_id, r.asset_id == _a.id) for e in through),
+        ),
+    )
+
+
+async def named_by_job(
+    connection: AsyncConnection, dag_id: str, roles: Collection[str], *, name: str | None, uri: str | None
+) -> tuple[Asset, bool]:
+    """The asset of this name, uri, or both, and whether the job declares it in one of the roles. Raises `NotFound`."""
+    query = _assets().add_columns(declared(dag_id, roles).label("is_declared"))
+    given = {_a.name: name, _a.uri: uri}
+    query = query.where(*(column == value for column, value in given.items() if value is not None))
+    found = await one_of(connection, query, _asset_and_mark)
+    if found is None:
+        raise no_asset(name or uri)
+    return found
+
+
+def _asset_and_mark(*, is_declared: bool, **row: Any) -> tuple[Asset, bool]:
+    return Asset(**row), is_declared
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOfAsset:
+    """A configured job that is scheduled on an asset, reads or updates it."""
+
+    asset_id: int
+    role: Role
+    dag_id: str
+    task_id: str
+    created_at: datetime
+    updated_at: datetime
+
+
+async def jobs_around(connection: AsyncConnection, asset_ids: Collection[int]) -> Sequence[JobOfAsset]:
+    """The configured jobs around assets, by name."""
+    edge, j = _edges().c, job.c
+    query = select(edge.asset_id, edge.role, j.dag_id, j.task_id, j.created_at, j.updated_at)
+    query = query.join(job, j.dag_id == edge.dag_id).where(edge.asset_id.in_(asset_ids), j.active)
+    return await all_of(connection, query.order_by(j.dag_id), JobOfAsset)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetOfJob:
+    """An active asset that a job is scheduled on, reads or updates."""
+
+    role: Role
+    id: int
+    name: str
+    uri: str
+
+
+async def around_job(connection: AsyncConnection, dag_id: str) -> Sequence[AssetOfJob]:
+    """The active assets around a job, by name."""
     edge = _edges().c
-    wanted = select(edge.asset_id, edge.role, job).join(job, job.c.dag_id == edge.dag_id)
-    return await rows_of(connection, wanted.where(edge.asset_id.in_(asset_ids), job.c.active).order_by(job.c.dag_id))
-
-
-async def job_assets(connection: AsyncConnection, dag_id: str) -> Rows:
-    """The active assets around a job: `role` (schedule, inlet, outlet), `id`, `name`, `uri`."""
-    edge = _edges().c
-    wanted = select(edge.role, _a.id, _a.name, _a.uri).join(asset, _a.id == edge.asset_id)
-    return await rows_of(connection, wanted.where(edge.dag_id == dag_id, _a.active).order_by(_a.name))
+    query = select(edge.role, _a.id, _a.name, _a.uri).join(asset, _a.id == edge.asset_id)
+    return await all_of(connection, query.where(edge.dag_id == dag_id, _a.active).order_by(_a.name), AssetOfJob)
 
 
 def _edges() -> Subquery:
-    tables = {"schedule": job_schedule_asset, "inlet": job_inlet, "outlet": job_outlet}
-    each = [select(edge.c.dag_id, edge.c.asset_id, literal(role).label("role")) for role, edge in tables.items()]
+    each = [select(edge.c.dag_id, edge.c.asset_id, literal(role).label("role")) for role, edge in _EDGES.items()]
     return union_all(*each).subquery("edge")
 
 
-async def asset_watchers(connection: AsyncConnection, asset_ids: Collection[int]) -> Rows:
-    """The configured watchers of assets: `asset_id`, `name`."""
-    wanted = select(watcher.c.asset_id, watcher.c.name).where(watcher.c.asset_id.in_(asset_ids), watcher.c.active)
-    return await rows_of(connection, wanted.order_by(watcher.c.name))
+@dataclass(frozen=True, kw_only=True)
+class Attached:
+    """A configured watcher of an asset, or an alias that resolved to it; only aliases have an id and a group."""
+
+    asset_id: int
+    kind: Literal["watcher", "alias"]
+    name: str
+    id: int | None
+    group: str | None
+
+
+async def attached(connection: AsyncConnection, asset_ids: Collection[int]) -> Sequence[Attached]:
+    """The watchers of assets, by name, and the aliases that resolved to them, by id."""
+    w, r, s = watcher.c, asset_alias_asset.c, asset_alias.c
+    nothing = (null().label("id"), null().label("group"))
+    watchers = select(w.asset_id, literal("watcher").label("kind"), w.name, *nothing)
+    aliases = select(r.asset_id, literal("alias"), s.name, s.id, s.group).join(asset_alias, s.id == r.alias_id)
+    both = union_all(
+        watchers.where(w.asset_id.in_(asset_ids), w.active), aliases.where(r.asset_id.in_(asset_ids))
+    ).subquery()
+    return await all_of(connection, select(both).order_by(both.c.id, both.c.name), Attached)
 
 
 async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozenset[str]:
@@ -122,13 +242,12 @@ async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozense
     return frozenset(name + WATERMARK_SUFFIX for name in result.scalars())
 
 
-async def scope_of(connection: AsyncConnection, asset_id: int) -> AssetScope:
-    """The asset under all its names, as backends are given it. Raises `NotFound`."""
-    found = await connection.execute(select(asset.c.id, asset.c.name, asset.c.uri).where(asset.c.id == asset_id))
-    row = found.one_or_none()
-    if row is None:
-        raise NotFound(f"no asset {asset_id}; `watcher assets list` shows the ones there are")
-    return AssetScope(asset_id=row.id, name=row.name, uri=row.uri)
+async def ref_of(connection: AsyncConnection, asset_id: int) -> AssetRef:
+    """The asset under all its names. Raises `NotFound`."""
+    asset_ref = await one_of(connection, select(_a.id, _a.name, _a.uri).where(_a.id == asset_id), AssetRef)
+    if asset_ref is None:
+        raise no_asset(asset_id)
+    return asset_ref
 
 
 async def watermark_places(connection: AsyncConnection) -> Sequence[tuple[int, str]]:

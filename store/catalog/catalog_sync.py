@@ -5,7 +5,7 @@ Queue rows come from these tables, never from a process's own file. The last app
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from store.database.schema import (
     watcher,
 )
 from store.errors import Conflict
+from store.keys import JobDefinition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +63,11 @@ class DeclaredWatcher:
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredJob:
-    """A job with its edges by name; `definition` is a JSON object's text without secrets, `cron` names its zone too."""
+    """A job with its edges by name."""
 
     dag_id: str
     task_id: str
-    definition: str
+    definition: JobDefinition
     paused: bool
     schedule: frozenset[str]
     inlets: frozenset[str]
@@ -74,7 +75,16 @@ class DeclaredJob:
     schedule_aliases: frozenset[str] = frozenset()
     inlet_aliases: frozenset[str] = frozenset()
     outlet_aliases: frozenset[str] = frozenset()
-    cron: str | None = None
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """What the table keeps of it beside the edges."""
+        cron = self.definition.cron
+        return {
+            "task_id": self.task_id,
+            "definition": self.definition.to_json(),
+            "cron": None if cron is None else str(cron),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,22 +117,22 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     asset_ids = await _apply_assets(connection, declared.assets)
     alias_ids = await _apply_aliases(connection, declared.aliases)
     await _apply_jobs(connection, declared.jobs)
-    for table, side in _EDGES.items():
+    for table, names in _EDGES.items():
         ids = alias_ids if "alias_id" in table.c else asset_ids
-        edges = {(j.dag_id, ids[name]) for j in declared.jobs for name in getattr(j, side)}
+        edges = {(j.dag_id, ids[name]) for j in declared.jobs for name in names(j)}
         await _apply_edges(connection, table, edges)
     dequeued = await _drop_orphaned_queue_rows(connection)
     await _apply_watchers(connection, declared.watchers, asset_ids)
     return Applied(asset_ids=asset_ids, dequeued=dequeued)
 
 
-_EDGES: Final[Mapping[Table, str]] = {
-    job_schedule_asset: "schedule",
-    job_inlet: "inlets",
-    job_outlet: "outlets",
-    job_schedule_alias: "schedule_aliases",
-    job_inlet_alias: "inlet_aliases",
-    job_outlet_alias: "outlet_aliases",
+_EDGES: Final[Mapping[Table, Callable[[DeclaredJob], frozenset[str]]]] = {
+    job_schedule_asset: lambda job: job.schedule,
+    job_inlet: lambda job: job.inlets,
+    job_outlet: lambda job: job.outlets,
+    job_schedule_alias: lambda job: job.schedule_aliases,
+    job_inlet_alias: lambda job: job.inlet_aliases,
+    job_outlet_alias: lambda job: job.outlet_aliases,
 }
 
 
@@ -195,25 +205,25 @@ async def _make_way(connection: AsyncConnection, moving: Iterable[int]) -> None:
 
 async def _apply_aliases(connection: AsyncConnection, declared: Sequence[DeclaredAlias]) -> Mapping[str, int]:
     """An alias that went keeps its associations, in case it comes back."""
-    wanted = {a.name: {"group": a.group} for a in declared}
+    rows = {a.name: {"group": a.group} for a in declared}
     change = update(asset_alias)
-    await _mirror(connection, asset_alias.c.name, wanted, new=insert(asset_alias), changed=change, gone=change)
+    await _mirror(connection, asset_alias.c.name, rows, new=insert(asset_alias), changed=change, gone=change)
     return {row.name: row.id for row in await connection.execute(select(asset_alias.c.name, asset_alias.c.id))}
 
 
 async def _apply_watchers(
     connection: AsyncConnection, declared: Sequence[DeclaredWatcher], asset_ids: Mapping[str, int]
 ) -> None:
-    wanted = {w.name: {"asset_id": asset_ids[w.asset], "trigger": w.trigger} for w in declared}
+    rows = {w.name: {"asset_id": asset_ids[w.asset], "trigger": w.trigger} for w in declared}
     gone = update(watcher).values(state="stopped")
-    await _mirror(connection, watcher.c.name, wanted, new=insert(watcher), changed=update(watcher), gone=gone)
+    await _mirror(connection, watcher.c.name, rows, new=insert(watcher), changed=update(watcher), gone=gone)
 
 
 async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
-    wanted = {j.dag_id: {"task_id": j.task_id, "definition": j.definition, "cron": j.cron} for j in declared}
+    rows = {j.dag_id: j.columns for j in declared}
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
-    created = await _mirror(connection, job.c.dag_id, wanted, new=new, changed=changed, gone=changed)
+    created = await _mirror(connection, job.c.dag_id, rows, new=new, changed=changed, gone=changed)
     begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # from then on people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
 
@@ -221,24 +231,24 @@ async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJo
 async def _mirror(
     connection: AsyncConnection,
     key: Column[str],
-    wanted: Mapping[str, Mapping[str, Any]],
+    configured: Mapping[str, Mapping[str, Any]],
     *,
     new: Insert,
     changed: Update,
     gone: Update,
 ) -> Collection[str]:
-    """Insert what is missing, update what differs, make inactive what is not wanted; returns what was missing."""
+    """Insert what is missing, update what differs, make inactive what is configured no more; returns what was missing."""
     rows = await connection.execute(select(key.table).order_by(key))
     present = {row[key]: row for row in rows.mappings()}
-    missing = [{key.name: name, **values} for name, values in wanted.items() if name not in present]
+    missing = [{key.name: name, **values} for name, values in configured.items() if name not in present]
     if missing:
         await connection.execute(new, missing)
     for name, row in present.items():
-        values = {**wanted[name], "active": True} if name in wanted else {"active": False}
+        values = {**configured[name], "active": True} if name in configured else {"active": False}
         if _differs(row, values):
-            change = changed if name in wanted else gone
+            change = changed if name in configured else gone
             await connection.execute(change.where(key == name).values(**values))
-    return wanted.keys() - present.keys()
+    return configured.keys() - present.keys()
 
 
 def _differs(row: RowMapping, values: Mapping[str, Any]) -> bool:
@@ -247,11 +257,11 @@ def _differs(row: RowMapping, values: Mapping[str, Any]) -> bool:
 
 async def _apply_edges(connection: AsyncConnection, table: Table, edges: Iterable[tuple[str, int]]) -> None:
     from_, to = table.c
-    wanted = set(edges)
+    configured = set(edges)
     present = {(row[0], row[1]) for row in await connection.execute(select(from_, to))}
-    for dag_id, other_id in sorted(present - wanted):
+    for dag_id, other_id in sorted(present - configured):
         await connection.execute(delete(table).where(from_ == dag_id, to == other_id))
-    if new := [{from_.name: dag_id, to.name: other_id} for dag_id, other_id in sorted(wanted - present)]:
+    if new := [{from_.name: dag_id, to.name: other_id} for dag_id, other_id in sorted(configured - present)]:
         await connection.execute(insert(table), new)
 
 
@@ -260,6 +270,6 @@ async def _drop_orphaned_queue_rows(connection: AsyncConnection) -> int:
     edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
     through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
     through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
-    owed = or_(*(found.correlate(queued_event).exists() for found in (edge, through_alias)))
+    owed = or_(*(one.correlate(queued_event).exists() for one in (edge, through_alias)))
     dropped = await connection.execute(delete(queued_event).where(~owed).returning(q.event_id))
     return len(dropped.all())

@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import Select, bindparam, case, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.paging import all_of, one_of
 from store.database.schema import asset, watcher, watcher_position
-from store.errors import NotFound
+from store.errors import no_watcher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,23 +29,21 @@ class WatcherRow:
     watermark: str | None
     last_poll_at: datetime | None
     last_event_at: datetime | None
-    lag_seconds: int | None
     error: str | None
     error_count: int
 
 
-async def all_watchers(connection: AsyncConnection) -> Sequence[WatcherRow]:
+async def listed(connection: AsyncConnection) -> Sequence[WatcherRow]:
     """The configured watchers, by name."""
-    return [WatcherRow(**row) for row in (await connection.execute(_watchers())).mappings()]
+    return await all_of(connection, _watchers(), WatcherRow)
 
 
 async def get(connection: AsyncConnection, name: str) -> WatcherRow:
     """One configured watcher. Raises `NotFound`."""
-    found = await connection.execute(_watchers().where(watcher.c.name == name))
-    row = found.mappings().one_or_none()
+    row = await one_of(connection, _watchers().where(watcher.c.name == name), WatcherRow)
     if row is None:
-        raise _unknown(name)
-    return WatcherRow(**row)
+        raise no_watcher(name)
+    return row
 
 
 def _watchers() -> Select[Any]:
@@ -61,7 +60,6 @@ def _watchers() -> Select[Any]:
             p.watermark,
             w.last_poll_at,
             w.last_event_at,
-            w.lag_seconds,
             w.error,
             w.error_count,
         )
@@ -91,11 +89,7 @@ async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) ->
         update(watcher).where(watcher.c.name == name, watcher.c.active).values(paused=paused).returning(watcher.c.name)
     )
     if (await connection.execute(row)).one_or_none() is None:
-        raise _unknown(name)
-
-
-def _unknown(name: str) -> NotFound:
-    return NotFound(f"no watcher {name!r}; `watcher watchers list` shows the ones there are")
+        raise no_watcher(name)
 
 
 async def paused_watchers(connection: AsyncConnection) -> frozenset[str]:

@@ -12,19 +12,18 @@ https://www.postgresql.org/docs/current/transaction-iso.html
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Engine, event, make_url
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.orm import Session
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from store.errors import CommitUnknown, ConnectionLost, DatabaseUnusable
@@ -48,6 +47,7 @@ class Database:
 
     def __init__(self, url: URL, pool_size: int, idle_in_transaction_timeout: float) -> None:
         self.url = url
+        self.loop = asyncio.get_running_loop()
         self._idle_milliseconds = str(int(idle_in_transaction_timeout * 1000))
         if self.dialect == "sqlite":
             self._writer, self._reader = _sqlite_engine(url, 1), _sqlite_engine(url, pool_size, read_only=True)
@@ -100,44 +100,9 @@ class Database:
                 with anyio.fail_after(READ_DEADLINE), _losses_told():
                     yield connection
 
-    @contextmanager
-    def sync_transaction(self) -> Iterator[Session]:
-        """`transaction` for callers without an event loop, without deadlines."""
-        with Session(self._sync_engines[0], autoflush=False, expire_on_commit=False) as session:
-            with _losses_told():
-                session.connection()
-                yield session
-            with _unknown_outcomes_told():
-                session.commit()
-
-    @contextmanager
-    def sync_reading(self) -> Iterator[Session]:
-        """`reading` for callers without an event loop, without deadlines."""
-        with Session(self._sync_engines[1], autoflush=False) as session, _losses_told():
-            yield session
-
-    @cached_property
-    def _sync_engines(self) -> tuple[Engine, Engine]:
-        if self.dialect == "sqlite":
-            url = self.url.set(drivername="sqlite")
-            return _prepared(create_engine(url)), _prepared(create_engine(url), read_only=True)
-        writer = create_engine(
-            _with_tls(self.url.set(drivername="postgresql+psycopg"), "sslmode"),
-            pool_pre_ping=True,
-            isolation_level=WRITING,
-            connect_args={
-                "application_name": "asset-watcher",
-                "options": f"-c idle_in_transaction_session_timeout={self._idle_milliseconds}",
-            },
-        )
-        return writer, writer.execution_options(**READING)
-
     async def _close(self) -> None:
         await self._writer.dispose()
         await self._reader.dispose()
-        if "_sync_engines" in self.__dict__:
-            for engine in self._sync_engines:
-                engine.dispose()
 
 
 def sqlite_url(path: Path) -> URL:

@@ -6,16 +6,32 @@ asset before: see `store.catalog.aliases` for what "before" means.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, Self
 
-from sqlalchemy import ColumnElement, RowMapping, Select, insert, select, true
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    FromClause,
+    Select,
+    TableValuedAlias,
+    and_,
+    bindparam,
+    func,
+    insert,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import ReturningInsert
 
 from store.database.dialects import chunks
-from store.database.paging import Page, Window, begins, like, page, row_of
+from store.database.paging import Page, Window, begins, like, one_of, page
 from store.database.schema import (
     asset,
     asset_alias_asset,
@@ -25,8 +41,10 @@ from store.database.schema import (
     job_schedule_alias,
     job_schedule_asset,
     queued_event,
+    run,
 )
-from store.errors import NotFound
+from store.errors import NotFound, no_asset
+from store.keys import TaskInstanceKey
 
 _a, _e = asset.c, asset_event.c
 
@@ -47,26 +65,80 @@ class NewEvent:
     source_actor: str | None = None
 
 
-async def append(connection: AsyncConnection, events: Sequence[NewEvent]) -> Sequence[int]:
-    """Store events in the order given, with a queue row for every job they are owed to; returns their ids."""
+@dataclass(frozen=True, kw_only=True)
+class Appended:
+    """Ids and times of new events in the order given, and the jobs that got queue rows: there is work for them now."""
+
+    rows: Sequence[tuple[int, datetime]]
+    dag_ids: frozenset[str]
+
+
+async def append(connection: AsyncConnection, events: Sequence[NewEvent]) -> Appended:
+    """Store events in the order given, with a queue row for every job they are owed to.
+
+    The queue rows are made by a later statement than the events: an event is owed to associations committed before it.
+    """
     if not events:
-        return []
-    new = insert(asset_event).values(timestamp=database_now()).returning(asset_event.c.id, sort_by_parameter_order=True)
-    ids: Sequence[int] = (await connection.execute(new, [vars(event) for event in events])).scalars().all()
-    for some in chunks(ids):
-        owed = _by_asset(some).union(_by_alias(some))
-        await connection.execute(
-            insert(queued_event).from_select(["dag_id", "event_id", "asset_id", "created_at"], owed)
-        )
-    return ids
+        return Appended(rows=(), dag_ids=frozenset())
+    dialect = connection.dialect.name
+    if dialect == "postgresql":
+        result = await connection.execute(_insert_arrays(), parameters(events))
+    else:
+        result = await connection.execute(_INSERT_ROWS, [vars(event) for event in events])
+    rows = sorted((row.id, row.timestamp) for row in result)
+    dag_ids: set[str] = set()
+    for some in chunks([event_id for event_id, _ in rows]):
+        dag_ids.update((await connection.execute(queue(dialect), {"b_ids": list(some)})).scalars().all())
+    return Appended(rows=rows, dag_ids=frozenset(dag_ids))
 
 
-def _by_asset(event_ids: Sequence[int]) -> Select[Any]:
-    e, s = asset_event.c, job_schedule_asset.c
+_NAMES: Final = [field.name for field in fields(NewEvent)]
+_INSERT_ROWS: Final = (
+    insert(asset_event).values(timestamp=database_now()).returning(_e.id, _e.timestamp, sort_by_parameter_order=True)
+)
+
+
+def parameters(events: Sequence[NewEvent]) -> Mapping[str, Sequence[Any]]:
+    """Those of `given`: an array for each field."""
+    values = [vars(event) for event in events]
+    return {f"new_{name}": [value[name] for value in values] for name in _NAMES}
+
+
+def given() -> TableValuedAlias:
+    """PostgreSQL's table of the events that `parameters` holds, and their `place`."""
+    arrays = (bindparam(f"new_{name}", type_=ARRAY(_e[name].type)) for name in _NAMES)
+    return func.unnest(*arrays).table_valued(*_NAMES, with_ordinality="place", name="given").render_derived()
+
+
+def insertion(new: TableValuedAlias, after: FromClause | None = None) -> ReturningInsert[Any]:
+    """Store the events of `given`, in the order of their places; `after` there is a row of that."""
+    names = [*_NAMES, "timestamp"]
+    source = select(*(new.c[name] for name in _NAMES), database_now()).order_by(new.c.place)
+    source = source.select_from(new if after is None else after.join(new, true()))
+    return insert(asset_event).from_select(names, source).returning(_e.id, _e.timestamp)
+
+
+@cache
+def _insert_arrays() -> ReturningInsert[Any]:
+    return insertion(given())
+
+
+@cache
+def queue(dialect: str) -> ReturningInsert[Any]:
+    """Queue rows of the events `b_ids`; returns the jobs, a row for each."""
+    ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
+    here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
+    owed = _by_asset(here).union(_by_alias(here))
+    columns = ["dag_id", "event_id", "asset_id", "created_at"]
+    return insert(queued_event).from_select(columns, owed).returning(queued_event.c.dag_id)
+
+
+def _by_asset(here: ColumnElement[bool]) -> Select[Any]:
+    s = job_schedule_asset.c
     owed = (
-        select(s.dag_id, e.id, e.asset_id, e.timestamp)
-        .join_from(asset_event, job_schedule_asset, s.asset_id == e.asset_id)
-        .where(e.id.in_(event_ids))
+        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp)
+        .join_from(asset_event, job_schedule_asset, s.asset_id == _e.asset_id)
+        .where(here)
         .order_by(s.dag_id, s.asset_id)
         # A reload that takes an edge away waits for us and then finds our rows, or we find the edge gone.
         .with_for_update(read=True, key_share=True, of=job_schedule_asset)
@@ -74,13 +146,13 @@ def _by_asset(event_ids: Sequence[int]) -> Select[Any]:
     return select(owed.subquery())  # PostgreSQL locks no rows of a UNION, but those of its subqueries
 
 
-def _by_alias(event_ids: Sequence[int]) -> Select[Any]:
-    e, s, r = asset_event.c, job_schedule_alias.c, asset_alias_asset.c
+def _by_alias(here: ColumnElement[bool]) -> Select[Any]:
+    s, r = job_schedule_alias.c, asset_alias_asset.c
     owed = (
-        select(s.dag_id, e.id, e.asset_id, e.timestamp)
-        .join_from(asset_event, asset_alias_asset, r.asset_id == e.asset_id)
+        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp)
+        .join_from(asset_event, asset_alias_asset, r.asset_id == _e.asset_id)
         .join(job_schedule_alias, s.alias_id == r.alias_id)
-        .where(e.id.in_(event_ids))
+        .where(here)
         .order_by(s.dag_id, s.alias_id)
         .with_for_update(read=True, key_share=True, of=job_schedule_alias)
     )
@@ -116,9 +188,92 @@ class EventFilter:
     before: datetime | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class EventFields:
+    """What everybody may know of an event: the columns of its table but for `WITHHELD`; `extra` is a JSON object."""
+
+    id: int
+    asset_id: int
+    timestamp: datetime
+    extra: Mapping[str, Any]
+    source_dag_id: str | None
+    source_run_id: str | None
+    source_task_id: str | None
+    source_map_index: int
+    source_watcher: str | None
+
+
+WITHHELD: Final = frozenset({"event_id", "trace_id", "source_actor"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventAsset:
+    """An event's asset, as jobs see it."""
+
+    name: str
+    uri: str
+    group: str
+    extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceRun:
+    """The run of ours whose task made an event."""
+
+    dag_id: str
+    run_id: str
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssetEvent(EventFields):
+    """An event as it is stored and as the Execution API sends it; `source_*` objects are there when a job of ours made it."""
+
+    asset: EventAsset
+    source_dag_run: SourceRun | None
+    source_task_instance: TaskInstanceKey | None
+    created_dagruns: Sequence[Mapping[str, Any]] = ()
+    """Always empty: Airflow's client insists on it."""
+    partition_key: str | None = None
+    """Always null, likewise."""
+
+    @classmethod
+    def appended(cls, new: NewEvent, asset: EventAsset, event_id: int, timestamp: datetime) -> Self:
+        """An event of no task of ours, as `append` stored it."""
+        values = vars(new)
+        known = {field.name: values[field.name] for field in fields(EventFields) if field.name in values}
+        own = {"id": event_id, "timestamp": timestamp, "extra": json.loads(new.extra)}
+        return cls(**{**known, **own}, asset=asset, source_dag_run=None, source_task_instance=None)
+
+    @classmethod
+    def stored(
+        cls, *, extra: str, name: str, uri: str, group: str, asset_extra: str, made_by: int | None, **row: Any
+    ) -> Self:
+        """From a row of `with_assets`."""
+        interval = {side: row.pop(side) for side in ("data_interval_start", "data_interval_end")}
+        run_of, task = None, None
+        if made_by is not None:
+            source = {"dag_id": row["source_dag_id"], "run_id": row["source_run_id"]}
+            run_of = SourceRun(**source, **interval)
+            task = TaskInstanceKey(**source, task_id=row["source_task_id"], map_index=row["source_map_index"])
+        return cls(
+            extra=json.loads(extra),
+            asset=EventAsset(name=name, uri=uri, group=group, extra=json.loads(asset_extra)),
+            source_dag_run=run_of,
+            source_task_instance=task,
+            **row,
+        )
+
+
 def with_assets() -> Select[Any]:
-    named = (_a.name, _a.uri, _a["group"], _a.extra.label("asset_extra"))
-    return select(asset_event, *named).select_from(asset_event).join(asset, _a.id == _e.asset_id)
+    """Events with what `AssetEvent` needs: their assets, and the runs of ours that made them."""
+    shown = (column for column in _e if column.name not in WITHHELD)
+    of_asset = (_a.name, _a.uri, _a["group"], _a.extra.label("asset_extra"))
+    of_run = (run.c.id.label("made_by"), run.c.data_interval_start, run.c.data_interval_end)
+    source = and_(run.c.dag_id == _e.source_dag_id, run.c.run_id == _e.source_run_id)
+    events = asset_event.join(asset, _a.id == _e.asset_id).outerjoin(run, source)
+    return select(*shown, *of_asset, *of_run).select_from(events)
 
 
 def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
@@ -146,14 +301,27 @@ def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
     ]
 
 
-async def events(connection: AsyncConnection, which: EventFilter, window: Window) -> Page:
-    """Events, each with its asset's `name`, `uri`, `group` and `asset_extra`."""
-    return await page(connection, with_assets().where(*_matching(which)), window, EVENT_ORDERS)
+async def listed(connection: AsyncConnection, which: EventFilter, window: Window) -> Page[AssetEvent]:
+    """A part of the events."""
+    return await page(connection, with_assets().where(*_matching(which)), window, EVENT_ORDERS, AssetEvent.stored)
 
 
-async def event(connection: AsyncConnection, event_id: int) -> RowMapping:
-    """One event, like in `events`. Raises `NotFound`."""
-    row = await row_of(connection, with_assets().where(_e.id == event_id))
+_ASSET: Final = select(_a.name, _a.uri, _a["group"], _a.extra, _a.active).where(_a.id == bindparam("b_asset_id"))
+
+
+async def active_asset(connection: AsyncConnection, asset_id: int) -> EventAsset:
+    """The asset that an event is to be told of. Raises `NotFound`."""
+    row = (await connection.execute(_ASSET, {"b_asset_id": asset_id})).mappings().one_or_none()
     if row is None:
+        raise no_asset(asset_id)
+    if not row["active"]:
+        raise NotFound(f"the asset {row['name']!r} is not active; configure it again to tell of its events")
+    return EventAsset(name=row["name"], uri=row["uri"], group=row["group"], extra=json.loads(row["extra"]))
+
+
+async def get(connection: AsyncConnection, event_id: int) -> AssetEvent:
+    """One event. Raises `NotFound`."""
+    found = await one_of(connection, with_assets().where(_e.id == event_id), AssetEvent.stored)
+    if found is None:
         raise NotFound(f"no event {event_id}")
-    return row
+    return found

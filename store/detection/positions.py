@@ -7,14 +7,15 @@ Take-over raises the epoch before anyone reads the position; a rewind raises the
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import and_, delete, exists, or_, select, update
+from sqlalchemy import and_, bindparam, delete, exists, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from store.database.dialects import chunks, upsert
 from store.database.schema import database_now, triggerer, watcher_position, watcher_position_row
-from store.errors import PositionLost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,57 +73,74 @@ async def release(connection: AsyncConnection, owner: str, watchers: Collection[
     await connection.execute(update(watcher_position).where(mine).values(owner=None))
 
 
-async def advance(
-    connection: AsyncConnection, held: HeldPosition, *, source_identity: str, state: str, watermark: str
-) -> HeldPosition:
-    """Move the position one version on: the first statement of the commit. Raises `PositionLost`.
+@dataclass(frozen=True, kw_only=True)
+class RowDifferences:
+    """How a watcher's large set changes; see `triggers.base.RowChanges`."""
 
-    All texts are JSON. A rewind's kept position goes with the first commit after it.
+    clear: bool = False
+    delete_below: int | None = None
+    delete: Collection[int] = ()
+    insert: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewPosition:
+    """Where a watcher goes on; the texts are JSON."""
+
+    source_identity: str
+    state: str
+    watermark: str
+    rows: RowDifferences = field(default_factory=RowDifferences)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {"source_identity": self.source_identity, "state": self.state, "watermark": self.watermark}
+
+
+def advance() -> ReturningUpdate[Any]:
+    """Move a position one version on, if it is the one that is held (`b_watcher`, `b_epoch`, `b_version`).
+
+    The first statement of a commit: the lock and the fence. A rewind's kept position goes with the first commit after it.
     """
     p = watcher_position.c
-    moved = await connection.execute(
+    return (
         update(watcher_position)
-        .where(p.watcher == held.watcher, p.epoch == held.epoch, p.version == held.version)
+        .where(
+            p.watcher == bindparam("b_watcher"), p.epoch == bindparam("b_epoch"), p.version == bindparam("b_version")
+        )
         .values(
             version=p.version + 1,
-            source_identity=source_identity,
-            state=state,
-            watermark=watermark,
+            source_identity=bindparam("b_source_identity"),
+            state=bindparam("b_state"),
+            watermark=bindparam("b_watermark"),
             previous=None,
             updated_at=database_now(),
         )
         .returning(p.version)
     )
-    version = moved.scalar_one_or_none()
-    if version is None:
-        raise PositionLost(f"the position of {held.watcher} moved on without us; it is read again")
-    return replace(held, version=version)
 
 
-async def change_rows(
-    connection: AsyncConnection,
-    watcher: str,
-    dialect: str,
-    *,
-    clear: bool = False,
-    delete_below: int | None,
-    delete_members: Collection[int],
-    insert_members: Mapping[int, int],
-) -> None:
+def parameters(held: HeldPosition, position: NewPosition) -> dict[str, Any]:
+    """Those of `advance`."""
+    place = {"b_watcher": held.watcher, "b_epoch": held.epoch, "b_version": held.version}
+    return {**place, **{f"b_{name}": text for name, text in position.columns.items()}}
+
+
+async def change_rows(connection: AsyncConnection, watcher: str, rows: RowDifferences, dialect: str) -> None:
     """Apply differences to the watcher's large set, after `advance` in the same transaction."""
     r = watcher_position_row.c
     mine = r.watcher == watcher
-    if clear:
+    if rows.clear:
         await connection.execute(delete(watcher_position_row).where(mine))
-    if delete_below is not None:
-        await connection.execute(delete(watcher_position_row).where(mine, r.value < delete_below))
-    for some in chunks(list(delete_members)):
+    if rows.delete_below is not None:
+        await connection.execute(delete(watcher_position_row).where(mine, r.value < rows.delete_below))
+    for some in chunks(list(rows.delete)):
         await connection.execute(delete(watcher_position_row).where(mine, r.member.in_(some)))
-    if insert_members:
+    if rows.insert:
         new = upsert(watcher_position_row, dialect)
         await connection.execute(
             new.on_conflict_do_update(index_elements=["watcher", "member"], set_={"value": new.excluded.value}),
-            [{"watcher": watcher, "member": member, "value": value} for member, value in insert_members.items()],
+            [{"watcher": watcher, "member": member, "value": value} for member, value in rows.insert.items()],
         )
 
 

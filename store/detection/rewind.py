@@ -8,8 +8,7 @@ name and its position's version. So an old name keeps its row, with the version 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import delete, exists, insert, literal, select, update
@@ -18,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.dialects import upsert
 from store.database.schema import database_now, triggerer, watcher, watcher_position, watcher_position_row
 from store.detection import positions
+from store.detection.positions import NewPosition
 from store.errors import Conflict, NotFound
 
 KEPT: Final = "@previous"  # no watcher's name holds an @
@@ -25,56 +25,35 @@ KEPT: Final = "@previous"  # no watcher's name holds an @
 
 @dataclass(frozen=True, kw_only=True)
 class Rewind:
-    """Where a position shall go on; the texts are JSON. `version` is the one it must still have."""
+    """Where a position shall go on; `version` is the one it must still have."""
 
     watcher: str
     version: int
-    source_identity: str
-    state: str
-    watermark: str
-    clear: bool = False
-    delete_below: int | None = None
-    delete_members: Collection[int] = ()
-    insert_members: Mapping[int, int] = field(default_factory=dict)
+    position: NewPosition
 
 
-async def rewind(connection: AsyncConnection, wanted: Rewind, dialect: str) -> int:
+async def rewind(connection: AsyncConnection, request: Rewind, dialect: str) -> int:
     """Move the position and keep the previous one whole; returns the new version. Raises `Conflict` when it moved meanwhile."""
     p, r = watcher_position.c, watcher_position_row.c
-    here = p.watcher == wanted.watcher
+    here = p.watcher == request.watcher
     before = (
         await connection.execute(
-            select(p.source_identity, p.state, p.watermark).where(here, p.version == wanted.version).with_for_update()
+            select(p.source_identity, p.state, p.watermark).where(here, p.version == request.version).with_for_update()
         )
     ).one_or_none()
     if before is None:
-        raise Conflict(f"the position of {wanted.watcher} moved meanwhile; ask again")
+        raise Conflict(f"the position of {request.watcher} moved meanwhile; ask again")
+    previous = json.dumps(dict(before._mapping))  # noqa: SLF001  SQLAlchemy's public name
+    moved = update(watcher_position).where(here)
     await connection.execute(
-        update(watcher_position)
-        .where(here)
-        .values(
-            version=p.version + 1,
-            source_identity=wanted.source_identity,
-            state=wanted.state,
-            watermark=wanted.watermark,
-            previous=json.dumps(dict(before._mapping)),  # noqa: SLF001  SQLAlchemy's public name
-            updated_at=database_now(),
-        )
+        moved.values(version=p.version + 1, previous=previous, updated_at=database_now(), **request.position.columns)
     )
-    kept = wanted.watcher + KEPT
+    kept = request.watcher + KEPT
     await connection.execute(delete(watcher_position_row).where(r.watcher == kept))
-    copy = select(literal(kept), r.member, r.value).where(r.watcher == wanted.watcher)
+    copy = select(literal(kept), r.member, r.value).where(r.watcher == request.watcher)
     await connection.execute(insert(watcher_position_row).from_select(["watcher", "member", "value"], copy))
-    await positions.change_rows(
-        connection,
-        wanted.watcher,
-        dialect,
-        clear=wanted.clear,
-        delete_below=wanted.delete_below,
-        delete_members=wanted.delete_members,
-        insert_members=wanted.insert_members,
-    )
-    return wanted.version + 1
+    await positions.change_rows(connection, request.watcher, request.position.rows, dialect)
+    return request.version + 1
 
 
 async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | None]:
@@ -93,7 +72,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | No
     return row.version + 1, previous["watermark"]
 
 
-_MOVED = ("source_identity", "state", "watermark", "previous", "updated_at")
+_MOVED: Final = ("source_identity", "state", "watermark", "previous", "updated_at")
 
 
 @dataclass(frozen=True, kw_only=True)

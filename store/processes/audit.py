@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.paging import Page, Window, page
 from store.database.schema import audit, database_now
 
 
@@ -41,13 +42,10 @@ async def record(
     await connection.execute(insert(audit).values(at=database_now(), detail=json.dumps(detail or {}), **entry))
 
 
-async def entries(
-    connection: AsyncConnection, *, write_id: str | None, limit: int, offset: int
-) -> tuple[Sequence[AuditEntry], int]:
-    """Entries, newest first, and how many there are in all."""
-    wanted = select(audit)
+async def listed(connection: AsyncConnection, write_id: str | None, window: Window) -> Page[AuditEntry]:
+    """Entries, newest first; those of one write, if it is given."""
+    query = select(audit)
     if write_id is not None:
-        wanted = wanted.where(audit.c.write_id == write_id)
-    total = (await connection.execute(select(func.count()).select_from(wanted.subquery()))).scalar_one()
-    page = await connection.execute(wanted.order_by(audit.c.id.desc()).limit(limit).offset(offset))
-    return [AuditEntry(**row) for row in page.mappings()], total
+        query = query.where(audit.c.write_id == write_id)
+    newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-id",))
+    return await page(connection, query, newest_first, {"id": audit.c.id}, AuditEntry)

@@ -31,7 +31,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import AssetScope
 from store.catalog import assets
 from store.database import Database
 from store.database.schema import (
@@ -53,7 +52,7 @@ from store.database.schema import (
 )
 from store.detection.rewind import KEPT
 from store.runs.answers import KEPT_HOURS
-from store.state.statements import arun, clear_asset_values
+from store.state.attributed import AttributedEntries
 from store.values import WATERMARK_SUFFIX
 
 SQLITE_BATCH: Final = 1_000
@@ -252,8 +251,8 @@ class _OrphanedEntries(Sweep):
         refs = select(func.count()).select_from(asset_store).where(asset_store.c.asset_id == asset_id)
         references = (await connection.execute(refs.where(asset_store.c.is_ref))).scalar_one()
         kept = await assets.watermark_keys(connection, asset_id)
-        scope = AssetScope(asset_id=asset_id)
-        rows = await arun(connection, clear_asset_values(scope, dialect=dialect, protected=kept, limit=limit))
+        orphaned = await assets.ref_of(connection, asset_id)
+        rows = await AttributedEntries(dialect).clear(connection, orphaned, writer=None, protected=kept, limit=limit)
         return Removed(rows=rows, references=min(references, rows))
 
 

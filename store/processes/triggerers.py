@@ -73,9 +73,23 @@ class Heartbeat:
     lives: bool
 
 
-async def heartbeat(connection: AsyncConnection, processes: Table) -> Heartbeat | None:
-    """The newest sign of life of the triggerers or the dispatchers, by the database's clock; None: never one."""
+@dataclass(frozen=True, kw_only=True)
+class Heartbeats:
+    """The newest signs of life of each kind; None: never one."""
+
+    dispatcher: Heartbeat | None
+    triggerer: Heartbeat | None
+
+
+async def heartbeats(connection: AsyncConnection) -> Heartbeats:
+    """By the database's clock."""
+    return Heartbeats(
+        dispatcher=await _heartbeat(connection, dispatcher), triggerer=await _heartbeat(connection, triggerer)
+    )
+
+
+async def _heartbeat(connection: AsyncConnection, processes: Table) -> Heartbeat | None:
     p = processes.c
-    wanted = select(func.max(p.heartbeat_at), func.max(p.expires_at) > database_now())
-    at, lives = (await connection.execute(wanted)).one()
+    query = select(func.max(p.heartbeat_at), func.max(p.expires_at) > database_now())
+    at, lives = (await connection.execute(query)).one()
     return None if at is None else Heartbeat(at=at, lives=bool(lives))

@@ -19,22 +19,28 @@ from sqlalchemy.sql.dml import ReturningInsert
 from store.database.dialects import upsert
 from store.database.schema import database_now, execution_answer, task_instance, task_try
 from store.errors import InvalidValue
-from store.state.statements import Statements
 
 KEPT_HOURS: Final = 24
 NO_CONTENT: Final = 204
-"""The status of a kept answer, until `tell` says more."""
+"""The status of a kept answer, until `keep` says more."""
+
+_a = execution_answer.c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a repetition is known by: its key, and what was asked (SHA-256 hex of method, address and body)."""
+class IdempotencyKey:
+    """What a repetition is known by: its key, and the request (SHA-256 hex of method, address and body)."""
 
     key: str
     request: str
 
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Those of `reservation` that the request gives."""
+        return {"answer_key": self.key, "answer_request": self.request}
 
-class Answered(Exception):
+
+class ReplayedResponse(Exception):
     """Not an error: this request took effect before, and this was the answer. Ends the transaction that repeats it."""
 
     def __init__(self, status: int, body: str | None) -> None:
@@ -49,45 +55,36 @@ def reservation(dialect: str, *, own: bool) -> ReturningInsert[tuple[str]]:
 
     `own`: for a try of ours, which has a row; one of another system's has none.
     """
-    kept, of = execution_answer.c, task_try.c if own else task_instance.c
+    of = task_try.c if own else task_instance.c
     names = {"task_instance_id": "task_instance_id", "try_number": "try_number"} if own else {"id": "task_instance_id"}
     here = (of[column] == bindparam(name) for column, name in names.items())
     values = {
-        kept.task_instance_id: bindparam("task_instance_id", type_=kept.task_instance_id.type),
-        kept.key: bindparam("answer_key", type_=kept.key.type),
-        kept.request: bindparam("answer_request", type_=kept.request.type),
-        kept.status: literal(NO_CONTENT),
-        kept.created_at: database_now(),
+        _a.task_instance_id: bindparam("task_instance_id", type_=_a.task_instance_id.type),
+        _a.key: bindparam("answer_key", type_=_a.key.type),
+        _a.request: bindparam("answer_request", type_=_a.request.type),
+        _a.status: literal(NO_CONTENT),
+        _a.created_at: database_now(),
     }
     new = upsert(execution_answer, dialect).from_select(list(values), select(*values.values()).where(*here))
-    return new.on_conflict_do_nothing().returning(kept.key)
+    return new.on_conflict_do_nothing().returning(_a.key)
 
 
-def parameters(asked: Asked) -> Mapping[str, Any]:
-    """Those of `reservation` that the request gives."""
-    return {"answer_key": asked.key, "answer_request": asked.request}
-
-
-def repeat(task_instance_id: str, asked: Asked) -> Statements[None]:
-    """Raise `Answered`, or `InvalidValue` when the key stood for another request."""
-    kept = execution_answer.c
-    here = select(kept.request, kept.status, kept.body).where(
-        kept.task_instance_id == task_instance_id, kept.key == asked.key
-    )
-    before = (yield here).one_or_none()
+async def replay(connection: AsyncConnection, task_instance_id: str, request: IdempotencyKey) -> None:
+    """Raise `ReplayedResponse`, or `InvalidValue` when the key stood for another request."""
+    kept = select(_a.request, _a.status, _a.body).where(_a.task_instance_id == task_instance_id, _a.key == request.key)
+    before = (await connection.execute(kept)).one_or_none()
     if before is None:
         return  # a clean-up has just removed it: nobody waits for that answer any more
-    if before.request != asked.request:
+    if before.request != request.request:
         raise InvalidValue(
             "this Idempotency-Key was sent with another request (method, address or body); send each with a key of its own"
         )
-    raise Answered(before.status, before.body)
+    raise ReplayedResponse(before.status, before.body)
 
 
-async def tell(connection: AsyncConnection, task_instance_id: str, asked: Asked | None, body: str) -> None:
+async def keep(connection: AsyncConnection, task_instance_id: str, request: IdempotencyKey | None, body: str) -> None:
     """Keep a body with the answer; `body` is JSON."""
-    if asked is None:
+    if request is None:
         return
-    kept = execution_answer.c
-    this = update(execution_answer).where(kept.task_instance_id == task_instance_id, kept.key == asked.key)
+    this = update(execution_answer).where(_a.task_instance_id == task_instance_id, _a.key == request.key)
     await connection.execute(this.values(status=200, body=body))

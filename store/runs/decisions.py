@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import ColumnElement, RowMapping, and_, func, select, update
+from sqlalchemy import ColumnElement, and_, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import row_of
 from store.database.schema import asset_event, database_now, job, run, run_asset_event, task_instance, task_try
-from store.errors import Conflict, NotFound
+from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
 from store.runs.runs import move_run
@@ -17,10 +16,10 @@ from store.runs.runs import move_run
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
     """Queue a run that is over again: the same events, the next try, its retries anew. Raises `NotFound`, `Conflict`."""
-    tasks, of_run = await _locked(connection, dag_id, run_id)
-    if of_run["state"] in ACTIVE:
-        raise Conflict(f"the run {run_id!r} is {of_run['state']}; cancel it first, or wait for its end")
-    if not of_run["active"]:
+    tasks, state, is_configured = await _locked(connection, dag_id, run_id)
+    if state in ACTIVE:
+        raise Conflict(f"the run {run_id!r} is {state}; cancel it first, or wait for its end")
+    if not is_configured:
         raise Conflict(f"the job {dag_id!r} is not configured any more; configure it again and clear the run then")
     t = task_instance.c
     fresh = {"detail": None, "not_before": None, "start_date": None, "end_date": None}
@@ -36,9 +35,9 @@ async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: s
 
     Returns how that reads: a run that is not over and fails is cancelled. Raises `NotFound`.
     """
-    tasks, of_run = await _locked(connection, dag_id, run_id)
-    reason = "cancelled" if state == "failed" and of_run["state"] in ACTIVE else f"marked as {state}"
-    if of_run["state"] == state:
+    tasks, before, _ = await _locked(connection, dag_id, run_id)
+    reason = "cancelled" if state == "failed" and before in ACTIVE else f"marked as {state}"
+    if before == state:
         return reason
     for task in tasks:
         await tries.cancel(connection, task)
@@ -52,30 +51,24 @@ async def annotate(connection: AsyncConnection, dag_id: str, run_id: str, note: 
     """Set what people wrote about a run. Raises `NotFound`."""
     changed = update(run).where(_this(dag_id, run_id)).values(note=note).returning(run.c.id)
     if (await connection.execute(changed)).one_or_none() is None:
-        raise _unknown(dag_id, run_id)
+        raise no_run(dag_id, run_id)
 
 
-async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tuple[Sequence[str], RowMapping]:
-    """The ids of a run's task instances, and the run, in the order in which all transactions lock."""
+async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tuple[Sequence[str], str, bool]:
+    """The ids of a run's task instances, its state, and whether its job is configured, in the order in which all transactions lock."""
     t = task_instance.c
     tasks = select(t.id).where(t.dag_id == dag_id, t.run_id == run_id).order_by(t.id).with_for_update(key_share=True)
     ids = (await connection.execute(tasks)).scalars().all()
-    wanted = select(run.c.state, job.c.active).join(job, job.c.dag_id == run.c.dag_id).where(_this(dag_id, run_id))
-    of_run = await row_of(connection, wanted.with_for_update(key_share=True, of=run))
+    query = select(run.c.state, job.c.active).join(job, job.c.dag_id == run.c.dag_id).where(_this(dag_id, run_id))
+    of_run = (await connection.execute(query.with_for_update(key_share=True, of=run))).one_or_none()
     if of_run is None:
-        raise _unknown(dag_id, run_id)
-    return ids, of_run
+        raise no_run(dag_id, run_id)
+    return ids, of_run.state, of_run.active
 
 
 def _this(dag_id: str, run_id: str) -> ColumnElement[bool]:
     return and_(run.c.dag_id == dag_id, run.c.run_id == run_id)
 
-
-def _unknown(dag_id: str, run_id: str) -> NotFound:
-    return NotFound(f"the job {dag_id!r} has no run {run_id!r}; `watcher runs list` shows the newest")
-
-
-# --- dead letters
 
 _r = run_asset_event.c
 _FAILED = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id, run.c.state == "failed")

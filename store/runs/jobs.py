@@ -4,26 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import Any, Final, Self
 
-from sqlalchemy import (
-    RowMapping,
-    select,
-    update,
-)
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, begins, like, page, row_of
-from store.database.schema import (
-    job,
-    job_schedule_asset,
-)
-from store.errors import NotFound
+from store.database.paging import Page, Window, all_of, begins, like, one_of, page
+from store.database.schema import job, job_schedule_asset
+from store.errors import no_job
+from store.keys import JobDefinition
 
 _j = job.c
 
 
 JOB_ORDERS: Final = {"dag_id": _j.dag_id, "dag_display_name": _j.dag_id}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job as the configuration declared it, and its clock; `clock` is the cron that `next_tick` was reckoned by."""
+
+    dag_id: str
+    task_id: str
+    active: bool
+    paused: bool
+    definition: JobDefinition
+    cron: str | None
+    clock: str | None
+    next_tick: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def stored(cls, *, definition: str, **columns: Any) -> Self:
+        """From a row of the table."""
+        return cls(definition=JobDefinition.from_json(definition), **columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,34 +52,33 @@ class JobFilter:
     only_active: bool = True
 
 
-async def jobs(connection: AsyncConnection, which: JobFilter, window: Window) -> Page:
-    """Jobs."""
-    wanted = select(job).where(like(_j.dag_id, which.id_pattern), begins(_j.dag_id, which.id_prefix))
+async def listed(connection: AsyncConnection, which: JobFilter, window: Window) -> Page[Job]:
+    """A part of the jobs."""
+    query = select(job).where(like(_j.dag_id, which.id_pattern), begins(_j.dag_id, which.id_prefix))
     if which.paused is not None:
-        wanted = wanted.where(_j.paused == which.paused)
+        query = query.where(_j.paused == which.paused)
     if which.only_active:
-        wanted = wanted.where(_j.active)
-    return await page(connection, wanted, window, JOB_ORDERS)
+        query = query.where(_j.active)
+    return await page(connection, query, window, JOB_ORDERS, Job.stored)
 
 
-async def job_by(connection: AsyncConnection, dag_id: str) -> RowMapping:
+async def get(connection: AsyncConnection, dag_id: str) -> Job:
     """One job, also one that is configured no more. Raises `NotFound`."""
-    row = await row_of(connection, select(job).where(_j.dag_id == dag_id))
-    if row is None:
-        raise NotFound(f"no job {dag_id!r}; GET /api/v2/dags lists the ones there are")
-    return row
+    found = await one_of(connection, select(job).where(_j.dag_id == dag_id), Job.stored)
+    if found is None:
+        raise no_job(dag_id)
+    return found
 
 
 async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) -> None:
     """Pause a configured job or let it go on; survives restarts. Raises `NotFound`."""
     row = update(job).where(job.c.dag_id == dag_id, job.c.active).values(paused=paused).returning(job.c.dag_id)
     if (await connection.execute(row)).one_or_none() is None:
-        raise NotFound(f"no job {dag_id!r}; GET /api/v2/dags lists the ones there are")
+        raise no_job(dag_id)
 
 
-async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[tuple[str, str]]:
-    """Configured jobs whose schedule names the asset, with their definitions."""
+async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[Job]:
+    """Configured jobs whose schedule names the asset, by name."""
     s = job_schedule_asset.c
-    wanted = select(job.c.dag_id, job.c.definition).join(job_schedule_asset, s.dag_id == job.c.dag_id)
-    found = await connection.execute(wanted.where(s.asset_id == asset_id, job.c.active).order_by(job.c.dag_id))
-    return [(row.dag_id, row.definition) for row in found]
+    query = select(job).join(job_schedule_asset, s.dag_id == job.c.dag_id)
+    return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), Job.stored)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Rows, rows_of
+from store.database.paging import all_of
 from store.database.schema import (
     asset,
     database_now,
@@ -17,17 +18,9 @@ from store.database.schema import (
     queued_event,
     run,
 )
+from store.keys import JobDefinition, QueuedEvent
 
 ACTIVE = ("queued", "running")
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueuedEvent:
-    """An event that waits for the rest of a job's schedule."""
-
-    event_id: int
-    asset: str
-    created_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +29,7 @@ class JobQueue:
 
     dag_id: str
     task_id: str
-    definition: str
+    definition: JobDefinition
     cron: str | None
     clock: str | None
     """The cron that `next_tick` was reckoned by."""
@@ -75,32 +68,47 @@ async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | Non
 
     Whoever adds events to the queue is not kept waiting: the lock leaves the job's key alone.
     """
-    of_job = (job.c.task_id, job.c.definition, job.c.cron, job.c.clock, job.c.next_tick)
-    locked = select(*of_job).where(job.c.dag_id == dag_id, job.c.active, ~job.c.paused)
-    row = (await connection.execute(locked.with_for_update(key_share=True))).mappings().one_or_none()
+    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).one_or_none()
     if row is None:
         return None
-    q = queued_event.c
-    waiting = (
-        select(q.event_id, asset.c.name.label("asset"), q.created_at)
-        .join(asset, asset.c.id == q.asset_id)
-        .where(q.dag_id == dag_id)
-        .order_by(q.event_id)
-    )
-    events = [QueuedEvent(**event) for event in (await connection.execute(waiting)).mappings()]
-    # The clock last: a lock waited for may be older than the events, and an event from the future would count as due.
-    active = select(func.count(run.c.id).label("runs"), database_now().label("now"))
-    counted = (await connection.execute(active.where(run.c.dag_id == dag_id, run.c.state.in_(ACTIVE)))).one()
+    rows = (await connection.execute(_QUEUE, {"b_dag_id": dag_id})).all()
+    events = [QueuedEvent(event_id=r.event_id, asset=r.asset, created_at=r.created_at) for r in rows if r.event_id]
     return JobQueue(
         dag_id=dag_id,
-        **row,
-        active_runs=counted.runs,
+        task_id=row.task_id,
+        definition=JobDefinition.from_json(row.definition),
+        cron=row.cron,
+        clock=row.clock,
+        next_tick=row.next_tick,
+        active_runs=rows[0].runs,
         events=events,
-        now=counted.now,
+        now=rows[0].now,
     )
 
 
 _q = queued_event.c
+_DAG_ID: Final = bindparam("b_dag_id", type_=job.c.dag_id.type)
+_LOCK_JOB: Final = (
+    select(job.c.task_id, job.c.definition, job.c.cron, job.c.clock, job.c.next_tick)
+    .where(job.c.dag_id == _DAG_ID, job.c.active, ~job.c.paused)
+    .with_for_update(key_share=True)
+)
+
+
+def _queue() -> Select[Any]:
+    """A row for each event, or one without; the clock is read after the events are known, so none is from the future."""
+    runs = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
+    return (
+        select(_q.event_id, asset.c.name.label("asset"), _q.created_at, runs.label("runs"), database_now().label("now"))
+        .select_from(job)
+        .outerjoin(queued_event, _q.dag_id == job.c.dag_id)
+        .outerjoin(asset, asset.c.id == _q.asset_id)
+        .where(job.c.dag_id == _DAG_ID)
+        .order_by(_q.event_id)
+    )
+
+
+_QUEUE: Final = _queue()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,19 +121,28 @@ class QueueFilter:
 
     @property
     def condition(self) -> ColumnElement[bool]:
-        wanted = [
+        conditions = [
             _q.dag_id == self.dag_id if self.dag_id is not None else true(),
             _q.asset_id == self.asset_id if self.asset_id is not None else true(),
             _q.created_at < self.before if self.before is not None else true(),
         ]
-        return and_(*wanted)
+        return and_(*conditions)
 
 
-async def listed(connection: AsyncConnection, which: QueueFilter) -> Rows:
-    """`dag_id`, `asset_id` and the oldest event's `created_at`, for each job and asset that have any."""
+@dataclass(frozen=True, kw_only=True)
+class QueuedAsset:
+    """A job and an asset with events in the job's queue; `created_at` is the oldest one's."""
+
+    dag_id: str
+    asset_id: int
+    created_at: datetime
+
+
+async def listed(connection: AsyncConnection, which: QueueFilter) -> Sequence[QueuedAsset]:
+    """What waits, by job and asset."""
     oldest = func.min(_q.created_at, type_=_q.created_at.type).label("created_at")
-    wanted = select(_q.dag_id, _q.asset_id, oldest).where(which.condition).group_by(_q.dag_id, _q.asset_id)
-    return await rows_of(connection, wanted.order_by(_q.dag_id, _q.asset_id))
+    query = select(_q.dag_id, _q.asset_id, oldest).where(which.condition).group_by(_q.dag_id, _q.asset_id)
+    return await all_of(connection, query.order_by(_q.dag_id, _q.asset_id), QueuedAsset)
 
 
 async def remove(connection: AsyncConnection, which: QueueFilter) -> int:

@@ -7,15 +7,13 @@ twice.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
-    RowMapping,
-    Select,
     and_,
     delete,
     exists,
@@ -23,14 +21,12 @@ from sqlalchemy import (
     insert,
     or_,
     select,
-    true,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import TaskScope
 from store.database.dialects import chunks
-from store.database.paging import Page, Rows, Window, begins, like, page, row_of, rows_of
+from store.database.paging import Page, Window, all_of, begins, like, one_of, page
 from store.database.schema import (
     asset_event,
     database_now,
@@ -41,12 +37,14 @@ from store.database.schema import (
     task_instance,
     task_try,
 )
-from store.detection.events import with_assets
-from store.errors import NotFound
+from store.detection.events import AssetEvent, with_assets
+from store.errors import no_run
 from store.keys import JobDefinition, TaskInstanceKey, TryKey
+from store.runs import task_instances
 from store.runs.queues import ACTIVE, JobQueue
 
-_e, _j, _r, _t = asset_event.c, job.c, run.c, task_instance.c
+_e, _r = asset_event.c, run.c
+check_task_instance = task_instances.check  # until its callers ask there
 
 
 async def has_run(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
@@ -220,6 +218,30 @@ async def move_run(
     await connection.execute(update(run).where(here).values(state=state, reason=reason, **values))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run; `conf` is a JSON object's text, `id` counts the runs of all jobs."""
+
+    id: int
+    dag_id: str
+    run_id: str
+    run_type: str
+    triggered_by: str
+    state: str
+    reason: str | None
+    warning: str | None
+    conf: str
+    note: str | None
+    trace_id: str
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    run_after: datetime
+    queued_at: datetime
+    start_date: datetime | None
+    end_date: datetime | None
+
+
 RUN_ORDERS: Final = {
     "id": _r.id,
     "dag_id": _r.dag_id,
@@ -246,100 +268,48 @@ class RunFilter:
     id_prefix: str | None = None
 
 
-async def runs(connection: AsyncConnection, which: RunFilter, window: Window) -> Page:
-    """Runs."""
-    wanted = select(run).where(like(_r.run_id, which.id_pattern), begins(_r.run_id, which.id_prefix))
+async def listed(connection: AsyncConnection, which: RunFilter, window: Window) -> Page[Run]:
+    """A part of the runs."""
+    query = select(run).where(like(_r.run_id, which.id_pattern), begins(_r.run_id, which.id_prefix))
     if which.dag_id is not None:
-        wanted = wanted.where(_r.dag_id == which.dag_id)
+        query = query.where(_r.dag_id == which.dag_id)
     if which.states:
-        wanted = wanted.where(_r.state.in_(which.states))
+        query = query.where(_r.state.in_(which.states))
     if which.types:
-        wanted = wanted.where(_r.run_type.in_(which.types))
-    return await page(connection, wanted, window, RUN_ORDERS)
+        query = query.where(_r.run_type.in_(which.types))
+    return await page(connection, query, window, RUN_ORDERS, Run)
 
 
-async def run_by(connection: AsyncConnection, dag_id: str, run_id: str) -> RowMapping:
+async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> Run:
     """One run. Raises `NotFound`."""
-    wanted = select(run).where(_r.dag_id == dag_id, _r.run_id == run_id)
-    row = await row_of(connection, wanted)
-    if row is None:
-        raise NotFound(f"the job {dag_id!r} has no run {run_id!r}; `watcher runs list` shows the newest")
-    return row
-
-
-def _task_instances() -> Select[Any]:
-    this_try = and_(task_try.c.task_instance_id == _t.id, task_try.c.try_number == _t.try_number)
-    of_try = (task_try.c.progress, task_try.c.message, task_try.c.exit_code)
-    return (
-        select(task_instance, *of_try, _r.run_after, _r.queued_at, _r.logical_date, job.c.definition)
-        .select_from(task_instance)
-        .join(run, and_(_r.dag_id == _t.dag_id, _r.run_id == _t.run_id))
-        .join(job, _j.dag_id == _t.dag_id)
-        .outerjoin(task_try, this_try)
-    )
-
-
-async def task_instances(connection: AsyncConnection, dag_id: str, run_id: str) -> Rows:
-    """A run's task instances, each with its current try's progress, message and exit code."""
-    wanted = _task_instances().where(_t.dag_id == dag_id, _t.run_id == run_id)
-    return await rows_of(connection, wanted.order_by(_t.task_id, _t.map_index))
-
-
-async def task_instance_by(
-    connection: AsyncConnection, dag_id: str, run_id: str, task_id: str, map_index: int = -1
-) -> RowMapping:
-    """One task instance, like in `task_instances`. Raises `NotFound`."""
-    this = (_t.dag_id == dag_id, _t.run_id == run_id, _t.task_id == task_id, _t.map_index == map_index)
-    row = await row_of(connection, _task_instances().where(*this))
-    if row is None:
-        raise _no_task_instance(dag_id, run_id, task_id, map_index)
-    return row
-
-
-async def check_task_instance(connection: AsyncConnection, scope: TaskScope, *, any_map_index: bool = False) -> None:
-    """Raise `NotFound` unless there is this task instance, or any sibling of it."""
-    mapped = true() if any_map_index else _t.map_index == scope.map_index
-    this = (_t.dag_id == scope.dag_id, _t.run_id == scope.run_id, _t.task_id == scope.task_id, mapped)
-    if await row_of(connection, select(_t.id).where(*this).limit(1)) is None:
-        raise _no_task_instance(scope.dag_id, scope.run_id, scope.task_id, scope.map_index)
-
-
-def _no_task_instance(dag_id: str, run_id: str, task_id: str, map_index: int) -> NotFound:
-    return NotFound(f"no task instance {task_id!r} (map index {map_index}) in the run {run_id!r} of {dag_id!r}")
-
-
-async def own_task_instance(connection: AsyncConnection, task_instance_id: str) -> RowMapping:
-    """The task instance a try's token speaks for. Raises `NotFound`."""
-    row = await row_of(connection, select(task_instance).where(_t.id == task_instance_id))
-    if row is None:
-        raise NotFound("this task instance does not exist any more; end this process")
-    return row
-
-
-async def events_of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Rows:
-    """The events that a run consumes, oldest first."""
-    r = run_asset_event.c
-    consumed = with_assets().join(run_asset_event, r.event_id == _e.id).where(r.dag_id == dag_id, r.run_id == run_id)
-    return await rows_of(connection, consumed.order_by(_e.id))
-
-
-async def source_runs(connection: AsyncConnection, event_ids: Sequence[int]) -> Mapping[int, RowMapping]:
-    """By event id, the runs of ours whose tasks made the events."""
-    source = and_(run.c.dag_id == _e.source_dag_id, run.c.run_id == _e.source_run_id)
-    found: dict[int, RowMapping] = {}
-    for some in chunks(event_ids):
-        wanted = select(_e.id.label("event_id"), run).select_from(asset_event).join(run, source).where(_e.id.in_(some))
-        found |= {row["event_id"]: row for row in await rows_of(connection, wanted)}
+    found = await one_of(connection, select(run).where(_r.dag_id == dag_id, _r.run_id == run_id), Run)
+    if found is None:
+        raise no_run(dag_id, run_id)
     return found
 
 
-async def runs_of_events(connection: AsyncConnection, event_ids: Collection[int]) -> Rows:
-    """The runs that consumed events: `event_id`, `triggering` (this event completed the condition), and the run."""
+async def events_of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[AssetEvent]:
+    """The events that a run consumes, oldest first."""
     r = run_asset_event.c
-    wanted = (
+    consumed = with_assets().join(run_asset_event, r.event_id == _e.id).where(r.dag_id == dag_id, r.run_id == run_id)
+    return await all_of(connection, consumed.order_by(_e.id), AssetEvent.stored)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumingRun(Run):
+    """A run that consumed an event; `triggering`: the event completed the condition."""
+
+    event_id: int
+    triggering: bool
+
+
+async def runs_of_events(connection: AsyncConnection, event_ids: Collection[int]) -> Sequence[ConsumingRun]:
+    """The runs that consumed events, oldest first."""
+    r = run_asset_event.c
+    query = (
         select(r.event_id, r.completed.label("triggering"), run)
         .select_from(run_asset_event)
         .join(run, and_(run.c.dag_id == r.dag_id, run.c.run_id == r.run_id))
         .where(r.event_id.in_(event_ids))
     )
-    return await rows_of(connection, wanted.order_by(run.c.id))
+    return await all_of(connection, query.order_by(run.c.id), ConsumingRun)

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.paging import all_of
 from store.database.schema import database_now, dispatcher, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
 from store.keys import JobDefinition, TaskInstanceKey, TryKey
-from store.runs.answers import Asked
+from store.runs.answers import IdempotencyKey
 from store.runs.runs import Startable, may_start, move_run
-from store.runs.try_lock import UNFINISHED, FencedTry, hold, unfinished
+from store.runs.try_lock import UNFINISHED, lock_try
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +169,7 @@ async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequ
 
 def _open_try(row: Row[Any]) -> OpenTry:
     return OpenTry(
-        key=_key(row),
+        key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=row.try_number),
         tag=row.tag,
         submitter=row.submitter,
         handle=row.handle,
@@ -182,19 +183,12 @@ def _open_try(row: Row[Any]) -> OpenTry:
     )
 
 
-def _key(row: Any) -> TryKey:
-    return TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=row.try_number)
-
-
 async def keys_of_open_tries(connection: AsyncConnection) -> Sequence[TryKey]:
     """All tries whose process is not known to be gone, whichever home started them."""
     t, a = task_instance.c, task_try.c
-    statement = (
-        select(a.task_instance_id, t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number)
-        .join(task_instance, t.id == a.task_instance_id)
-        .where(a.ended_at.is_(None))
-    )
-    return [_key(row) for row in await connection.execute(statement)]
+    query = select(a.task_instance_id, t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number)
+    query = query.join(task_try, a.task_instance_id == t.id).where(a.ended_at.is_(None))
+    return await all_of(connection, query, TryKey.of_columns)
 
 
 async def stored_handle(
@@ -220,30 +214,35 @@ async def counted_tries(connection: AsyncConnection, task_instance_id: str) -> i
 
 
 async def fence(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, *, asked: Asked | None = None
-) -> FencedTry:
-    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`, `Answered`."""
-    return unfinished(await hold(connection, task_instance_id, try_number, asked=asked), try_number)
+    connection: AsyncConnection, task_instance_id: str, try_number: int, *, request: IdempotencyKey | None = None
+) -> TryKey:
+    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`, `ReplayedResponse`."""
+    return (await lock_try(connection, task_instance_id, try_number, request=request)).fenced
 
 
 async def claim(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, nonce: str, *, asked: Asked | None = None
-) -> FencedTry:
+    connection: AsyncConnection,
+    task_instance_id: str,
+    try_number: int,
+    nonce: str,
+    *,
+    request: IdempotencyKey | None = None,
+) -> TryKey:
     """Give the try to the one process that asks first; asking again with the same nonce is the same claim."""
-    row = await hold(connection, task_instance_id, try_number, asked=asked)
-    held = unfinished(row, try_number)
-    if row.get("nonce") not in {None, nonce}:
+    locked = await lock_try(connection, task_instance_id, try_number, request=request)
+    key = locked.fenced
+    if locked.nonce not in {None, nonce}:
         raise TryFenced(f"try {try_number} is claimed by another process; end this one")
-    if row.get("nonce") is None:
+    if locked.nonce is None:
         claimed = update(task_try).where(_this(task_instance_id, try_number))
         await connection.execute(claimed.values(nonce=nonce, claimed_at=database_now()))
         await _set_running(connection, task_instance_id, try_number)
-    return held
+    return key
 
 
-async def set_progress(connection: AsyncConnection, held: FencedTry, progress: str) -> None:
+async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
     """Keep how far the try's Spark application is; `progress` is a JSON object's text."""
-    this = _this(held.task_instance_id, held.try_number)
+    this = _this(key.task_instance_id, key.try_number)
     await connection.execute(update(task_try).where(this).values(progress=progress))
 
 
@@ -261,24 +260,24 @@ async def finish(
     *,
     finish_state: str,
     message: str | None,
-    asked: Asked | None = None,
-) -> FencedTry | None:
+    request: IdempotencyKey | None = None,
+) -> TryKey | None:
     """Record what the job says of itself; None when it said the same before (an answer got lost).
 
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
     run at once.
     """
-    row = await hold(connection, task_instance_id, try_number, asked=asked)
-    if row.get("finish_state") == finish_state:
+    locked = await lock_try(connection, task_instance_id, try_number, request=request)
+    if locked.finish_state == finish_state:
         return None
-    held = unfinished(row, try_number)
+    key = locked.fenced
     this = update(task_try).where(_this(task_instance_id, try_number))
     await connection.execute(this.values(finish_state=finish_state, message=message))
     if finish_state != "failed":
         ended = update(task_instance).where(task_instance.c.id == task_instance_id)
         await connection.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))
-        await move_run(connection, held.dag_id, held.run_id, "success", reason=message)
-    return held
+        await move_run(connection, key.instance.dag_id, key.instance.run_id, "success", reason=message)
+    return key
 
 
 async def end(
@@ -299,7 +298,7 @@ async def end(
     written. `retry_in` is in seconds; a try that is not `counted` does not use up a retry.
     """
     key = ended.key
-    row = await _lock(connection, key.task_instance_id)
+    current, state_now = await _lock(connection, key.task_instance_id)
     a = task_try.c
     over = update(task_try).where(_this_try(key), a.ended_at.is_(None))
     values = {"exit_code": exit_code, "message": func.coalesce(a.message, reason), "counted": counted}
@@ -310,7 +309,7 @@ async def end(
     if warning:
         await warn(connection, key, warning)
     is_decided = await _is_decided(connection, key)
-    if row["try_number"] != key.try_number or row["state"] not in UNFINISHED or is_decided:
+    if current != key.try_number or state_now not in UNFINISHED or is_decided:
         return
     due = None if retry_in is None else ended_at + timedelta(seconds=retry_in)
     await connection.execute(
@@ -322,13 +321,14 @@ async def end(
         await move_run(connection, key.instance.dag_id, key.instance.run_id, run_state, reason=reason)
 
 
-async def _lock(connection: AsyncConnection, task_instance_id: str) -> RowMapping:
+async def _lock(connection: AsyncConnection, task_instance_id: str) -> tuple[int, str]:
+    """Returns its current try's number and its state."""
     t = task_instance.c
     this = select(t.try_number, t.state).where(t.id == task_instance_id).with_for_update(key_share=True)
-    row = (await connection.execute(this)).mappings().one_or_none()
+    row = (await connection.execute(this)).one_or_none()
     if row is None:
         raise NotFound("this task instance does not exist any more; end this process")
-    return row
+    return row.try_number, row.state
 
 
 async def _is_decided(connection: AsyncConnection, key: TryKey) -> bool:

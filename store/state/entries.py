@@ -1,200 +1,156 @@
-"""Writes and reads through whichever backend is configured.
+"""Entries of assets and task instances, as everything but a backend's author reads and changes them.
 
-The metastore's abilities (writers, history, versions, marks of references) are asked for and used where they are; any
-other backend gets a plain `set`. The callers' transaction on the metadata database goes around the call either way, so
-that a fenced try or a missing asset is refused before anything is written.
+`Entries` works inside the caller's transaction on the metadata database and commits nothing: a fenced try or a missing
+asset is refused before anything is written. There are two: `AttributedEntries` in the metadata database, and
+`PlainEntries` around a backend of a user's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeGuard
+from typing import ClassVar
 
-import anyio
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskScope, Writer
-from store.errors import BackendFailed, Conflict, InvalidValue, StoreError
-from store.metastore import MetastoreStoreBackend
+from store.base import NeverExpire, TaskScope, Writer
+from store.database.paging import Page, Window
+from store.keys import AssetRef
 from store.state.transactions import Outcome, Transaction
 
-PATIENCE: Final = 5.0
-"""Seconds that a backend outside the metadata database gets for one call, while a transaction of ours waits for it."""
+
+@dataclass(frozen=True, kw_only=True)
+class KeyLock:
+    """Nobody else writes this key until the transaction ends. Made only by what took the lock."""
+
+    asset_id: int
+    key: str
 
 
-def knows_writers(backend: BaseStoreBackend) -> TypeGuard[MetastoreStoreBackend]:
-    """Whether the backend keeps writers, history, versions, and the mark of a reference."""
-    return isinstance(backend, MetastoreStoreBackend)
+@dataclass(frozen=True, kw_only=True)
+class EntryChange:
+    """One entry set, or deleted when `value` (a JSON text) is None.
+
+    Without a `writer` the recorded kind and ids of an entry stay. `expected_version` 0: it must not exist. Without a
+    `lock` the key is locked first.
+    """
+
+    asset: AssetRef
+    key: str
+    value: str | None
+    writer: Writer | None
+    is_ref: bool = False
+    expected_version: int | None = None
+    lock: KeyLock | None = None
 
 
-async def get(
-    backend: BaseStoreBackend, scope: Scope, key: str, *, connection: AsyncConnection | None = None
-) -> str | None:
-    """`aget`. Raises `BackendFailed`."""
-    with _answering(backend):
-        return await backend.aget(scope, key, session=session_on(connection))
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """An asset's entry; `value` is JSON text. A backend of a user's own keeps values only."""
+
+    key: str
+    value: str
+    is_ref: bool = False
+    version: int | None = None
+    updated_at: datetime | None = None
+    last_updated_by: Writer | None = None
 
 
-async def set_asset(
-    backend: BaseStoreBackend,
-    scope: AssetScope,
-    key: str,
-    value: str,
-    *,
-    writer: Writer | None = None,
-    is_ref: bool = False,
-    if_version: int | None = None,
-    holds_key: bool = False,
-    connection: AsyncConnection | None = None,
-) -> None:
-    """Write an asset's entry, in the name of `writer` where names are kept. Raises `BackendFailed`, `InvalidValue`."""
-    if knows_writers(backend):
-        await backend.aset_asset_store(
-            scope,
-            key,
-            value,
-            writer=writer,
-            is_ref=is_ref,
-            if_version=if_version,
-            holds_key=holds_key,
-            session=connection,
-        )
-        return
-    _refuse(backend, is_ref=is_ref, if_version=if_version)
-    with _answering(backend):
-        await backend.aset(scope, key, value, session=session_on(connection))
+@dataclass(frozen=True, kw_only=True)
+class TaskEntry:
+    """A task instance's entry; `expires_at` None: never, or nobody knows."""
+
+    key: str
+    value: str
+    is_ref: bool = False
+    updated_at: datetime | None = None
+    expires_at: datetime | None = None
 
 
-async def delete_asset(
-    backend: BaseStoreBackend,
-    scope: AssetScope,
-    key: str,
-    *,
-    writer: Writer | None = None,
-    if_version: int | None = None,
-    holds_key: bool = False,
-    connection: AsyncConnection | None = None,
-) -> None:
-    """Remove an asset's entry. Raises `BackendFailed`, `InvalidValue`."""
-    if knows_writers(backend):
-        await backend.adelete(scope, key, writer=writer, if_version=if_version, holds_key=holds_key, session=connection)
-        return
-    _refuse(backend, if_version=if_version)
-    with _answering(backend):
-        await backend.adelete(scope, key, session=session_on(connection))
+class Entries(ABC):
+    """Raises `InvalidValue` for what cannot be stored or is not kept, `BackendFailed` where a user's backend failed."""
+
+    keeps_history: ClassVar[bool]
+    """Whether writers, history, versions, references, transactions and lists of keys are kept."""
+
+    @abstractmethod
+    async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:
+        """The stored JSON text, or None."""
+
+    @abstractmethod
+    async def entry(self, connection: AsyncConnection, asset: AssetRef, key: str) -> Entry:
+        """One entry. Raises `NotFound`."""
+
+    @abstractmethod
+    async def page(self, connection: AsyncConnection, asset: AssetRef, window: Window) -> Page[Entry]:
+        """Entries by key; of a backend that cannot be listed the watermarks only."""
+
+    @abstractmethod
+    async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:
+        """The keys of all entries, in order. Raises `Conflict` when the backend cannot be listed."""
+
+    @abstractmethod
+    async def apply(self, connection: AsyncConnection, change: EntryChange) -> int:
+        """Make one change; returns the entry's version, 0 for none. Raises `VersionConflict`: then nothing is changed."""
+
+    @abstractmethod
+    async def clear(
+        self, connection: AsyncConnection, asset: AssetRef, *, writer: Writer | None, protected: frozenset[str]
+    ) -> int:
+        """Remove all entries but the `protected` ones (watermarks of configured watchers); returns how many, if known."""
+
+    @abstractmethod
+    async def copy(self, asset: AssetRef, key: str, value: str) -> None:
+        """Copy a watermark, outside of any transaction, to where else values are kept; nowhere in the metadata database."""
+
+    @abstractmethod
+    async def transact(
+        self,
+        connection: AsyncConnection,
+        asset: AssetRef,
+        transaction: Transaction,
+        *,
+        task_instance_id: str,
+        writer: Writer,
+    ) -> Outcome:
+        """Change several entries together, for a fenced try. Raises `VersionConflict`."""
+
+    @abstractmethod
+    async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
+        """One entry of a task instance. Raises `NotFound`, also when it is past its retention."""
+
+    @abstractmethod
+    async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
+        """A task instance's entries by key; none of a backend that cannot be listed."""
+
+    @abstractmethod
+    async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:
+        """The keys of all its entries, in order. Raises `Conflict` when the backend cannot be listed."""
+
+    @abstractmethod
+    async def set_task(
+        self,
+        connection: AsyncConnection,
+        task: TaskScope,
+        entry: TaskEntry,
+        expires_at: datetime | NeverExpire | None,
+    ) -> None:
+        """Write an entry; `expires_at` None leaves the retention to the clean-up."""
+
+    @abstractmethod
+    async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
+        """Give an entry another value and leave its expiry; False when there is none. Raises `Conflict`."""
+
+    @abstractmethod
+    async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
+        """Remove one entry."""
+
+    @abstractmethod
+    async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:
+        """Remove all entries, also those of mapped siblings if asked."""
 
 
-async def clear_asset(
-    backend: BaseStoreBackend,
-    scope: AssetScope,
-    *,
-    writer: Writer | None = None,
-    protected: frozenset[str] = frozenset(),
-    connection: AsyncConnection | None = None,
-) -> None:
-    """Remove all of an asset's entries but the protected ones; elsewhere these are copies, to be made again by the caller."""
-    if knows_writers(backend):
-        await backend.aclear(scope, writer=writer, protected=protected, session=connection)
-        return
-    with _answering(backend):
-        await backend.aclear(scope, session=session_on(connection))
-
-
-async def transact(
-    backend: BaseStoreBackend,
-    scope: AssetScope,
-    transaction: Transaction,
-    *,
-    task_instance_id: str,
-    writer: Writer,
-    connection: AsyncConnection,
-) -> Outcome:
-    """Change several of an asset's entries together. Raises `InvalidValue`, `VersionConflict`."""
-    if not knows_writers(backend):
-        raise InvalidValue(
-            f"the store backend {type(backend).__name__} has no transactions; set and delete its keys one by one"
-        )
-    return await backend.atransact(
-        scope, transaction, task_instance_id=task_instance_id, writer=writer, session=connection
-    )
-
-
-async def set_task(
-    backend: BaseStoreBackend,
-    scope: TaskScope,
-    key: str,
-    value: str,
-    *,
-    expires_at: datetime | NeverExpire | None,
-    is_ref: bool = False,
-    connection: AsyncConnection | None = None,
-) -> None:
-    """Write a task instance's entry. Raises `BackendFailed`, `InvalidValue`."""
-    if knows_writers(backend):
-        await backend.aset_task_store(scope, key, value, expires_at=expires_at, is_ref=is_ref, session=connection)
-        return
-    _refuse(backend, is_ref=is_ref)
-    with _answering(backend):
-        await backend.aset(scope, key, value, expires_at=expires_at, session=session_on(connection))
-
-
-async def change_task(
-    backend: BaseStoreBackend, scope: TaskScope, key: str, value: str, *, connection: AsyncConnection
-) -> bool:
-    """Give an entry another value and leave its expiry; False when there is none. Raises `Conflict`."""
-    if not knows_writers(backend):
-        raise Conflict(f"the store backend {type(backend).__name__} tells no expiry that could be kept; use PUT")
-    return await backend.achange_task_store(scope, key, value, session=connection)
-
-
-async def delete_task(
-    backend: BaseStoreBackend, scope: TaskScope, key: str, *, connection: AsyncConnection | None = None
-) -> None:
-    """`adelete`. Raises `BackendFailed`."""
-    with _answering(backend):
-        await backend.adelete(scope, key, session=session_on(connection))
-
-
-async def clear_task(
-    backend: BaseStoreBackend,
-    scope: TaskScope,
-    *,
-    all_map_indices: bool = False,
-    connection: AsyncConnection | None = None,
-) -> None:
-    """`aclear`. Raises `BackendFailed`."""
-    with _answering(backend):
-        await backend.aclear(scope, all_map_indices=all_map_indices, session=session_on(connection))
-
-
-def session_on(connection: AsyncConnection | None) -> AsyncSession | None:
-    """What backends of users are given: their COMMIT does not end the caller's transaction."""
-    return None if connection is None else AsyncSession(connection, join_transaction_mode="rollback_only")
-
-
-def _refuse(backend: BaseStoreBackend, *, is_ref: bool = False, if_version: int | None = None) -> None:
-    name = type(backend).__name__
-    if if_version is not None:
-        raise InvalidValue(f"the store backend {name} keeps no versions; leave if_version out")
-    if is_ref:
-        raise InvalidValue(f"the store backend {name} cannot mark references; store the value itself")
-
-
-@contextmanager
-def _answering(backend: BaseStoreBackend) -> Iterator[None]:
-    """A backend of a user's own may raise anything and wait for ever; ours lets the database speak for itself."""
-    if knows_writers(backend):
-        yield
-        return
-    try:
-        with anyio.fail_after(PATIENCE):
-            yield
-    except StoreError:
-        raise
-    except Exception as error:
-        raise BackendFailed(
-            f"the store backend {type(backend).__name__} failed: {str(error) or type(error).__name__}; "
-            "whether a write took effect is unknown: read it again before you repeat it"
-        ) from error
+References = Mapping[str, str]
+"""Keys and stored references of entries whose values are elsewhere."""

@@ -2,38 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Rows, Window, page, rows_of
-from store.database.schema import (
-    asset,
-    asset_store_history,
-)
+from store.base import Writer
+from store.database.paging import Page, Window, all_of, page
+from store.database.schema import asset, asset_store_history
+from store.keys import AssetRef
+from store.state.attributed import recorded
 
-_a, _h = asset.c, asset_store_history.c
+_h = asset_store_history.c
+_ROWS = select(asset_store_history, asset.c.name.label("asset")).join_from(asset_store_history, asset)
 
 
-async def history(connection: AsyncConnection, asset_id: int, key: str | None, window: Window) -> Page:
+@dataclass(frozen=True, kw_only=True)
+class HistoryEntry:
+    """One write of the asset named `asset`, or a delete: then `value` (JSON text) is None."""
+
+    asset: str
+    key: str
+    version: int
+    value: str | None
+    is_ref: bool
+    deleted: bool
+    written_at: datetime
+    writer: Writer | None
+
+
+async def of_asset(connection: AsyncConnection, asset: AssetRef, key: str | None, window: Window) -> Page[HistoryEntry]:
     """Every write and delete of an asset's entries, or of one of them, newest first."""
-    wanted = select(asset_store_history).where(_h.asset_id == asset_id)
+    query = _ROWS.where(_h.asset_id == asset.id)
     if key is not None:
-        wanted = wanted.where(_h.key == key)
+        query = query.where(_h.key == key)
     newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-written_at", "-version"))
-    return await page(
-        connection, wanted, newest_first, {"key": _h.key, "written_at": _h.written_at, "version": _h.version}
-    )
+    columns = {"key": _h.key, "written_at": _h.written_at, "version": _h.version}
+    return await page(connection, query, newest_first, columns, _entry)
 
 
-async def writes(connection: AsyncConnection, write_ids: Collection[str]) -> Rows:
-    """The history rows that these writes left, with `asset`, its name."""
-    wanted = (
-        select(asset_store_history, _a.name.label("asset"))
-        .select_from(asset_store_history)
-        .join(asset)
-        .where(_h.write_id.in_(write_ids))
-        .order_by(_h.key)
+async def of_writes(connection: AsyncConnection, write_ids: Collection[str]) -> Sequence[HistoryEntry]:
+    """What these writes left."""
+    return await all_of(connection, _ROWS.where(_h.write_id.in_(write_ids)).order_by(_h.key), _entry)
+
+
+def _entry(
+    *,
+    asset: str,
+    key: str,
+    version: int,
+    value: str | None,
+    is_ref: bool,
+    deleted: bool,
+    written_at: datetime,
+    asset_id: int,  # noqa: ARG001  the name says more
+    **by: Any,
+) -> HistoryEntry:
+    return HistoryEntry(
+        asset=asset,
+        key=key,
+        version=version,
+        value=value,
+        is_ref=is_ref,
+        deleted=deleted,
+        written_at=written_at,
+        writer=recorded(**by),
     )
-    return await rows_of(connection, wanted)

@@ -10,22 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Row, Select, Text, bindparam, func, select
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Row, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import Writer
 from store.database.dialects import upsert
 from store.database.schema import asset_store, asset_store_increment
 from store.errors import InvalidValue, VersionConflict
-from store.state.statements import Statements, key_lock, remove_entries, write_entry
 from store.values import check_json, check_key, to_json
 
 MOST_KEYS: Final = 1_000
 """Each is locked until the end."""
-Entries = Mapping[str, Row[tuple[str, str, bool, int]]]
+_Rows = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,38 +70,57 @@ class Outcome:
     values: Mapping[str, str | None]
 
 
-def transact(
-    asset_id: int, transaction: Transaction, *, task_instance_id: str, writer: Writer, dialect: str
-) -> Statements[Outcome]:
-    """Apply it in the caller's transaction, which has fenced the try. Raises `VersionConflict`, `InvalidValue`."""
-    entries = yield from _locked(asset_id, transaction.keys, dialect)
+@dataclass(frozen=True, kw_only=True)
+class Present:
+    """What a transaction comes to: entries to write as JSON texts, and of the incremented keys versions and values now."""
+
+    writes: Mapping[str, str]
+    versions: Mapping[str, int]
+    values: Mapping[str, str | None]
+
+
+async def present(
+    connection: AsyncConnection, asset_id: int, transaction: Transaction, task_instance_id: str, dialect: str
+) -> Present:
+    """Check versions and compute sums while all the keys are locked. Raises `VersionConflict`, `InvalidValue`."""
+    rows = await _rows(connection, asset_id, transaction.keys)
     for key, expected in transaction.reads.items():
-        _check(key, entries, expected)
-    sums = yield from _sums(asset_id, transaction, entries, task_instance_id, dialect)
-    versions = {key: entries[key].version if key in entries else 0 for key in transaction.increments}
-    for key, text in sorted({**transaction.sets, **sums}.items()):
-        is_ref = key in transaction.references
-        versions[key] = yield from write_entry(asset_id, key, text, dialect=dialect, writer=writer, is_ref=is_ref)
-    if transaction.deletes:
-        yield from remove_entries(asset_id, sorted(transaction.deletes), writer)
-    present = {key: entries[key].value if key in entries else None for key in transaction.increments}
-    return Outcome(versions={**versions, **dict.fromkeys(transaction.deletes, 0)}, values={**present, **sums})
+        version = rows[key].version if key in rows else 0
+        if version != expected:
+            raise version_conflict(key, version, expected)
+    sums: dict[str, str] = {}
+    if transaction.increments and await _is_first(connection, asset_id, transaction, task_instance_id, dialect):
+        sums = {key: _sum(key, rows.get(key), by) for key, by in transaction.increments.items()}
+    values = {key: rows[key].value if key in rows else None for key in transaction.increments}
+    return Present(
+        writes={**transaction.sets, **sums},
+        versions={key: rows[key].version if key in rows else 0 for key in transaction.increments},
+        values={**values, **sums},
+    )
 
 
-def _sums(
-    asset_id: int, transaction: Transaction, entries: Entries, task_instance_id: str, dialect: str
-) -> Statements[Mapping[str, str]]:
-    """What the incremented keys become; nothing when they were incremented before."""
-    if not transaction.increments:
-        return {}
+def version_conflict(key: str, present: int, expected: int | None) -> VersionConflict:
+    """An entry moved on; `present` 0: it does not exist."""
+    has = f"has version {present}" if present else "does not exist"
+    return VersionConflict(f"the entry {key!r} {has}, expected was {expected}; read it again and decide anew")
+
+
+async def _is_first(
+    connection: AsyncConnection, asset_id: int, transaction: Transaction, task_instance_id: str, dialect: str
+) -> bool:
     place = {"task_instance_id": task_instance_id, "asset_id": asset_id, "ordinal": transaction.ordinal}
     first = upsert(asset_store_increment, dialect).values(place).on_conflict_do_nothing()
-    if not (yield first.returning(asset_store_increment.c.ordinal)).all():
-        return {}
-    return {key: _sum(key, entries.get(key), by) for key, by in transaction.increments.items()}
+    return bool((await connection.execute(first.returning(asset_store_increment.c.ordinal))).all())
 
 
-def _sum(key: str, entry: Row[tuple[str, str, bool, int]] | None, by: float) -> str:
+async def _rows(connection: AsyncConnection, asset_id: int, keys: frozenset[str]) -> _Rows:
+    e = asset_store.c
+    here = select(e.key, e.value, e.is_ref, e.version).where(e.asset_id == asset_id, e.key.in_(keys))
+    rows: Sequence[Any] = (await connection.execute(here)).all() if keys else ()
+    return {row.key: row for row in rows}
+
+
+def _sum(key: str, entry: Row[Any] | None, by: float) -> str:
     if entry is None:
         return to_json(by)
     now = None if entry.is_ref else json.loads(entry.value)
@@ -116,30 +132,3 @@ def _sum(key: str, entry: Row[tuple[str, str, bool, int]] | None, by: float) -> 
         return to_json(now + by)
     except OverflowError:
         raise InvalidValue(f"the entry {key!r} is too large to add to it; use another key") from None
-
-
-def _check(key: str, entries: Entries, expected: int) -> None:
-    found = entries[key].version if key in entries else 0
-    if found != expected:
-        has = f"has version {found}" if found else "does not exist"
-        raise VersionConflict(f"the entry {key!r} {has}, expected was {expected}; read it again and decide anew")
-
-
-def _locked(asset_id: int, keys: frozenset[str], dialect: str) -> Statements[Entries]:
-    """The entries there are, which nobody changes until the transaction ends."""
-    if not keys:
-        return {}
-    if dialect == "postgresql":
-        yield _key_locks(), {"b_asset_id": asset_id, "b_keys": list(keys)}
-    e = asset_store.c
-    here = select(e.key, e.value, e.is_ref, e.version).where(e.asset_id == asset_id, e.key.in_(keys))
-    found = yield here
-    return {row.key: row for row in found}
-
-
-@cache
-def _key_locks() -> Select[Any]:
-    """In the database's order of keys, as a clear takes them too, so that two never wait in a circle."""
-    key = func.unnest(bindparam("b_keys", type_=ARRAY(Text))).column_valued("key")
-    in_order = select(key).order_by(key).subquery()
-    return select(key_lock(bindparam("b_asset_id", type_=BigInteger()), in_order.c.key))

@@ -48,6 +48,10 @@ class Subject:
     def lives_in_the_database(self) -> bool:
         return isinstance(self.backend, MetastoreStoreBackend)
 
+    @property
+    def has_its_own_eight(self) -> bool:
+        return type(self.backend).get is not BaseStoreBackend.get
+
     async def new_asset(self) -> AssetScope:
         name = uuid4().hex
         asset_id = await new_asset(self.database, name) if self.lives_in_the_database else next(self.ids)

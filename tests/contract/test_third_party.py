@@ -89,7 +89,10 @@ def test_the_plug_in_uses_nothing_but_public_names() -> None:
 def test_editors_accept_it(file: Path) -> None:
     schema = json_schema(vocabulary())
     document = YAML(typ="safe", pure=True).load(file.read_text())
-    Draft202012Validator(schema).validate(document)
+    validator = Draft202012Validator(schema)
+    validator.validate(document)
+    document["connections"]["board"]["type"] = "no_type"
+    assert not validator.is_valid(document)
 
 
 def test_jobs_get_what_the_connection_hands_to_them(configuration: Configuration, board: NoticeBoard) -> None:

@@ -22,6 +22,7 @@ from triggers.base import (
     StoredPosition,
     TriggerBatch,
     TriggerContext,
+    refuse_errors,
 )
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.by_id import RowsByIdReader
@@ -154,9 +155,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         if anyio.current_time() - self._examined_at < self.look_again_every.total_seconds():
             return
         identity = self.source_identity()
-        errors = [f"{one.message}; {one.remedy}" for one in await self.check() if one.level == "error"]
-        if errors:
-            raise ConfigurationError(". ".join(errors))
+        refuse_errors(await self.check())
         if self.source_identity() != identity:
             raise SourceChanged(f"{self.options.table} is another table now; `watcher rewind` decides where to begin")
         reader.source.facts = self._checked().facts

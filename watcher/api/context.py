@@ -10,19 +10,20 @@ from typing import Annotated, Any, Literal
 import anyio
 from fastapi import Depends, Request
 
-from store.base import BaseStoreBackend
 from store.database import Database
+from store.state.entries import Entries
 from watcher.metrics import Metrics
 from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control
+from watcher.wakeups import Hint
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiContext:
-    """`wake` is called after events or runs were committed, and may be called in vain."""
+    """What the routes need; `hint` is called after a commit that gave somebody something to do."""
 
     database: Database
-    backend: BaseStoreBackend
+    entries: Entries
     secret: bytes
     """Signs the tokens of tries."""
     auth: Literal["tokens", "none"]
@@ -32,7 +33,7 @@ class ApiContext:
     max_value_storage_bytes: int
     default_retention_days: int
     clear_on_success: bool
-    wake: Callable[[], None]
+    hint: Callable[[Hint], None]
     configuration_hash: str | None
     """Of the configuration this process runs; None does not compare it with the one applied last."""
     worker_backend: Mapping[str, Any] | None = None

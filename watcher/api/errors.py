@@ -25,7 +25,7 @@ from store.errors import (
     StoreError,
     TryFenced,
 )
-from store.runs.answers import Answered
+from store.runs.answers import ReplayedResponse
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
 from watcher.logs.places import NotAPlace
 
@@ -66,7 +66,7 @@ def add_handlers(app: FastAPI) -> None:
     """Teach the application every kind of failure."""
     for kind in _KINDS:
         app.add_exception_handler(kind, _refused)
-    app.add_exception_handler(Answered, _repeated)
+    app.add_exception_handler(ReplayedResponse, _replayed)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _told)
     for kind in UNAVAILABLE:
@@ -82,8 +82,8 @@ async def _refused(request: Request, error: Exception) -> ErrorResponse:
     return ErrorResponse({"detail": detail}, status)
 
 
-async def _repeated(_request: Request, answer: Exception) -> Response:
-    assert isinstance(answer, Answered)  # noqa: S101  registered for nothing else
+async def _replayed(_request: Request, answer: Exception) -> Response:
+    assert isinstance(answer, ReplayedResponse)  # noqa: S101  registered for nothing else
     return Response(answer.body, answer.status, media_type=None if answer.body is None else "application/json")
 
 

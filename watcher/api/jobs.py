@@ -20,6 +20,7 @@ from store.values import to_json
 from watcher.api.auth import Actor
 from watcher.api.context import ApiContext
 from watcher.api.writes import new_write_id
+from watcher.wakeups import Hint
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
 _RESERVED: Final = ("scheduled__", "asset_triggered__", "asset_materialization__", "backfill__")
@@ -37,19 +38,19 @@ class ManualRun:
     data_interval_end: datetime | None
 
 
-async def materialize(context: ApiContext, actor: Actor, asset_id: int, wanted: ManualRun) -> tuple[str, str]:
+async def materialize(context: ApiContext, actor: Actor, asset_id: int, request: ManualRun) -> tuple[str, str]:
     """Make a run of the one job that has the asset as a direct outlet; returns its dag_id and run_id.
 
     Raises `NotFound` when there is none, `Conflict` when there are several, and what `trigger` raises.
     """
     async with context.database.reading() as connection:
-        around = await assets.asset_jobs(connection, [asset_id])
-    producers = [job["dag_id"] for job in around if job["role"] == "outlet"]
+        around = await assets.jobs_around(connection, [asset_id])
+    producers = [job.dag_id for job in around if job.role == "outlet"]
     if not producers:
         raise NotFound(f"no job has the asset {asset_id} among its outlets; add it to one, or trigger a job by name")
     if len(producers) > 1:
         raise Conflict(f"several jobs update the asset {asset_id}: {', '.join(producers)}; trigger one of them by name")
-    return producers[0], await trigger(context, actor, producers[0], wanted, run_type="asset_materialization")
+    return producers[0], await trigger(context, actor, producers[0], request, run_type="asset_materialization")
 
 
 async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
@@ -57,7 +58,7 @@ async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> 
     async with context.database.transaction() as connection:
         await decisions.clear(connection, dag_id, run_id)
         await _audited(connection, actor, "run.clear", dag_id, {"run_id": run_id})
-    context.wake()
+    context.hint(Hint(what="tries"))
 
 
 async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, state: str) -> None:
@@ -66,7 +67,8 @@ async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, st
         reason = await decisions.settle(connection, dag_id, run_id, state)
         action = "run.cancel" if reason == "cancelled" else "run.mark"
         await _audited(connection, actor, action, dag_id, {"run_id": run_id, "state": state})
-    context.wake()
+    context.hint(Hint(what="tries"))
+    context.hint(Hint(what="queues", names=frozenset({dag_id})))
 
 
 async def annotate(context: ApiContext, actor: Actor, dag_id: str, run_id: str, note: str | None) -> None:
@@ -88,35 +90,37 @@ async def pause(context: ApiContext, actor: Actor, dag_id: str, *, paused: bool)
         await jobs.set_paused(connection, dag_id, paused=paused)
         action = "job.pause" if paused else "job.resume"
         await audit.record(connection, actor=actor.name, action=action, target=dag_id, write_id=new_write_id())
-    context.wake()
+    if not paused:
+        context.hint(Hint(what="tries"))
+        context.hint(Hint(what="queues", names=frozenset({dag_id})))
 
 
-async def trigger(context: ApiContext, actor: Actor, dag_id: str, wanted: ManualRun, run_type: str = "manual") -> str:
+async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: ManualRun, run_type: str = "manual") -> str:
     """Make a queued run; returns its id. Raises `NotFound`, `Conflict`, `InvalidValue`, or 400 for a bad id."""
-    run_id = _checked(wanted.run_id) or f"{run_type}__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
-    conf = to_json(wanted.conf)
+    run_id = _checked(request.run_id) or f"{run_type}__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
+    conf = to_json(request.conf)
     try:
         async with context.database.transaction() as connection:
-            job = await jobs.job_by(connection, dag_id)
-            if not job["active"]:
+            job = await jobs.get(connection, dag_id)
+            if not job.active:
                 raise NotFound(f"the job {dag_id!r} is not configured any more")
             await runs.create_manual_run(
                 connection,
                 dag_id,
                 run_id,
-                job["task_id"],
+                job.task_id,
                 triggered_by="rest_api",
                 run_type=run_type,
                 conf=conf,
-                note=wanted.note,
-                logical_date=wanted.logical_date,
-                data_interval_start=wanted.data_interval_start,
-                data_interval_end=wanted.data_interval_end,
+                note=request.note,
+                logical_date=request.logical_date,
+                data_interval_start=request.data_interval_start,
+                data_interval_end=request.data_interval_end,
             )
             await _audited(connection, actor, "run.trigger", dag_id, {"run_id": run_id})
     except IntegrityError:
         raise Conflict(f"the job {dag_id!r} has a run {run_id!r} already; give another dag_run_id, or none") from None
-    context.wake()
+    context.hint(Hint(what="tries"))
     return run_id
 
 

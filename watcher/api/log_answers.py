@@ -15,6 +15,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from store.errors import NotFound
 from store.state import history
+from store.state.history import HistoryEntry
 from watcher.api.context import ApiContext
 from watcher.logs import reading
 from watcher.logs.following import follow
@@ -85,7 +86,7 @@ async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Re
     if not doubtful:
         return records
     async with context.database.reading() as connection:
-        happened = {row["write_id"] for row in await history.writes(connection, doubtful)}
+        happened = {row.writer and row.writer.write_id for row in await history.of_writes(connection, doubtful)}
     rolled_back = doubtful - happened
     return [{**record, "rolled_back": True} if record.get("write_id") in rolled_back else record for record in records]
 
@@ -93,13 +94,16 @@ async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Re
 async def _from_history(context: ApiContext, write_id: str) -> Sequence[Record]:
     """What is left of a write whose log lines are gone."""
     async with context.database.reading() as connection:
-        rows = await history.writes(connection, [write_id])
+        rows = await history.of_writes(connection, [write_id])
     if not rows:
         raise NotFound(f"neither the logs nor the history know a write {write_id}")
-    return [
-        {"timestamp": row["written_at"], "event": "store.history", **{k: v for k, v in row.items() if v is not None}}
-        for row in rows
-    ]
+    return [_history_record(row) for row in rows]
+
+
+def _history_record(row: HistoryEntry) -> Record:
+    values = {**vars(row), **({} if row.writer is None else vars(row.writer)), "writer": None}
+    record = {name: value for name, value in values.items() if value is not None}
+    return {"timestamp": row.written_at, "event": "store.history", **record}
 
 
 async def _events(first: Sequence[Record], more: AsyncIterator[Sequence[Record]]) -> AsyncIterator[str]:

@@ -13,7 +13,7 @@ from fastapi import Depends, HTTPException, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from store.database.paging import Window
-from store.errors import NotFound
+from store.errors import no_asset
 from store.values import check_key
 
 BIGGEST: Final = 2**63 - 1
@@ -45,7 +45,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 async def _asset_id(asset_id: Annotated[int, Path()]) -> int:
     if not 0 <= asset_id <= BIGGEST:
-        raise NotFound(f"no asset {asset_id}; `watcher assets list` shows the ones there are")
+        raise no_asset(asset_id)
     return asset_id
 
 

@@ -7,7 +7,7 @@ What stands in between decides which of the two a crash leaves behind.
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +15,14 @@ from typing import Any
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import AssetScope, Writer
+from store.base import AssetStoreWriterKind, Writer
 from store.catalog import assets
 from store.errors import Conflict, InvalidValue, WatermarkProtected
-from store.state import entries
+from store.keys import AssetRef
+from store.processes import audit
+from store.state.entries import EntryChange, KeyLock
 from store.values import WATERMARK_SUFFIX, to_json
+from watcher.api.auth import Actor
 from watcher.api.context import ApiContext
 
 log = structlog.get_logger()
@@ -43,74 +46,104 @@ def json_within_limit(context: ApiContext, value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryWrite:
-    """A change of an asset's entries, inside its transaction."""
+    """A change of an asset's entries inside its transaction: of one, whose `key` is given, of several, or of all."""
 
+    context: ApiContext
     connection: AsyncConnection
-    asset_id: int
-    name: str
-    uri: str
-    active: bool
+    asset: AssetRef
     writer: Writer
+    action: str
+    key: str | None = None
+    keys: Sequence[str] | None = None
+    lock: KeyLock | None = None
 
-    @property
-    def scope(self) -> AssetScope:
-        return AssetScope(asset_id=self.asset_id, name=self.name, uri=self.uri)
+    async def set(self, value: str, *, is_ref: bool = False, expected_version: int | None = None) -> None:
+        """Write the entry; `value` is JSON text. Raises `WatermarkProtected`, `VersionConflict`, `InvalidValue`."""
+        await self._apply(value, is_ref=is_ref, expected_version=expected_version)
 
-    @property
-    def who(self) -> dict[str, object]:
-        """The writer in log records; the ids of a task are what sends them to its try's log."""
-        fields = ("dag_id", "run_id", "task_id", "map_index", "try_number", "actor")
-        return {name: value for name in fields if (value := getattr(self.writer, name)) is not None}
+    async def delete(self, *, expected_version: int | None = None) -> None:
+        """Remove the entry if it is there. Raises `WatermarkProtected`, `VersionConflict`."""
+        await self._apply(None, is_ref=False, expected_version=expected_version)
 
-    async def clear(self, context: ApiContext) -> None:
+    async def clear(self) -> None:
         """Remove all entries but the watermarks of configured watchers."""
-        watermarks = await self.watermarks()
-        await entries.clear_asset(
-            context.backend, self.scope, writer=self.writer, protected=watermarks, connection=self.connection
-        )
+        watermarks = await assets.watermark_keys(self.connection, self.asset.id)
+        await self.context.entries.clear(self.connection, self.asset, writer=self.writer, protected=watermarks)
         for key in watermarks:
-            context.on_watermark(self.asset_id, key)
-
-    def refuse_inactive(self) -> None:
-        """Raise `Conflict` for an asset that is configured no more."""
-        if not self.active:
-            raise Conflict(f"the asset {self.name!r} is not active; configure it again to write its store")
+            self.context.on_watermark(self.asset.id, key)
 
     async def refuse_watermark(self, key: str) -> None:
         """Raise `WatermarkProtected` for the entry that a configured watcher writes."""
-        if key.endswith(WATERMARK_SUFFIX) and key in await self.watermarks():
+        if key.endswith(WATERMARK_SUFFIX) and key in await assets.watermark_keys(self.connection, self.asset.id):
             name = key.removesuffix(WATERMARK_SUFFIX)
             raise WatermarkProtected(
                 f"{key!r} is written by its watcher only; use POST /api/v2/watchers/{name}/rewind to move it"
             )
 
-    async def watermarks(self) -> frozenset[str]:
-        """The keys that only watchers write."""
-        return await assets.watermark_keys(self.connection, self.asset_id)
+    async def _apply(self, value: str | None, *, is_ref: bool, expected_version: int | None) -> None:
+        assert self.key is not None  # noqa: S101  a change of one entry
+        await self.refuse_watermark(self.key)
+        change = EntryChange(
+            asset=self.asset,
+            key=self.key,
+            value=value,
+            writer=self.writer,
+            is_ref=is_ref,
+            expected_version=expected_version,
+            lock=self.lock,
+        )
+        await self.context.entries.apply(self.connection, change)
+
+    @property
+    def who(self) -> dict[str, Any]:
+        """The writer in log records; the ids of a task are what sends them to its try's log."""
+        writer = self.writer
+        if writer.kind is not AssetStoreWriterKind.TASK:
+            return {"actor": writer.actor}
+        of_task = {"dag_id": writer.dag_id, "run_id": writer.run_id, "task_id": writer.task_id}
+        return {**of_task, "map_index": writer.map_index, "try_number": writer.try_number}
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What both log records of the write say."""
+        what = {"key": self.key} if self.keys is None else {"keys": self.keys}
+        return {"write_id": self.writer.write_id, "action": self.action, "asset": self.asset.name, **what, **self.who}
+
+    def announce(self) -> None:
+        """The last act before COMMIT."""
+        log.info("store.writing", **self.record)
+
+    def confirm(self) -> None:
+        """The first act after COMMIT."""
+        log.info("store.written", **self.record)
+        written = 1 if self.keys is None else len(self.keys)
+        self.context.metrics.store_writes.labels(self.writer.kind.value).inc(written)
 
 
 @asynccontextmanager
-async def announced(
-    context: ApiContext,
-    begin: Callable[[AsyncConnection], Awaitable[EntryWrite]],
-    *,
-    action: str,
-    key: str | None,
-    keys: Sequence[str] | None = None,
+async def api_write(
+    context: ApiContext, actor: Actor, asset_id: int, *, action: str, key: str | None = None
 ) -> AsyncIterator[EntryWrite]:
-    """A writing transaction that `begin` opens by saying who writes which asset; committed when the block ends.
+    """A person or tool changes an asset's store: writer kind `api`, with an entry in the audit.
 
-    `keys` are those of a transaction, which writes several at once.
+    Raises `NotFound` for the asset, and `Conflict` when an entry of an inactive one is set.
     """
+    writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
     async with context.database.transaction() as connection:
-        write = await begin(connection)
+        asset = await assets.get(connection, asset_id)
+        if action == "set" and not asset.active:
+            raise Conflict(f"the asset {asset.name!r} is not active; configure it again to write its store")
+        write = EntryWrite(
+            context=context, connection=connection, asset=asset.ref, writer=writer, action=action, key=key
+        )
         yield write
-        words = _words(write, action, key, keys)
-        log.info("store.writing", **words)
-    log.info("store.written", **words)
-    context.metrics.store_writes.labels(write.writer.kind.value).inc(1 if keys is None else len(keys))
-
-
-def _words(write: EntryWrite, action: str, key: str | None, keys: Sequence[str] | None) -> dict[str, object]:
-    what = {"key": key} if keys is None else {"keys": keys}
-    return {"write_id": write.writer.write_id, "action": action, "asset": write.name, **what, **write.who}
+        await audit.record(
+            connection,
+            actor=actor.name,
+            action=f"asset_store.{action}",
+            target=asset.name,
+            detail={} if key is None else {"key": key},
+            write_id=writer.write_id,
+        )
+        write.announce()
+    write.confirm()

@@ -36,7 +36,7 @@ def check(
     """Check the configuration: exit code 2 if it is wrong; with --connect also the sources: 3 if one is."""
     show = Show(as_json=as_json)
     try:
-        configuration = load_configuration(config)
+        configuration = load_configuration(config, with_files=True)
     except ConfigurationInvalid as error:
         if not as_json:
             raise

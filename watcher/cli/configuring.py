@@ -20,9 +20,9 @@ ConfigOption = Annotated[
 DEFAULT_CONFIG = Path("watchers.yaml")
 
 
-def load_configuration(path: Path) -> Configuration:
-    """Read and check it. Raises `ConfigurationInvalid`."""
+def load_configuration(path: Path, *, with_files: bool = False) -> Configuration:
+    """Read and check it, `with_files` also that the jobs' applications are there. Raises `ConfigurationInvalid`."""
     from config.loader import load  # noqa: PLC0415  see watcher.cli
     from watcher.vocabulary import vocabulary  # noqa: PLC0415
 
-    return load(path, vocabulary(), os.environ)
+    return load(path, vocabulary(), os.environ, with_files=with_files)

@@ -26,6 +26,7 @@ from watcher.cli.api import Api, Target
 from watcher.cli.configuring import load_configuration
 from watcher.cli.failures import Failure
 from watcher.home import lock_path
+from watcher.serving import url_here
 from watcher.triggerer.clients import open_clients
 
 
@@ -55,8 +56,7 @@ async def _remote(url: str, token: str | None) -> AsyncIterator[Api]:
 def _address(settings: Settings) -> str:
     if settings.api.port == 0:
         raise Failure("the daemon listens on a port of its own choice; give its address with --url")
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.api.host, settings.api.host)  # noqa: S104  only compared
-    return f"http://[{host}]:{settings.api.port}" if ":" in host else f"http://{host}:{settings.api.port}"
+    return url_here(settings.api.host, settings.api.port)
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
             asset_ids = await assets.ids_by_name(connection)
         context = ApiContext(
             database=database,
-            backend=open_backend(settings, database),
+            entries=open_backend(settings, database).entries(database),
             secret=secrets.token_bytes(64),
             auth="none",
             base_url=settings.api.base_url,
@@ -77,7 +77,7 @@ async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
             max_value_storage_bytes=settings.store.max_value_storage_bytes,
             default_retention_days=settings.store.default_retention_days,
             clear_on_success=settings.store.clear_on_success,
-            wake=lambda: None,  # nobody sleeps
+            hint=lambda _hint: None,  # nobody sleeps
             configuration_hash=configuration.hash,
             anonymous=account(),
             control=control(configuration, defaultdict(int, asset_ids), database, clients),

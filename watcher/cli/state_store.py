@@ -41,8 +41,7 @@ def cleanup_task_states(
 
 
 async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
-    from store.state.entries import knows_writers  # noqa: PLC0415  see watcher.cli
-    from watcher import logs  # noqa: PLC0415
+    from watcher import logs  # noqa: PLC0415  see watcher.cli
     from watcher.app import logs_directory, open_backend  # noqa: PLC0415
     from watcher.cleaning import Cleaner, Limits  # noqa: PLC0415
     from watcher.cli.reaching import opened_database  # noqa: PLC0415
@@ -51,7 +50,7 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
     directory = logs_directory(settings)
     async with opened_database(settings) as database:
         backend = open_backend(settings, database)
-        if not knows_writers(backend):
+        if not backend.entries(database).keeps_history:
             name = settings.store.backend
             typer.echo(f"the entries in {name} are skipped: its own clean-up is called instead", err=True)
         cleaner = Cleaner(database, backend, directory, Limits.of(settings, batch_size))

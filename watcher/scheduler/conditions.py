@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-Condition: TypeAlias = str | Mapping[str, Any]
+from store.keys import Condition
+
 Resolved: TypeAlias = Mapping[str, AbstractSet[str]]
 """The names of the assets that each alias has resolved to."""
 _NONE: Final[Resolved] = MappingProxyType({})

@@ -5,41 +5,12 @@ Deterministic and independent of load: the same rows and the same time give the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from watcher.scheduler.conditions import Condition, Resolved, is_met
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """A queued event: its id, its asset's name, and since when it waits."""
-
-    event_id: int
-    asset: str
-    since: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batching:
-    """How queued events become runs; see `batch` in the configuration."""
-
-    mode: str = "coalesce"
-    debounce: timedelta = timedelta(0)
-    max_wait: timedelta = timedelta(minutes=5)
-    max_events: int = 1000
-
-    @classmethod
-    def of(cls, batch: Mapping[str, Any]) -> Batching:
-        """From the stored definition, durations in seconds."""
-        return cls(
-            mode=batch["mode"],
-            debounce=timedelta(seconds=batch["debounce"]),
-            max_wait=timedelta(seconds=batch["max_wait"]),
-            max_events=batch["max_events"],
-        )
+from store.keys import Batching, Condition, QueuedEvent
+from watcher.scheduler.conditions import Resolved, is_met
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +54,7 @@ class Capacity:
 
 
 def plan(
-    queue: Sequence[Waiting],
+    queue: Sequence[QueuedEvent],
     waits: Waits,
     batching: Batching,
     capacity: Capacity,
@@ -106,7 +77,9 @@ def plan(
     return Plan(runs=[replace(first, tick=ticks[0]), *pieces, *(PlannedRun(tick=tick) for tick in ticks[1:])])
 
 
-def _of_events(queue: Sequence[Waiting], waits: Waits, batching: Batching, capacity: Capacity, now: datetime) -> Plan:
+def _of_events(
+    queue: Sequence[QueuedEvent], waits: Waits, batching: Batching, capacity: Capacity, now: datetime
+) -> Plan:
     completed_by = _completing(queue, waits)
     if completed_by is None or capacity.is_used:
         return Plan()  # collects on; a run's end looks again
@@ -116,7 +89,7 @@ def _of_events(queue: Sequence[Waiting], waits: Waits, batching: Batching, capac
     return Plan(runs=_pieces(queue, completed_by, batching.max_events))
 
 
-def _pieces(queue: Sequence[Waiting], completed_by: int | None, max_events: int) -> list[PlannedRun]:
+def _pieces(queue: Sequence[QueuedEvent], completed_by: int | None, max_events: int) -> list[PlannedRun]:
     ids = [event.event_id for event in queue]
     pieces = [ids[start : start + max_events] for start in range(0, len(ids), max_events)]
     if completed_by is None:
@@ -127,7 +100,7 @@ def _pieces(queue: Sequence[Waiting], completed_by: int | None, max_events: int)
     ]
 
 
-def _completing(queue: Sequence[Waiting], waits: Waits) -> int | None:
+def _completing(queue: Sequence[QueuedEvent], waits: Waits) -> int | None:
     """The first event with which the condition is met; None while it is not."""
     assets: set[str] = set()
     for event in queue:
@@ -138,10 +111,10 @@ def _completing(queue: Sequence[Waiting], waits: Waits) -> int | None:
     return None
 
 
-def _remaining(queue: Sequence[Waiting], batching: Batching, now: datetime) -> timedelta:
+def _remaining(queue: Sequence[QueuedEvent], batching: Batching, now: datetime) -> timedelta:
     """How long to collect on. An age below zero (a clock was set back) counts as due."""
-    since_last = now - max(event.since for event in queue)
-    since_first = now - min(event.since for event in queue)
+    since_last = now - max(event.created_at for event in queue)
+    since_first = now - min(event.created_at for event in queue)
     if since_last < timedelta(0) or since_first < timedelta(0):
         return timedelta(0)
     return min(batching.debounce - since_last, batching.max_wait - since_first)

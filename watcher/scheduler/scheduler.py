@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import structlog
 from anyio.abc import TaskStatus
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import aliases
-from store.catalog.freshness import freshness
+from store.catalog import aliases, assets
 from store.database import Database
 from store.runs import queues, runs
 from store.runs.queues import JobQueue
@@ -22,8 +20,7 @@ from watcher.leading import Leadership
 from watcher.retrying import keep_going
 from watcher.scheduler import ticks
 from watcher.scheduler.conditions import names_alias
-from watcher.scheduler.planning import Batching, Capacity, Plan, PlannedRun, Waiting, Waits, plan
-from watcher.scheduler.ticks import Cron
+from watcher.scheduler.planning import Capacity, Plan, PlannedRun, Waits, plan
 from watcher.wakeups import Wakeup
 
 LOOK_EVERY: Final = timedelta(seconds=30)
@@ -41,37 +38,48 @@ class Scheduler:
         self._leadership = leadership
         self._on_runs = on_runs
         self._late: frozenset[str] = frozenset()
+        self._look_at = 0.0
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled. Started once the queues that were due at start have been looked at."""
-        pause = await self.look()
+        await self.look()
         task_status.started()
         while True:
-            await self.wakeup.wait(pause.total_seconds())
-            pause = LOOK_EVERY
+            hinted = await self.wakeup.wait(self._look_at - anyio.current_time())
             async with keep_going("scheduler.failed"):
-                pause = await self.look()
+                if hinted and anyio.current_time() < self._look_at:
+                    await self._schedule_all(sorted(hinted))
+                else:
+                    await self.look()
 
-    async def look(self) -> timedelta:
-        """Make all runs that are due; returns how long until one may become due by the clock alone."""
+    async def look(self) -> None:
+        """Make all runs that are due, whatever was hinted; and when one may become due by the clock alone, look again."""
+        self._look_in(LOOK_EVERY, anew=True)
         if not self._leadership.leads:
-            return LOOK_EVERY
+            return
         async with self._database.reading() as connection:
             waiting = await queues.jobs_to_look_at(connection)
-        pauses = [LOOK_EVERY]
-        for dag_id in waiting:
+        await self._schedule_all(waiting)
+        async with self._database.reading() as connection:
+            tick = await queues.next_tick_in(connection)
+            expected = await assets.expected(connection)
+        self._tell_late({asset.name for asset in expected if asset.is_late})
+        if tick is not None:
+            self._look_in(tick or SHORTEST_PAUSE)
+
+    def _look_in(self, pause: timedelta, *, anew: bool = False) -> None:
+        at = anyio.current_time() + pause.total_seconds()
+        self._look_at = at if anew else min(at, self._look_at)
+
+    async def _schedule_all(self, dag_ids: Sequence[str]) -> None:
+        for dag_id in dag_ids if self._leadership.leads else ():
             async with keep_going("scheduler.job_failed"):  # one job that cannot be decided on keeps no other waiting
                 made = await self._schedule(dag_id)
                 if made.look_again_in is not None:
-                    pauses.append(made.look_again_in)
+                    self._look_in(made.look_again_in)
                 if made.runs:
                     self._on_runs()
-        async with self._database.reading() as connection:
-            tick = await queues.next_tick_in(connection)
-            expected = await freshness(connection)
-        self._tell_late({one.asset for one in expected if one.is_late})
-        return min([*pauses, *([] if tick is None else [tick or SHORTEST_PAUSE])])
 
     def _tell_late(self, late: set[str]) -> None:
         """Once when an asset gets late, once when it is not any more."""
@@ -86,11 +94,10 @@ class Scheduler:
             queue = await queues.lock_queue(connection, dag_id)
             if queue is None:
                 return Plan()
-            definition = json.loads(queue.definition)
-            due = await self._tick(connection, queue, definition)
-            condition = definition["schedule"]
+            due = await self._tick(connection, queue)
+            condition = queue.definition.schedule
             resolved = await aliases.resolved_names(connection, dag_id) if names_alias(condition) else {}
-            made = _decide(queue, definition, Waits(condition=condition, aliases=resolved), due)
+            made = _decide(queue, Waits(condition=condition, aliases=resolved), due)
             for number, planned in enumerate(made.runs):
                 await _create(connection, queue, number, planned)
         if made.runs:
@@ -98,21 +105,19 @@ class Scheduler:
             log.info("runs.created", dag_id=dag_id, runs=len(made.runs), events=events)
         return made
 
-    async def _tick(
-        self, connection: AsyncConnection, queue: JobQueue, definition: dict[str, Any]
-    ) -> Sequence[datetime]:
+    async def _tick(self, connection: AsyncConnection, queue: JobQueue) -> Sequence[datetime]:
         """Wind the job's clock; the ticks that get a run now.
 
         A job's clock starts when the job, or its cron, is first seen: what lies before was never missed. One run for all
         missed ticks waits until the job may have another, so that it is made for the last of them.
         """
-        if queue.cron is None:
+        cron, catchup = queue.definition.cron, queue.definition.catchup
+        if cron is None:
             return []
-        cron, catchup = Cron.of(definition["cron"]), definition["catchup"]
         if queue.clock != queue.cron:
             await queues.set_clock(connection, queue, ticks.following(cron, queue.now))
             return []
-        if queue.next_tick is None or (not catchup and _capacity(queue, definition).is_used):
+        if queue.next_tick is None or (not catchup and _capacity(queue).is_used):
             return []
         due = ticks.due(cron, queue.next_tick, queue.now, catchup=catchup)
         if due:
@@ -134,19 +139,12 @@ async def _create(connection: AsyncConnection, queue: JobQueue, number: int, pla
     )
 
 
-def _decide(queue: JobQueue, definition: dict[str, Any], waits: Waits, due: Sequence[datetime]) -> Plan:
-    return plan(
-        [Waiting(event_id=e.event_id, asset=e.asset, since=e.created_at) for e in queue.events],
-        waits,
-        Batching.of(definition["batch"]),
-        _capacity(queue, definition),
-        now=queue.now,
-        ticks=due,
-    )
+def _decide(queue: JobQueue, waits: Waits, due: Sequence[datetime]) -> Plan:
+    return plan(queue.events, waits, queue.definition.batch, _capacity(queue), now=queue.now, ticks=due)
 
 
-def _capacity(queue: JobQueue, definition: dict[str, Any]) -> Capacity:
-    return Capacity(active=queue.active_runs, allowed=definition["max_active_runs"])
+def _capacity(queue: JobQueue) -> Capacity:
+    return Capacity(active=queue.active_runs, allowed=queue.definition.max_active_runs)
 
 
 def _scheduled(tick: datetime) -> str:

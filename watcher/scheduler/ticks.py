@@ -10,31 +10,19 @@ every hour (`30 * * * *`)         skipped: does not fire; there twice: fires bot
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from croniter import CroniterBadDateError, croniter
+
+from store.keys import Cron
 
 _FIRST_SEARCH: Final = timedelta(hours=1)
 _LONGEST_SEARCH: Final = timedelta(days=366 * 16)  # beyond the longest pause between two 29ths of February
 _MOST_AT_ONCE: Final = 100
 _A_DAY: Final = timedelta(days=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cron:
-    """Five fields or an `@…` word, checked by the configuration, and the name of an IANA time zone."""
-
-    expression: str
-    timezone: str
-
-    @classmethod
-    def of(cls, cron: Any) -> Cron:
-        """From the stored definition."""
-        return cls(expression=cron["expression"], timezone=cron["timezone"])
 
 
 def between(cron: Cron, after: datetime, until: datetime) -> list[datetime]:
@@ -46,13 +34,13 @@ def between(cron: Cron, after: datetime, until: datetime) -> list[datetime]:
     last = _on_the_wall(end) + _moved(end)
     schedule = croniter(cron.expression, naive)
     every_hour = schedule.expanded[1] == ["*"]
-    found: set[datetime] = set()
+    ticks: set[datetime] = set()
     try:
         while (naive := schedule.get_next(datetime)) <= last:
-            found.update(_moments(naive, zone, every_hour=every_hour))
+            ticks.update(_moments(naive, zone, every_hour=every_hour))
     except CroniterBadDateError:  # none in the years it looks at
         pass
-    return sorted(moment for moment in found if after < moment <= until)
+    return sorted(moment for moment in ticks if after < moment <= until)
 
 
 def following(cron: Cron, moment: datetime) -> datetime | None:
@@ -64,20 +52,20 @@ def upcoming(cron: Cron, moment: datetime) -> Iterator[datetime]:
     """The ticks later than `moment`, in order, for ever, or until there is none for many years."""
     search = _FIRST_SEARCH
     while search <= _LONGEST_SEARCH:
-        found = between(cron, moment, moment + search)
-        yield from found
+        ticks = between(cron, moment, moment + search)
+        yield from ticks
         moment += search
-        search = search if found else search * 2
+        search = search if ticks else search * 2
 
 
 def latest(cron: Cron, after: datetime, until: datetime) -> datetime | None:
     """The last tick later than `after` and not later than `until`; None when there is none."""
     search = _FIRST_SEARCH
-    while not (found := between(cron, max(after, until - search), until)):
+    while not (ticks := between(cron, max(after, until - search), until)):
         if until - search <= after:
             return None
         search *= 2
-    return found[-1]
+    return ticks[-1]
 
 
 def due(cron: Cron, next_tick: datetime, now: datetime, *, catchup: bool) -> list[datetime]:

@@ -15,9 +15,9 @@ from store.database import Database
 from store.detection import detections
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
-from store.detection.positions import HeldPosition
-from store.metastore import MetastoreStoreBackend
-from store.values import WATERMARK_SUFFIX, to_json
+from store.detection.positions import HeldPosition, NewPosition, RowDifferences
+from store.errors import PositionLost
+from store.values import to_json
 from triggers.base import JsonValue, Position, TriggerBatch, TriggerEvent
 from watcher.metrics import Metrics
 from watcher.triggerer.building import Hosted
@@ -28,18 +28,18 @@ log = structlog.get_logger()
 class Committer:
     """Commits batches: the position first (the fence), then everything it makes true.
 
-    `backend` is the metadata database's own, whatever is configured; `on_watermark` is told what was written there.
+    `on_watermark` is called with each watermark entry that was written, `on_events` with the jobs that got queue rows.
     """
 
     def __init__(
         self,
         database: Database,
-        backend: MetastoreStoreBackend,
         metrics: Metrics,
+        on_events: Callable[[frozenset[str]], None],
         on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None,
     ) -> None:
         self._database = database
-        self._backend = backend
+        self._on_events = on_events
         self._metrics = metrics
         self._on_watermark = on_watermark
 
@@ -52,15 +52,19 @@ class Committer:
         if batch.position is None:
             return held
         write_id = uuid.uuid4().hex
-        found = _detection(hosted, held, identity, batch, batch.position, write_id)
-        entry = {"write_id": write_id, "key": hosted.name + WATERMARK_SUFFIX}
+        detection = _detection(hosted, held, identity, batch, batch.position, write_id)
+        entry = {"write_id": write_id, "key": detection.key}
         async with self._database.transaction() as connection:
-            moved = await detections.commit(connection, found, self._backend, self._database.dialect)
-            log.info("store.writing", events=len(batch.events), position_version=moved.version, **entry)
+            (committed,) = await detections.commit(connection, [detection])
+            if isinstance(committed, PositionLost):
+                raise committed
+            log.info("store.writing", events=len(batch.events), position_version=committed.held.version, **entry)
         log.info("store.written", **entry)
-        self._on_watermark(hosted.asset_id, entry["key"])
+        self._on_watermark(hosted.asset_id, detection.key)
+        if committed.dag_ids:
+            self._on_events(committed.dag_ids)
         self._count(hosted, batch)
-        return moved
+        return committed.held
 
     def _count(self, hosted: Hosted, batch: TriggerBatch) -> None:
         self._metrics.store_writes.labels(AssetStoreWriterKind.WATCHER.value).inc()
@@ -74,15 +78,20 @@ def _detection(
     return Detection(
         held=held,
         asset_id=hosted.asset_id,
+        position=new_position(identity, position),
+        writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=hosted.name, write_id=write_id),
+        events=[_event(hosted, held.version + 1, index, event) for index, event in enumerate(batch.events)],
+    )
+
+
+def new_position(identity: str, position: Position) -> NewPosition:
+    """As it is stored; `identity` is the source's, as `identity_json` gives it."""
+    rows = position.rows
+    return NewPosition(
         source_identity=identity,
         state=to_json(position.state),
         watermark=to_json(position.watermark),
-        writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=hosted.name, write_id=write_id),
-        events=[_event(hosted, held.version + 1, index, event) for index, event in enumerate(batch.events)],
-        clear=position.rows.clear,
-        delete_below=position.rows.delete_below,
-        delete_members=position.rows.delete,
-        insert_members=position.rows.insert,
+        rows=RowDifferences(clear=rows.clear, delete_below=rows.delete_below, delete=rows.delete, insert=rows.insert),
     )
 
 

@@ -12,22 +12,25 @@ from datetime import timedelta
 from typing import Any, Final
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import AssetScope, AssetStoreWriterKind, Writer
+from store.base import AssetStoreWriterKind, Writer
+from store.catalog import assets
 from store.database import Database
 from store.detection import positions, rewind
 from store.detection.positions import LoadedPosition
 from store.detection.rewind import Rewind
-from store.errors import Conflict, InvalidValue, NotFound
-from store.metastore import MetastoreStoreBackend
+from store.errors import Conflict, InvalidValue, NotFound, no_watcher
+from store.keys import Batching
 from store.processes import audit
 from store.runs import jobs
-from store.values import WATERMARK_SUFFIX, to_json
-from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent
-from triggers.errors import ConfigurationError
+from store.state.attributed import AttributedEntries
+from store.state.entries import EntryChange
+from store.values import WATERMARK_SUFFIX
+from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
 from watcher.triggerer.building import Hosted, build
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.committing import identity_json
+from watcher.triggerer.committing import identity_json, new_position
 
 MOST_SHOWN: Final = 100
 """Events of a dry run that are shown; the rest is counted only."""
@@ -55,14 +58,16 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """Acts on the configured watchers. `wake` makes the triggerers look at once, `on_watermark` is told what was written."""
+    """Acts on the configured watchers.
+
+    `on_move` is called with the name of a watcher whose position moved, `on_watermark` with the entry that was written.
+    """
 
     database: Database
-    backend: MetastoreStoreBackend
     hosted: Mapping[str, Hosted]
     clients: Clients
     poll_timeout: timedelta
-    wake: Callable[[], None] = field(default=lambda: None)
+    on_move: Callable[[str], None] = field(default=lambda _name: None)
     on_watermark: Callable[[int, str], None] = field(default=lambda _asset_id, _key: None)
 
     async def dry_run(self, name: str) -> Preview:
@@ -82,24 +87,15 @@ class Control:
         if loaded is None:
             raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
         position = trigger.rewound(_same_source(loaded, identity), to)
-        wanted = Rewind(
-            watcher=name,
-            version=loaded.held.version,
-            source_identity=identity,
-            state=to_json(position.state),
-            watermark=to_json(position.watermark),
-            clear=position.rows.clear,
-            delete_below=position.rows.delete_below,
-            delete_members=position.rows.delete,
-            insert_members=position.rows.insert,
-        )
+        moved = new_position(identity, position)
+        request = Rewind(watcher=name, version=loaded.held.version, position=moved)
         write_id = uuid.uuid4().hex
         async with self.database.transaction() as connection:
-            version = await rewind.rewind(connection, wanted, self.database.dialect)
-            await self._record(connection, name, actor, write_id, wanted.watermark, "watcher.rewind", {"to": to})
+            version = await rewind.rewind(connection, request, self.database.dialect)
+            await self._record(connection, name, actor, write_id, moved.watermark, "watcher.rewind", {"to": to})
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind", watcher=name, to=to, actor=actor, position_version=version, write_id=write_id)
-        self.wake()
+        self.on_move(name)
         return Moved(version=version, watermark=position.watermark)
 
     async def undo(self, name: str, actor: str) -> Moved:
@@ -111,7 +107,7 @@ class Control:
             await self._record(connection, name, actor, write_id, watermark, "watcher.rewind_undo", {})
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind_undo", watcher=name, actor=actor, position_version=version, write_id=write_id)
-        self.wake()
+        self.on_move(name)
         return Moved(version=version, watermark=None if watermark is None else json.loads(watermark))
 
     async def rename(self, old: str, new: str, actor: str) -> Moved:
@@ -126,21 +122,17 @@ class Control:
         async with self.database.transaction() as connection:
             moved = await rewind.rename(connection, old, new, self.database.dialect)
             if moved.old_asset_id is not None:
-                await self.backend.adelete(
-                    AssetScope(asset_id=moved.old_asset_id),
-                    old + WATERMARK_SUFFIX,
-                    writer=_person(actor, write_id),
-                    session=connection,
-                )
+                removed = await self._change(connection, moved.old_asset_id, old, None, _person(actor, write_id))
+                await self._entries.apply(connection, removed)
             await self._record(connection, new, actor, write_id, moved.watermark, "watcher.rename", {"from": old})
         self.on_watermark(self.hosted[new].asset_id, new + WATERMARK_SUFFIX)
         log.info("watcher.rename", watcher=new, old=old, actor=actor, position_version=moved.version, write_id=write_id)
-        self.wake()
+        self.on_move(new)
         return Moved(version=moved.version, watermark=None if moved.watermark is None else json.loads(moved.watermark))
 
     async def _record(
         self,
-        connection: Any,
+        connection: AsyncConnection,
         name: str,
         actor: str,
         write_id: str,
@@ -150,25 +142,30 @@ class Control:
     ) -> None:
         await audit.record(connection, actor=actor, action=action, target=name, detail=detail, write_id=write_id)
         if watermark is not None and self.hosted[name].asset_id:  # a command may know an asset before the database does
-            await self.backend.aset_asset_store(
-                AssetScope(asset_id=self.hosted[name].asset_id),
-                name + WATERMARK_SUFFIX,
-                watermark,
-                writer=_person(actor, write_id),
-                session=connection,
-            )
+            asset_id = self.hosted[name].asset_id
+            written = await self._change(connection, asset_id, name, watermark, _person(actor, write_id))
+            await self._entries.apply(connection, written)
+
+    async def _change(
+        self, connection: AsyncConnection, asset_id: int, watcher: str, watermark: str | None, writer: Writer
+    ) -> EntryChange:
+        asset = await assets.ref_of(connection, asset_id)
+        return EntryChange(asset=asset, key=watcher + WATERMARK_SUFFIX, value=watermark, writer=writer)
+
+    @property
+    def _entries(self) -> AttributedEntries:
+        """Watermarks are the metadata database's, whatever backend is configured."""
+        return AttributedEntries(self.database.dialect)
 
     def _known(self, name: str) -> Hosted:
         if name not in self.hosted:
-            raise NotFound(f"no watcher {name!r}; `watcher watchers list` shows the ones there are")
+            raise no_watcher(name)
         return self.hosted[name]
 
     async def _checked(self, name: str) -> tuple[BaseEventTrigger[Any, Any], LoadedPosition | None, str]:
         """A trigger of its own for this question, after its checks, and the position as it stands."""
         trigger = await build(self._known(name), self.clients, self.poll_timeout, dry_run=True)
-        for finding in await trigger.check():
-            if finding.level == "error":
-                raise ConfigurationError(f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message)
+        refuse_errors(await trigger.check())
         async with self.database.reading() as connection:
             loaded = await positions.read(connection, name)
         return trigger, loaded, identity_json(trigger.source_identity())
@@ -176,29 +173,31 @@ class Control:
     async def _preview(self, trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None) -> Preview:
         if not isinstance(trigger, IncrementalTrigger):
             raise InvalidValue("only a polling trigger can be asked what it would find; this one waits for its source")
-        found: list[TriggerEvent] = []
+        shown: list[TriggerEvent] = []
         events = items = 0
         async with aclosing(trigger.poll(position)) as batches:
             async for batch in batches:
                 events += len(batch.events)
                 items += sum(event.count for event in batch.events)
-                found += batch.events[: MOST_SHOWN - len(found)]
-        shown = [{"count": event.count, "watermark": event.watermark, **event.payload} for event in found]
-        return Preview(items=items, events=events, shown=shown, runs=await self._runs(trigger.context.watcher, events))
+                shown += batch.events[: MOST_SHOWN - len(shown)]
+        as_json = [{"count": event.count, "watermark": event.watermark, **event.payload} for event in shown]
+        return Preview(
+            items=items, events=events, shown=as_json, runs=await self._runs(trigger.context.watcher, events)
+        )
 
     async def _runs(self, name: str, events: int) -> Mapping[str, int]:
         """How many runs so many events make of each job that is scheduled on the asset, if they complete its condition."""
         async with self.database.reading() as connection:
             scheduled = await jobs.scheduled_on(connection, self.hosted[name].asset_id)
-        return {dag_id: _expected(json.loads(definition)["batch"], events) for dag_id, definition in scheduled}
+        return {job.dag_id: _expected(job.definition.batch, events) for job in scheduled}
 
 
 def _person(actor: str, write_id: str) -> Writer:
     return Writer(kind=AssetStoreWriterKind.API, actor=actor, write_id=write_id)
 
 
-def _expected(batch: Mapping[str, Any], events: int) -> int:
-    return events if batch["mode"] == "each" else math.ceil(events / batch["max_events"])
+def _expected(batch: Batching, events: int) -> int:
+    return events if batch.mode == "each" else math.ceil(events / batch.max_events)
 
 
 def _stored(loaded: LoadedPosition) -> StoredPosition | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import random
 import uuid
-from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -24,7 +23,7 @@ from store.database import Database
 from store.detection import positions
 from store.detection.positions import LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
-from triggers.base import BaseEventTrigger, Finding, StoredPosition
+from triggers.base import BaseEventTrigger, StoredPosition, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, TriggerError
 from triggers.hints import backoff
 from watcher.triggerer.building import Hosted, build
@@ -49,7 +48,6 @@ class Supervisor:
         committer: Committer,
         clients: Clients,
         poll_timeout: timedelta,
-        on_events: Callable[[], None],
     ) -> None:
         self._hosted = hosted
         self._owner = owner
@@ -57,7 +55,6 @@ class Supervisor:
         self._committer = committer
         self._clients = clients
         self._poll_timeout = poll_timeout
-        self._on_events = on_events
         self._failures = 0
         self._state = ""
         self._attempt = anyio.CancelScope()
@@ -93,7 +90,11 @@ class Supervisor:
             return
         await self._show("starting")
         trigger = await build(self._hosted, self._clients, self._poll_timeout)
-        _refuse_errors(await trigger.check())
+        findings = await trigger.check()
+        for finding in findings:
+            if finding.level == "warning":
+                log.warning("watcher.check", check=finding.check, message=finding.message, remedy=finding.remedy)
+        refuse_errors(findings)
         identity = identity_json(trigger.source_identity())
         if loaded.source_identity is not None and loaded.source_identity != identity:
             raise SourceChanged(_changes(self._hosted.name, loaded.source_identity, identity))
@@ -113,7 +114,6 @@ class Supervisor:
                     if batch.events:
                         items = sum(event.count for event in batch.events)
                         log.info("watcher.found", items=items, events=len(batch.events))
-                        self._on_events()
                 if self._state != "running":
                     await self._show("running")
                 self._failures = 0
@@ -152,15 +152,6 @@ def _stored(loaded: LoadedPosition) -> StoredPosition | None:
     if loaded.state is None:
         return None
     return StoredPosition(state=json.loads(loaded.state), rows=loaded.rows)
-
-
-def _refuse_errors(findings: list[Finding]) -> None:
-    for finding in findings:
-        if finding.level == "warning":
-            log.warning("watcher.check", check=finding.check, message=finding.message, remedy=finding.remedy)
-    errors = [f"{f.message}; {f.remedy}" if f.remedy else f.message for f in findings if f.level == "error"]
-    if errors:
-        raise ConfigurationError(" · ".join(errors))
 
 
 def _changes(watcher: str, stored: str, configured: str) -> str:

@@ -47,6 +47,7 @@ class Triggerer:
         self._lease = lease
         self._running: dict[str, tuple[Supervisor, anyio.CancelScope]] = {}
         self._ended: dict[str, anyio.Event] = {}
+        self._ours: frozenset[str] = frozenset()
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -54,10 +55,15 @@ class Triggerer:
         try:
             async with anyio.create_task_group() as tasks:
                 await self._beat(tasks)
+                beat_at = anyio.current_time() + self._heartbeat.total_seconds()
                 task_status.started()
                 while True:
-                    await self.wakeup.wait(self._heartbeat.total_seconds())
+                    hinted = await self.wakeup.wait(beat_at - anyio.current_time())
                     async with keep_going("triggerer.heartbeat_failed"):
+                        if hinted and anyio.current_time() < beat_at:
+                            await self._look_at(tasks, hinted)
+                            continue
+                        beat_at = anyio.current_time() + self._heartbeat.total_seconds()
                         await self._beat(tasks)
         finally:
             with anyio.CancelScope(shield=True):
@@ -72,13 +78,26 @@ class Triggerer:
             living = await triggerers.living(connection)
             paused = await watchers.paused_watchers(connection)
             versions = await positions.versions(connection, self._process.id)
-        ours = assigned(self._hosted, self._process.id, living)
+        ours = self._ours = assigned(self._hosted, self._process.id, living)
         for name in set(self._running) - (ours - paused):
             await self._stop(name, "paused" if name in paused else None)
         for name, (supervisor, _) in self._running.items():
             supervisor.look_again(versions.get(name, 0))
         for name in sorted(ours - paused - set(self._running)):
             self._start(tasks, name)
+
+    async def _look_at(self, tasks: TaskGroup, names: frozenset[str]) -> None:
+        """Somebody paused, resumed or moved these watchers: what is ours of them follows at once."""
+        async with self._database.reading() as connection:
+            paused = await watchers.paused_watchers(connection)
+            versions = await positions.versions(connection, self._process.id)
+        for name in names & self._ours:
+            if name in paused and name in self._running:
+                await self._stop(name, "paused")
+            elif name in self._running:
+                self._running[name][0].look_again(versions.get(name, 0))
+            elif name not in paused:
+                self._start(tasks, name)
 
     def _polled(self) -> dict[str, datetime]:
         return {name: one.last_poll_at for name, (one, _) in self._running.items() if one.last_poll_at is not None}

@@ -12,6 +12,7 @@ import httpx
 
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
+from store.keys import JobDefinition
 from store.runs import runs, tries
 from watcher import try_tokens
 from watcher.api import create_app
@@ -33,7 +34,11 @@ DEFINITION = {
 def job(dag_id: str, **edges: frozenset[str]) -> DeclaredJob:
     none: dict[str, frozenset[str]] = {"schedule": frozenset(), "inlets": frozenset(), "outlets": frozenset()}
     return DeclaredJob(
-        dag_id=dag_id, task_id="load", definition=json.dumps(DEFINITION), paused=False, **{**none, **edges}
+        dag_id=dag_id,
+        task_id="load",
+        definition=JobDefinition.from_json(json.dumps(DEFINITION)),
+        paused=False,
+        **{**none, **edges},
     )
 
 
@@ -64,7 +69,7 @@ class Api:
     client: httpx.AsyncClient
     context: ApiContext
     asset_ids: Mapping[str, int]
-    wakes: list[None] = field(default_factory=list)
+    wakes: list[Any] = field(default_factory=list)
 
     @property
     def database(self) -> Database:

@@ -10,11 +10,12 @@ import pytest
 
 from store.catalog import catalog_sync
 from store.database import Database
-from store.metastore import MetastoreStoreBackend
+from store.state.attributed import AttributedEntries
 from tests.databases import copied, migrated_file, migrated_postgres
 from tests.service.api.application import CONFIGURED, SECRET, Api, serving
 from watcher import logs
 from watcher.api.context import ApiContext
+from watcher.wakeups import Hint
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +38,10 @@ async def api(database_url: str, tmp_path: Path) -> AsyncIterator[Api]:
     async with Database.open(database_url) as database:
         async with database.transaction() as session:
             applied = await catalog_sync.apply(session, CONFIGURED, database.dialect)
-        wakes: list[None] = []
+        wakes: list[Hint] = []
         context = ApiContext(
             database=database,
-            backend=MetastoreStoreBackend(database),
+            entries=AttributedEntries(database.dialect),
             secret=SECRET,
             auth="none",
             base_url=None,
@@ -48,7 +49,7 @@ async def api(database_url: str, tmp_path: Path) -> AsyncIterator[Api]:
             max_value_storage_bytes=65535,
             default_retention_days=30,
             clear_on_success=False,
-            wake=lambda: wakes.append(None),
+            hint=wakes.append,
             configuration_hash="the hash",
         )
         with logs.configure(tmp_path / "logs", level="info", json=True, owner="owner", max_file_mb=1):

@@ -45,7 +45,7 @@ def backend() -> Backend:
 @pytest.fixture
 async def elsewhere(api: Api, backend: Backend) -> AsyncIterator[Api]:
     owed: list[None] = []
-    context = replace(api.context, backend=backend, on_watermark=lambda *_: owed.append(None))
+    context = replace(api.context, entries=backend.entries(api.database), on_watermark=lambda *_: owed.append(None))
     async with serving(context) as client:
         yield Api(client, context, api.asset_ids, owed)
 
@@ -153,10 +153,11 @@ async def test_a_watermark_is_shown_as_the_metadata_database_has_it_and_protecte
 async def test_a_copy_is_made_of_the_newest_watermark_and_made_again_when_it_is_lost(
     elsewhere: Api, backend: Backend
 ) -> None:
-    copies = WatermarkCopies(elsewhere.database, backend)
+    copies = WatermarkCopies(elsewhere.database, backend.entries(elsewhere.database))
     place = (elsewhere.asset_ids["landing"], WATERMARK)
     async with elsewhere.database.reading() as session:
-        scope = await assets.scope_of(session, place[0])
+        ref = await assets.ref_of(session, place[0])
+    scope = AssetScope(asset_id=ref.id, name=ref.name, uri=ref.uri)
     for value in ('"a"', '"b"'):
         await write_watermark(elsewhere, value)
         copies.owe(*place)
@@ -176,8 +177,9 @@ async def test_every_configured_watermark_is_copied_at_start(elsewhere: Api, bac
     await write_watermark(elsewhere, '"before the crash"')
     async with elsewhere.database.transaction() as session:
         await session.execute(update(schema.watcher).values(active=True))
-        scope = await assets.scope_of(session, elsewhere.asset_ids["landing"])
-    copies = WatermarkCopies(elsewhere.database, backend)
+        ref = await assets.ref_of(session, elsewhere.asset_ids["landing"])
+    scope = AssetScope(asset_id=ref.id, name=ref.name, uri=ref.uri)
+    copies = WatermarkCopies(elsewhere.database, backend.entries(elsewhere.database))
     async with anyio.create_task_group() as tasks:
         await tasks.start(copies.run)
         with anyio.fail_after(20):

@@ -22,10 +22,12 @@ from typer.testing import CliRunner, Result
 from config.loader import load
 from store.base import TaskScope
 from store.catalog import catalog_sync
+from store.database.paging import Window
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
 from store.runs import runs, tries
+from store.state.attributed import AttributedEntries
 from watcher import app as daemon
 from watcher import logs
 from watcher.api import create_app
@@ -212,6 +214,39 @@ def test_check_counts_what_is_there(watcher: Watcher, configuration: Path) -> No
     assert "urii" in watcher("assets", "list", exits=2).stderr
 
 
+def test_check_refuses_what_no_run_could_use(watcher: Watcher, configuration: Path) -> None:
+    application = configuration.parent / "jobs" / "load_orders.py"
+    application.rename(application.with_suffix(".gone"))
+    line = configuration.read_text().splitlines().index("    spark: {application: jobs/load_orders.py}") + 1
+    missing = f"watchers.yaml:{line}: jobs.load_orders.spark.application: there is no such file"
+    assert missing in watcher("check", exits=2).stderr
+    watcher("assets", "list")  # other commands need no job
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ("airflow: {base_url: http://airflow, token: t}", "settings.airflow: is not in this release; remove it"),
+        ("triggerer: {capacity: 5}", "settings.triggerer.capacity: is not in this release; remove it"),
+        ("workers: {state_store_backnd: a.B}", "settings.workers.state_store_backnd: is not a key here; did you mean"),
+    ],
+)
+def test_nothing_pretends_to_be_there(
+    command: str, settings: str, sentence: str, watcher: Watcher, configuration: Path
+) -> None:
+    edit(configuration, settings)
+    assert f"watchers.yaml:3: {sentence}" in watcher(command, exits=2).stderr
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_secret_that_can_be_guessed_is_refused(command: str, watcher: Watcher, configuration: Path) -> None:
+    configuration.write_text(configuration.read_text().replace("port: 1}", "port: 1, secret: hunter22}"))
+    refused = watcher(command, exits=2).stderr
+    assert "watchers.yaml:3: settings.api.secret: must have at least 32 bytes" in refused
+    assert "hunter22" not in refused
+
+
 def test_check_connect_looks_at_every_source(watcher: Watcher, configuration: Path) -> None:
     good = answer(watcher("check", "--connect", "--json"))
     assert {finding["watcher"] for finding in good} == {"inbox_files"}
@@ -254,8 +289,8 @@ def test_a_token_is_shown_once_and_told_to_the_audit(watcher: Watcher, configura
 async def _audited(path: Path) -> list[str]:
     settings = load(path, vocabulary(), {}).settings
     async with reaching.opened_database(settings) as database, database.reading() as session:
-        found, _ = await audit.entries(session, write_id=None, limit=10, offset=0)
-    return [f"{entry.action} {entry.target}" for entry in found]
+        page = await audit.listed(session, None, Window(limit=10))
+    return [f"{entry.action} {entry.target}" for entry in page.rows]
 
 
 # --- with a daemon
@@ -284,7 +319,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
         async with reaching.opened_database(settings) as database, anyio.create_task_group() as tasks:
             context = ApiContext(
                 database=database,
-                backend=MetastoreStoreBackend(database),
+                entries=AttributedEntries(database.dialect),
                 secret=b"secret",
                 auth="tokens",
                 base_url=None,
@@ -292,7 +327,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
                 max_value_storage_bytes=65535,
                 default_retention_days=30,
                 clear_on_success=False,
-                wake=lambda: None,
+                hint=lambda _hint: None,
                 configuration_hash=None,
             )
             async with database.transaction() as session:

@@ -19,6 +19,7 @@ from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredJob
 from store.database.schema import leader, run, task_instance, task_try
 from store.errors import TryFenced
+from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import Process
 from store.runs import decisions, runs, tries
@@ -61,7 +62,7 @@ class Jobs:
             DeclaredJob(
                 dag_id=dag_id,
                 task_id=dag_id,
-                definition=json.dumps(known),
+                definition=JobDefinition.from_json(json.dumps(known)),
                 paused=False,
                 schedule=nothing,
                 inlets=nothing,

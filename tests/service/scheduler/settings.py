@@ -15,6 +15,7 @@ from store.database import Database
 from store.database.schema import job, queued_event, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
+from store.keys import JobDefinition
 from store.runs import jobs
 from watcher.leading import Leadership
 from watcher.scheduler.scheduler import Scheduler
@@ -48,12 +49,11 @@ def job_on(dag_id: str, schedule: Any, *, cron: str | None = None, catchup: bool
     return DeclaredJob(
         dag_id=dag_id,
         task_id=dag_id,
-        definition=json.dumps(definition),
+        definition=JobDefinition.from_json(json.dumps(definition)),
         paused=False,
         schedule=frozenset(names_in(schedule)),
         inlets=frozenset(),
         outlets=frozenset(),
-        cron=None if cron is None else f"{cron} UTC",
     )
 
 
@@ -80,7 +80,7 @@ async def leading_scheduler(database: Database) -> Scheduler:
 async def tell(database: Database, *asset_ids: int) -> list[int]:
     new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="t") for asset_id in asset_ids]
     async with database.transaction() as session:
-        return list(await events.append(session, new))
+        return [event_id for event_id, _ in (await events.append(session, new)).rows]
 
 
 async def consumed(database: Database, dag_id: str) -> dict[str, list[int]]:

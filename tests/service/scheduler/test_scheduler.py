@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -171,7 +170,7 @@ async def test_an_alias_completes_a_condition_with_any_asset_it_resolved_to(data
 async def test_one_job_that_cannot_be_decided_on_keeps_no_other_waiting(database):
     ids = await configure(database, [job_on("broken", "a"), job_on("load", "a")])
     async with database.transaction() as session:
-        await session.execute(update(job).where(job.c.dag_id == "broken").values(definition=json.dumps({})))
+        await session.execute(update(job).where(job.c.dag_id == "broken").values(definition="no JSON"))
     await tell(database, ids["a"])
     await (await leading_scheduler(database)).look()
     assert await made(database, "load") == [1]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Table, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.base import NEVER_EXPIRE, AssetScope, TaskScope
 from store.database import Database, schema
@@ -276,7 +277,7 @@ async def test_a_row_that_somebody_holds_is_left_for_the_next_time(postgres: Dat
     for key in ("held", "free"):
         await store.aset(TASK, key, "1", expires_at=ago(1))
     async with postgres.transaction() as session:
-        await store.aset(TASK, "held", "2", expires_at=ago(-1), session=session)
+        await store.aset(TASK, "held", "2", expires_at=ago(-1), session=AsyncSession(session))
         assert (await cleaner.clean())["expired task entries"] == 1
     assert not any((await cleaner.clean()).values())
     assert await store.aget(TASK, "held") == "2"

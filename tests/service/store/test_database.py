@@ -10,12 +10,10 @@ from typing import Literal
 
 import anyio
 import pytest
-from anyio import to_thread
 from anyio.abc import SocketAttribute, SocketStream
 from sqlalchemy import func, insert, make_url, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.orm import Session
 
 from store.database import Database, sqlite_url
 from store.database.schema import database_now, setting
@@ -116,26 +114,6 @@ async def test_writing_transactions_see_what_was_committed_meanwhile(postgres: D
         assert (await session.execute(count)).scalar_one() == 1
 
 
-async def test_callers_without_an_event_loop_read_and_write_alike(database: Database) -> None:
-    def write_one(session: Session) -> None:
-        session.execute(insert(setting).values(ONE))
-
-    def in_thread() -> int:
-        with database.sync_transaction() as session:
-            write_one(session)
-        with suppress(ZeroDivisionError), database.sync_transaction() as session:
-            session.execute(insert(setting).values(key="two", value="2"))
-            raise ZeroDivisionError
-        with database.sync_reading() as session:
-            with pytest.raises(DBAPIError, match=r"read-?only"):
-                session.execute(insert(setting).values(key="three", value="3"))
-            session.rollback()
-            return session.execute(select(func.count()).select_from(setting)).scalar_one()
-
-    assert await to_thread.run_sync(in_thread) == 1
-    assert await stored(database) == {"one": "1"}
-
-
 async def test_the_databases_clock_is_utc_and_moves(database: Database) -> None:
     async with database.transaction() as session:
         first, second = [(await session.execute(select(database_now()))).scalar_one() for _ in range(2)]
@@ -159,20 +137,10 @@ async def test_sqlite_is_never_locked_for_readers_and_writers_of_one_process(tmp
                     await write(session, key=f"{number}/{turn}")
                 await stored(database)
 
-        def read_and_write_in_thread(number: int) -> None:
-            for turn in range(5):
-                with database.sync_transaction() as session:
-                    session.execute(select(func.count()).select_from(setting))
-                    session.execute(insert(setting).values(key=f"sync {number}/{turn}", value="1"))
-                with database.sync_reading() as session:
-                    session.execute(select(setting)).all()
-
         async with anyio.create_task_group() as tasks:
             for number in range(12):
                 tasks.start_soon(read_and_write, number)
-            for number in range(4):
-                tasks.start_soon(to_thread.run_sync, read_and_write_in_thread, number)
-        assert len(await stored(database)) == 16 * 5
+        assert len(await stored(database)) == 12 * 5
 
 
 async def test_many_connections_at_once_may_be_a_files_first(tmp_path: Path) -> None:
@@ -219,15 +187,9 @@ async def test_an_address_that_cannot_work_is_refused_with_a_remedy(url: str, se
 
 
 @pytest.mark.parametrize("query", ["sslmode=disable", "ssl=disable", "sslmode=prefer", ""])
-async def test_the_tls_mode_reaches_both_drivers_under_either_name(postgres_url: str, query: str) -> None:
-    def without_loop() -> int:
-        with database.sync_reading() as session:
-            return int(session.execute(text("SELECT 1")).scalar_one())
-
-    async with Database.open(f"{postgres_url}?{query}") as database:
-        async with database.reading() as session:
-            assert (await session.execute(text("SELECT 1"))).scalar_one() == 1
-        assert await to_thread.run_sync(without_loop) == 1
+async def test_the_tls_mode_reaches_the_driver_under_either_name(postgres_url: str, query: str) -> None:
+    async with Database.open(f"{postgres_url}?{query}") as database, database.reading() as session:
+        assert (await session.execute(text("SELECT 1"))).scalar_one() == 1
 
 
 # --- connections that break

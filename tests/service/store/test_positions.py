@@ -13,9 +13,10 @@ import pytest
 from store.database import Database
 from store.database.schema import setting, watcher_position, watcher_position_row
 from store.detection import positions
-from store.detection.positions import HeldPosition, LoadedPosition
+from store.detection.positions import HeldPosition, LoadedPosition, RowDifferences
 from store.errors import PositionLost
 from store.processes import triggerers
+from tests.service.store import words
 from tests.service.store.words import beat, rows, until_somebody_waits
 
 EXPIRED = timedelta(seconds=-1)
@@ -35,7 +36,7 @@ async def claimed(database: Database, owner: str) -> HeldPosition:
 
 async def advance(database: Database, held: HeldPosition, state: str = "{}") -> HeldPosition:
     async with database.transaction() as session:
-        return await positions.advance(session, held, source_identity='"s"', state=state, watermark='"w"')
+        return await words.advance(session, held, source_identity='"s"', state=state, watermark='"w"')
 
 
 async def release(database: Database, owner: str, watchers: list[str] | None = None) -> None:
@@ -57,14 +58,12 @@ async def test_a_claim_reads_what_was_committed_last(database: Database) -> None
     held = await claimed(database, "t1")
     held = await advance(database, held, state='{"n": 1}')
     async with database.transaction() as session:
-        held = await positions.advance(session, held, source_identity='"s2"', state='{"n": 2}', watermark='"w"')
+        held = await words.advance(session, held, source_identity='"s2"', state='{"n": 2}', watermark='"w"')
         await positions.change_rows(
             session,
             "files",
+            RowDifferences(delete_below=None, delete=[], insert={1: 10, -(2**63): 2**63 - 1}),
             database.dialect,
-            delete_below=None,
-            delete_members=[],
-            insert_members={1: 10, -(2**63): 2**63 - 1},
         )
     loaded = await claim(database, "t1")
     assert loaded is not None
@@ -185,7 +184,7 @@ async def test_a_wrong_epoch_or_version_moves_nothing_and_nothing_of_the_transac
         with suppress(PositionLost):
             async with database.transaction() as session:
                 await session.execute(setting.insert().values(key="before", value="1"))
-                await positions.advance(session, believed, source_identity='"x"', state="{}", watermark='"x"')
+                await words.advance(session, believed, source_identity='"x"', state="{}", watermark='"x"')
                 pytest.fail("a lost position was moved")
     assert await rows(database, watcher_position) == before
     assert await rows(database, setting) == []
@@ -271,11 +270,8 @@ async def test_row_changes_apply_in_their_order(database: Database) -> None:
             await positions.change_rows(
                 session,
                 "files",
+                RowDifferences(clear=clear, delete_below=delete_below, delete=delete, insert=insert or {}),
                 database.dialect,
-                clear=clear,
-                delete_below=delete_below,
-                delete_members=delete,
-                insert_members=insert or {},
             )
         return {row["member"]: row["value"] for row in await rows(database, watcher_position_row)}
 
@@ -292,10 +288,10 @@ async def test_large_sets_pass_whole_and_belong_to_one_watcher(database: Databas
     async with database.transaction() as session:
         for watcher in ("files", "rows"):
             await positions.change_rows(
-                session, watcher, database.dialect, delete_below=None, delete_members=[], insert_members=members
+                session, watcher, RowDifferences(delete_below=None, delete=[], insert=members), database.dialect
             )
         await positions.change_rows(
-            session, "rows", database.dialect, delete_below=None, delete_members=list(members), insert_members={}
+            session, "rows", RowDifferences(delete_below=None, delete=list(members), insert={}), database.dialect
         )
     await beat(database, "t1")
     loaded = await claim(database, "t1", "files")

@@ -9,6 +9,7 @@ import pytest
 
 from store.catalog import watchers
 from store.database import Database
+from store.database.paging import Window
 from store.database.schema import api_token, dispatcher, triggerer
 from store.errors import InvalidValue, NotFound
 from store.processes import audit, tokens, triggerers
@@ -78,7 +79,7 @@ async def test_watchers_are_listed_by_name_with_their_state(database: Database) 
     async with database.transaction() as session:
         await watchers.set_state(session, "rows", "failing", error="no such table", error_count=3)
     async with database.reading() as session:
-        found = await watchers.all_watchers(session)
+        found = await watchers.listed(session)
         assert [(row.name, row.asset, row.state, row.error, row.error_count) for row in found] == [
             ("files", "a", "stopped", None, 0),
             ("rows", "a", "failing", "no such table", 3),
@@ -110,7 +111,7 @@ async def test_an_unknown_or_removed_watcher_is_told_as_such(database: Database)
             async with database.reading() as session:
                 await watchers.get(session, name)
     async with database.reading() as session:
-        assert [row.name for row in await watchers.all_watchers(session)] == ["files"]
+        assert [row.name for row in await watchers.listed(session)] == ["files"]
 
 
 @pytest.mark.usefixtures("_files_and_rows")
@@ -120,7 +121,7 @@ async def test_many_polls_are_recorded_at_once(database: Database) -> None:
         await watchers.set_polled(session, {"rows": second, "files": first, "unknown": first})
         await watchers.set_polled(session, {})
     async with database.reading() as session:
-        assert [row.last_poll_at for row in await watchers.all_watchers(session)] == [first, second]
+        assert [row.last_poll_at for row in await watchers.listed(session)] == [first, second]
 
 
 @pytest.mark.usefixtures("_files_and_rows")
@@ -180,10 +181,11 @@ async def test_the_audit_tells_the_newest_first_and_finds_a_write(database: Data
             )
         await audit.record(session, actor="bob", action="watcher.pause", target="files")
     async with database.reading() as session:
-        page, total = await audit.entries(session, write_id=None, limit=2, offset=1)
-        assert ([entry.write_id for entry in page], total) == (["w4", "w3"], 6)
-        ((entry,), one) = await audit.entries(session, write_id="w0", limit=10, offset=0)
-        assert (entry.actor, entry.detail, one) == ("ann", '{"n": 0, "\\u00fc": null}', 1)
-        ((newest,), _) = await audit.entries(session, write_id=None, limit=1, offset=0)
+        page = await audit.listed(session, None, Window(limit=2, offset=1))
+        assert ([entry.write_id for entry in page.rows], page.total) == (["w4", "w3"], 6)
+        page = await audit.listed(session, "w0", Window(limit=10))
+        [entry] = page.rows
+        assert (entry.actor, entry.detail, page.total) == ("ann", '{"n": 0, "\\u00fc": null}', 1)
+        [newest] = (await audit.listed(session, None, Window(limit=1))).rows
         assert (newest.action, newest.detail, newest.write_id) == ("watcher.pause", "{}", None)
         assert newest.at.tzinfo is UTC

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from store.database import Database
 from store.database.schema import job, queued_event, run, run_asset_event, task_instance
 from store.errors import NotFound
+from store.keys import JobDefinition
 from store.runs import jobs, queues, runs
 from store.runs.queues import JobQueue, QueueFilter
 from tests.service.store.words import append, apply, declared, event, rows, until_somebody_waits
@@ -46,7 +47,7 @@ async def test_a_queue_is_read_oldest_first_with_the_assets_names(database: Data
     queue = await lock(database, "load")
     assert queue is not None
     assert [(queued.event_id, queued.asset) for queued in queue.events] == list(zip(events, "bab", strict=True))
-    assert (queue.task_id, queue.definition, queue.active_runs) == ("load", "{}", 0)
+    assert (queue.task_id, queue.definition, queue.active_runs) == ("load", JobDefinition(), 0)
     assert all(queued.created_at <= queue.now for queued in queue.events)
 
 
@@ -283,7 +284,9 @@ async def test_a_run_carries_the_times_of_its_states(database: Database, ids: di
 @pytest.mark.usefixtures("ids")
 async def test_a_changed_definition_is_the_one_decided_on(database: Database) -> None:
     wanted = declared(assets=ASSETS, jobs={"load": ["a"]})
-    await apply(database, replace(wanted, jobs=[replace(wanted.jobs[0], definition='{"new": 1}', task_id="new")]))
+    await apply(
+        database, replace(wanted, jobs=[replace(wanted.jobs[0], definition=JobDefinition(retries=7), task_id="new")])
+    )
     queue = await lock(database, "load")
     assert queue is not None
-    assert (queue.definition, queue.task_id) == ('{"new": 1}', "new")
+    assert (queue.definition, queue.task_id) == (JobDefinition(retries=7), "new")

@@ -12,10 +12,9 @@ from store.database import Database
 from store.database.schema import asset_event, triggerer, watcher, watcher_position_row
 from store.detection import detections, positions, rewind
 from store.detection.detections import Detection
-from store.detection.positions import HeldPosition, LoadedPosition
+from store.detection.positions import HeldPosition, LoadedPosition, NewPosition, RowDifferences
 from store.detection.rewind import Rewind
 from store.errors import Conflict, NotFound, PositionLost
-from store.metastore import MetastoreStoreBackend
 from tests.service.store.words import apply, beat, declared, event, rows
 
 
@@ -37,15 +36,17 @@ async def found(database: Database, asset_id: int, held: HeldPosition, state: st
     one = Detection(
         held=held,
         asset_id=asset_id,
-        source_identity='"source"',
-        state=state,
-        watermark=state,
+        position=NewPosition(
+            source_identity='"source"', state=state, watermark=state, rows=RowDifferences(insert={held.version: 1})
+        ),
         writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=held.watcher, write_id="w"),
         events=[event(asset_id)],
-        insert_members={held.version: 1},
     )
     async with database.transaction() as session:
-        return await detections.commit(session, one, MetastoreStoreBackend(database), database.dialect)
+        (answer,) = await detections.commit(session, [one])
+    if isinstance(answer, PositionLost):
+        raise answer
+    return answer.held
 
 
 async def stopped(database: Database) -> None:
@@ -64,7 +65,11 @@ async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
     held = await found(database, asset_id, (await started(database, "old")).held)
     async with database.transaction() as session:
         to = Rewind(
-            watcher="old", version=1, source_identity='"source"', state='"back"', watermark='"back"', clear=True
+            watcher="old",
+            version=1,
+            position=NewPosition(
+                source_identity='"source"', state='"back"', watermark='"back"', rows=RowDifferences(clear=True)
+            ),
         )
         await rewind.rewind(session, to, database.dialect)
         await session.execute(update(watcher).values(paused=True))

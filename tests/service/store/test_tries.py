@@ -14,11 +14,10 @@ from sqlalchemy import insert, update
 from store.database import Database
 from store.database.schema import database_now, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
-from store.keys import JobDefinition
+from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs import runs, tries
 from store.runs.runs import Startable
 from store.runs.tries import OpenTry
-from store.runs.try_lock import FencedTry
 from tests.service.store.words import apply, declared, rows, until_somebody_waits
 
 HOME = "home"
@@ -54,19 +53,19 @@ async def opened(database: Database, task: Startable, number: int = 1) -> OpenTr
         return await tries.open_try(session, replace(task.key, try_number=number))
 
 
-async def fence(database: Database, task: Startable, number: int = 1) -> FencedTry:
+async def fence(database: Database, task: Startable, number: int = 1) -> TryKey:
     async with database.transaction() as session:
         return await tries.fence(session, task.key.task_instance_id, number)
 
 
-async def claim(database: Database, task: Startable, nonce: str = "n", number: int = 1) -> FencedTry:
+async def claim(database: Database, task: Startable, nonce: str = "n", number: int = 1) -> TryKey:
     async with database.transaction() as session:
         return await tries.claim(session, task.key.task_instance_id, number, nonce)
 
 
 async def finish(
     database: Database, task: Startable, state: str, number: int = 1, message: str | None = None
-) -> FencedTry | None:
+) -> TryKey | None:
     async with database.transaction() as session:
         return await tries.finish(session, task.key.task_instance_id, number, finish_state=state, message=message)
 
@@ -227,15 +226,8 @@ async def test_a_home_that_a_try_was_taken_from_can_change_nothing_of_it(databas
 async def test_the_first_claimer_has_the_try_and_may_ask_again(database: Database, task: Startable) -> None:
     await intend(database, task)
     held = await claim(database, task, "first")
-    assert held == FencedTry(
-        task_instance_id=task.key.task_instance_id,
-        dag_id="load",
-        run_id="r1",
-        task_id="load",
-        map_index=-1,
-        try_number=1,
-        origin="own",
-    )
+    instance = TaskInstanceKey(dag_id="load", run_id="r1", task_id="load")
+    assert held == TryKey(instance=instance, task_instance_id=task.key.task_instance_id, try_number=1)
     assert await claim(database, task, "first") == held
     assert await states(database) == ("running", "running")
     with pytest.raises(TryFenced, match="claimed by another process; end this one"):
@@ -341,7 +333,7 @@ async def test_a_task_of_the_neighbouring_airflow_passes_the_fence_without_a_try
     instance = {"id": "x", "dag_id": "theirs", "run_id": "r", "task_id": "t", "try_number": 1, "state": "running"}
     async with database.transaction() as session:
         await session.execute(insert(task_instance).values(origin="foreign", **instance))
-        assert (await tries.fence(session, "x", 1)).origin == "foreign"
+        assert (await tries.fence(session, "x", 1)).dag_id == "theirs"
 
 
 async def test_a_fenced_writer_and_the_next_intent_wait_for_each_other(postgres: Database) -> None:

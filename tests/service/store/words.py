@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import anyio
 from sqlalchemy import ColumnElement, Table, insert, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Applied, Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
 from store.database.schema import asset, database_now
-from store.detection import events
+from store.detection import events, positions
 from store.detection.events import NewEvent
+from store.detection.positions import HeldPosition, NewPosition
+from store.errors import PositionLost
+from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import Process
 
@@ -42,7 +47,7 @@ def declared(
             DeclaredJob(
                 dag_id=dag_id,
                 task_id="load",
-                definition="{}",
+                definition=JobDefinition(),
                 paused=dag_id in paused,
                 schedule=frozenset(on),
                 inlets=frozenset(),
@@ -71,7 +76,19 @@ def event(asset_id: int, extra: str = "{}", **source: Any) -> NewEvent:
 
 async def append(database: Database, new: Sequence[NewEvent]) -> Sequence[int]:
     async with database.transaction() as session:
-        return await events.append(session, new)
+        return [event_id for event_id, _ in (await events.append(session, new)).rows]
+
+
+async def advance(
+    session: AsyncConnection, held: HeldPosition, *, source_identity: str, state: str, watermark: str
+) -> HeldPosition:
+    """The fence alone."""
+    position = NewPosition(source_identity=source_identity, state=state, watermark=watermark)
+    moved = await session.execute(positions.advance(), positions.parameters(held, position))
+    version = moved.scalar_one_or_none()
+    if version is None:
+        raise PositionLost(held.watcher)
+    return replace(held, version=version)
 
 
 async def beat(database: Database, triggerer: str, lease: timedelta = timedelta(hours=1)) -> None:

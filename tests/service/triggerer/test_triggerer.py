@@ -27,7 +27,7 @@ from store.database.schema import (
 )
 from store.detection import positions
 from store.errors import Conflict
-from store.metastore import MetastoreStoreBackend
+from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import Process
 from triggers.base import (
@@ -140,7 +140,7 @@ def declared(*names):
             DeclaredJob(
                 dag_id="listen",
                 task_id="listen",
-                definition=json.dumps(JOB),
+                definition=JobDefinition.from_json(json.dumps(JOB)),
                 paused=True,
                 schedule=frozenset(names),
                 inlets=frozenset(),
@@ -170,7 +170,7 @@ async def triggerer(database, tapes, *, process_id=None, refused=()):
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
     process = Process(id=process_id or str(uuid.uuid4()), host="here", pid=1)
-    committer = Committer(database, MetastoreStoreBackend(database), Metrics())
+    committer = Committer(database, Metrics(), lambda _dag_ids: None)
     async with anyio.create_task_group() as tasks:
         clients = Clients({}, tasks)
 
@@ -182,7 +182,6 @@ async def triggerer(database, tapes, *, process_id=None, refused=()):
                 committer=committer,
                 clients=clients,
                 poll_timeout=timedelta(seconds=30),
-                on_events=lambda: None,
             )
 
         running = Triggerer(
@@ -340,7 +339,6 @@ async def controlled(database, tapes):
     async with open_clients({}) as clients:
         yield Control(
             database=database,
-            backend=MetastoreStoreBackend(database),
             hosted=hosted(tapes, asset_ids),
             clients=clients,
             poll_timeout=timedelta(seconds=30),

@@ -120,7 +120,6 @@ def row(name: str, watermark: str | None, trigger: str) -> WatcherRow:
         watermark=watermark,
         last_poll_at=None,
         last_event_at=None,
-        lag_seconds=None,
         error=None,
         error_count=0,
     )

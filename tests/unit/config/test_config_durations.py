@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.durations import format_duration, parse_duration
+from triggers import options
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,16 @@ def test_anything_else_is_none(value: object) -> None:
 @given(st.integers(0, 999_999_999).map(lambda milliseconds: timedelta(milliseconds=milliseconds)))
 def test_what_is_written_reads_back(duration: timedelta) -> None:
     assert parse_duration(format_duration(duration)) == duration
+
+
+@given(st.from_regex("[0-9]{1,10}(ms|s|m|h|d|w)?", fullmatch=True))
+def test_the_options_of_triggers_read_and_write_the_same(text: str) -> None:
+    """Triggers may not import the configuration, nor it them: durations exist twice and mean one thing."""
+    try:
+        duration = parse_duration(text)
+    except ValueError:
+        with pytest.raises(ValueError, match="duration"):
+            options.parse_duration(text)
+    else:
+        assert options.parse_duration(text) == duration
+        assert options.format_duration(duration) == format_duration(duration)

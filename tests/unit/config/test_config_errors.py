@@ -50,9 +50,9 @@ CASES = {
         "settings: {api: {auth: none, host: 0.0.0.0}}",
         "2: settings.api.auth: `none` is for a loopback host only: set `auth: tokens`, or `host: 127.0.0.1`",
     ),
-    "empty secret": (
-        "settings: {api: {secret: ''}}",
-        "2: settings.api.secret: must be of length 1 or more",
+    "short secret": (
+        "settings: {api: {secret: only 31 bytes and here they are}}",
+        "2: settings.api.secret: must have at least 32 bytes: `openssl rand -hex 32` makes one",
     ),
     "database driver": (
         "settings: {database: {url: 'mysql://u:hunter22@h/d'}}",
@@ -74,21 +74,9 @@ CASES = {
         "settings: {triggerer: {heartbeat: 20s}}",
         "2: settings.triggerer: `lease` must be longer than `heartbeat`, or each lease ends before it is renewed; three times is usual",
     ),
-    "half a way to sign in": (
-        "settings: {airflow: {base_url: http://airflow, user: u}}",
-        "2: settings.airflow: must sign in with either `token`, or `user` and `password`",
-    ),
     "address": (
-        "settings: {airflow: {base_url: airflow, token: t}}",
-        "2: settings.airflow.base_url: must begin with `http://` or `https://`",
-    ),
-    "unknown asset to forward": (
-        "assets: {orders: }\nsettings: {airflow: {base_url: http://a, token: t, forward: {ordres: x}}}",
-        "3: settings.airflow.forward.ordres: unknown asset `ordres`; did you mean `orders`?",
-    ),
-    "unknown asset to listen for": (
-        "assets: {orders: }\nsettings: {airflow: {base_url: http://a, token: t, listen: {theirs: ordres}}}",
-        "3: settings.airflow.listen.theirs: unknown asset `ordres`; did you mean `orders`?",
+        "settings: {api: {base_url: watcher.example}}",
+        "2: settings.api.base_url: must begin with `http://` or `https://`",
     ),
     "connection without type": (
         "connections: {lake: {}}",
@@ -197,6 +185,10 @@ CASES = {
     "option of the built-in": (
         "jobs: {j: {spark: {application: builtin:ingest, options: {targt: x}}}}",
         "2: jobs.j.spark.options.targt: is not a key here; did you mean `target`?",
+    ),
+    "driver on the cluster": (
+        "jobs:\n  j:\n    spark:\n      application: a.py\n      conf: {spark.submit.deployMode: cluster}",
+        "6: jobs.j.spark.conf.spark.submit.deployMode: the driver runs beside the daemon: `cluster` is not in this release; remove it",
     ),
     "memory": (
         "jobs: {j: {spark: {application: a.py, driver_memory: plenty}}}",

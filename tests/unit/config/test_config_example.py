@@ -27,7 +27,7 @@ def shipped() -> Vocabulary:
 
 
 def test_the_whole_example_loads(shipped: Vocabulary) -> None:
-    configuration = load(EXAMPLE, shipped, ENVIRON)
+    configuration = load(EXAMPLE, shipped, ENVIRON, with_files=True)
     assert list(configuration.watchers) == ["landing_orders_files", "customers_rows", "inbox_files"]
     assert configuration.watchers["landing_orders_files"].options.lateness == timedelta(hours=24)
     assert configuration.watchers["inbox_files"].options.mode == "strict"

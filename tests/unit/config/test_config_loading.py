@@ -40,14 +40,12 @@ def test_an_empty_configuration_has_the_documented_settings(
         "triggerer": {
             "heartbeat": timedelta(seconds=5),
             "lease": timedelta(seconds=15),
-            "capacity": 10_000,
             "grace": timedelta(seconds=30),
             "poll_timeout": timedelta(minutes=5),
         },
         "scheduler": {"parallelism": 4, "driver_memory_mb": 550, "memory_mb": None, "cancel_jobs": False},
         "logs": {"directory": None, "level": "info", "json": True, "retention_days": 30, "max_file_mb": 64},
         "plugins_dir": tmp_path / "plugins",
-        "airflow": None,
     }
 
 
@@ -162,10 +160,13 @@ def test_the_folder_is_absolute_also_of_a_relative_file(
     assert (configuration.file, configuration.folder) == (Path("watchers.yaml"), tmp_path)
 
 
+FROM_A_FILE = "a text of at least 32 bytes, from a file"
+
+
 def test_values_from_outside_are_coerced_to_the_fields_type(
     load_text: Callable[..., Configuration], tmp_path: Path
 ) -> None:
-    (tmp_path / "secret").write_text("from a file\n")
+    (tmp_path / "secret").write_text(f"{FROM_A_FILE}\n")
     configuration = load_text(
         """\
 settings:
@@ -179,7 +180,7 @@ aliases: {a: {group: "$${PORT} costs $5"}}
     )
     settings = configuration.settings
     assert (settings.api.port, settings.logs.as_json, settings.triggerer.grace) == (99, False, timedelta(seconds=7))
-    assert settings.api.secret == SecretStr("from a file")
+    assert settings.api.secret == SecretStr(FROM_A_FILE)
     assert configuration.aliases["a"].group == "${PORT} costs $5"
 
 
@@ -225,7 +226,7 @@ def test_a_value_may_be_shared_by_an_anchor(load_text: Callable[..., Configurati
 
 def test_every_setting_can_come_from_the_environment(load_text: Callable[..., Configuration], tmp_path: Path) -> None:
     settings = load_text(
-        "settings: {api: {port: 1, host: localhost}, airflow: {base_url: http://old, token: t}}",
+        "settings: {api: {port: 1, host: localhost, base_url: http://old}}",
         WATCHER_SETTINGS__API__PORT="2",
         WATCHER_SETTINGS__HOME="elsewhere",
         WATCHER_SETTINGS__LOGS__JSON="false",
@@ -233,7 +234,7 @@ def test_every_setting_can_come_from_the_environment(load_text: Callable[..., Co
         WATCHER_SETTINGS__STORE__OPTIONS="{url: 'redis://r', ttl: 5}",
         WATCHER_SETTINGS__STORE__OPTIONS__URL="$literal",
         WATCHER_SETTINGS__TRIGGERER__LEASE="1m",
-        WATCHER_SETTINGS__AIRFLOW="null",
+        WATCHER_SETTINGS__API__BASE_URL="null",
         WATCHER_OTHER="x",
     ).settings
     assert (settings.api.port, settings.api.host) == (2, "localhost")
@@ -241,7 +242,7 @@ def test_every_setting_can_come_from_the_environment(load_text: Callable[..., Co
     assert settings.logs.as_json is False
     assert settings.store.options == {"url": "$literal", "ttl": 5}
     assert settings.triggerer.lease == timedelta(minutes=1)
-    assert settings.airflow is None
+    assert settings.api.base_url is None
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.scheduler.planning import Batching, Capacity, Plan, PlannedRun, Waiting, Waits, plan
+from store.keys import Batching, QueuedEvent
+from watcher.scheduler.planning import Capacity, Plan, PlannedRun, Waits, plan
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def waiting(*assets, ago=0):
-    return [Waiting(event_id=n, asset=asset, since=NOW - timedelta(seconds=ago)) for n, asset in enumerate(assets, 1)]
+    return [
+        QueuedEvent(event_id=n, asset=asset, created_at=NOW - timedelta(seconds=ago))
+        for n, asset in enumerate(assets, 1)
+    ]
 
 
 def planned(queue, schedule="a", *, active=0, allowed=1, now=NOW, ticks=(), **batching):
@@ -57,7 +61,7 @@ def test_debounce_waits_for_quiet():
 
 
 def test_max_wait_ends_a_quiet_that_never_comes():
-    queue = [*waiting("a", ago=60), Waiting(event_id=9, asset="a", since=NOW)]
+    queue = [*waiting("a", ago=60), QueuedEvent(event_id=9, asset="a", created_at=NOW)]
     assert planned(queue, debounce=timedelta(seconds=30), max_wait=timedelta(seconds=60)).runs
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.scheduler.ticks import Cron, between, due, following, latest, upcoming
+from store.keys import Cron
+from watcher.scheduler.ticks import between, due, following, latest, upcoming
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -232,13 +232,13 @@ class HighestSoFar:
         self.cursor: str | None = None
 
     def advance(self, page: SimulatedPage, *, now: float) -> Step:  # noqa: ARG002 - the interface
-        found = [version for version in page.listed if version.modified > self.highest]
-        self.of_scan = max([self.of_scan, *(version.modified for version in found)])
+        later = [version for version in page.listed if version.modified > self.highest]
+        self.of_scan = max([self.of_scan, *(version.modified for version in later)])
         self.cursor = page.last
         if page.last is None:
             self.highest = self.of_scan
         position = Position(watermark=self.highest, state=ScanState(horizon=self.highest).to_json())
-        return Step(found=found, watermark={}, position=position)
+        return Step(versions=later, watermark={}, position=position)
 
 
 def test_the_simulation_tells_a_naive_watcher_apart() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException, Query
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
@@ -13,38 +13,50 @@ from store.database.paging import Window
 from store.detection import events
 from store.detection.events import EventFilter
 from store.errors import NotFound
-from store.runs import runs
-from watcher.api.context import ApiContext, Context
-from watcher.api.execution.identity import EVENTS, AssetName, Identity, forbidden, reachable, reading
+from watcher.api.context import Context
+from watcher.api.execution.identity import (
+    EVENTS,
+    SELECTORS,
+    AssetName,
+    Identity,
+    declared_asset,
+    forbidden,
+    speaking,
+)
 from watcher.api.parameters import BIGGEST, Moment
-from watcher.api.shapes.base import Shape
-from watcher.api.shapes.events import ExecutionAsset, ExecutionEvent, execution_asset, execution_event
-from watcher.try_tokens import TryIdentity
+from watcher.api.shapes.events import AssetEvents, ExecutionAsset
 
 router = APIRouter(tags=["Execution: assets"])
 
 
-class AssetEvents(Shape):
-    asset_events: Sequence[ExecutionEvent]
+async def _window(*, ascending: bool = True, limit: Annotated[int, Query(ge=0, le=BIGGEST)] = BIGGEST) -> Window:
+    return Window(limit=limit, order_by=["timestamp"] if ascending else ["-timestamp", "-id"])
 
 
-@router.get("/assets/by-name")
-async def asset_by_name(context: Context, identity: Identity, name: str) -> ExecutionAsset:
-    return await _asset(context, identity, AssetName(name=name))
+InOrder = Annotated[Window, Depends(_window)]
 
 
-@router.get("/assets/by-uri")
-async def asset_by_uri(context: Context, identity: Identity, uri: str) -> ExecutionAsset:
-    return await _asset(context, identity, AssetName(uri=uri))
+def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetName]]) -> None:
+    @router.get(f"/assets/{path}", name=f"asset_{path.replace('-', '_')}")
+    async def get_asset(
+        context: Context,
+        identity: Identity,
+        selected: AssetName = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
+    ) -> ExecutionAsset:
+        async with speaking(context, identity) as (connection, task):
+            return ExecutionAsset.of(await declared_asset(connection, task.dag_id, selected, EVENTS))
+
+
+for path, selector in SELECTORS.items():
+    _add_asset_route(path, selector)
 
 
 @router.get("/assets/by-alias")
 async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[ExecutionAsset]:
     """What the alias has resolved to so far."""
-    async with reading(context, identity) as (connection, task):
-        alias_id = await _alias(connection, task["dag_id"], alias_name)
-        ids = await aliases.assets_of(connection, [alias_id])
-        return [execution_asset(await assets.asset_by(connection, asset_id=asset_id)) for asset_id in ids]
+    async with speaking(context, identity) as (connection, task):
+        alias_id = await _alias(connection, task.dag_id, alias_name)
+        return [ExecutionAsset.of(asset) for asset in await assets.of_alias(connection, alias_id)]
 
 
 async def _alias(connection: AsyncConnection, dag_id: str, name: str) -> int:
@@ -54,32 +66,27 @@ async def _alias(connection: AsyncConnection, dag_id: str, name: str) -> int:
     return declared[name]
 
 
-async def _asset(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> ExecutionAsset:
-    async with reading(context, identity) as (connection, task):
-        return execution_asset(await reachable(connection, task["dag_id"], wanted, EVENTS))
-
-
 @router.get("/asset-events/by-asset")
 async def events_by_asset(
     context: Context,
     identity: Identity,
     name: str,
     uri: str,
+    window: InOrder,
     after: Moment | None = None,
     before: Moment | None = None,
-    ascending: bool = True,
-    limit: Annotated[int, Query(ge=0, le=BIGGEST)] = BIGGEST,
 ) -> AssetEvents:
     """Both parameters must be there, and one of them may be empty, as in Airflow; `after` and `before` are inclusive."""
     if not name and not uri:
         raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
-    async with reading(context, identity) as (connection, task):
+    selector = AssetName(name=name or None, uri=uri or None)
+    async with speaking(context, identity) as (connection, task):
         try:
-            asset = await reachable(connection, task["dag_id"], AssetName(name=name or None, uri=uri or None), EVENTS)
+            asset = await declared_asset(connection, task.dag_id, selector, EVENTS)
         except NotFound:
             return AssetEvents(asset_events=[])
-        which = EventFilter(asset_id=asset["id"], not_before=after, not_after=before)
-        return await _events(connection, which, ascending=ascending, limit=limit)
+        which = EventFilter(asset_id=asset.id, not_before=after, not_after=before)
+        return AssetEvents(asset_events=(await events.listed(connection, which, window)).rows)
 
 
 @router.get("/asset-events/by-asset-alias")
@@ -87,20 +94,12 @@ async def events_by_alias(
     context: Context,
     identity: Identity,
     name: str,
+    window: InOrder,
     after: Moment | None = None,
     before: Moment | None = None,
-    ascending: bool = True,
-    limit: Annotated[int, Query(ge=0, le=BIGGEST)] = BIGGEST,
 ) -> AssetEvents:
     """The events that came through the alias."""
-    async with reading(context, identity) as (connection, task):
-        alias_id = await _alias(connection, task["dag_id"], name)
+    async with speaking(context, identity) as (connection, task):
+        alias_id = await _alias(connection, task.dag_id, name)
         which = EventFilter(alias_id=alias_id, not_before=after, not_after=before)
-        return await _events(connection, which, ascending=ascending, limit=limit)
-
-
-async def _events(connection: AsyncConnection, which: EventFilter, *, ascending: bool, limit: int) -> AssetEvents:
-    order = ["timestamp"] if ascending else ["-timestamp", "-id"]
-    found = await events.events(connection, which, Window(limit=limit, order_by=order))
-    source_runs = await runs.source_runs(connection, [event["id"] for event in found.rows])
-    return AssetEvents(asset_events=[execution_event(event, source_runs) for event in found.rows])
+        return AssetEvents(asset_events=(await events.listed(connection, which, window)).rows)

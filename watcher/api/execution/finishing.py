@@ -15,16 +15,16 @@ from config.uris import normalise
 from store.catalog import aliases, assets
 from store.catalog.aliases import NamedAsset, Resolved
 from store.detection import events
-from store.detection.events import NewEvent
+from store.detection.events import Appended, NewEvent
+from store.keys import TryKey
 from store.runs import answers, runs, tries
-from store.runs.try_lock import FencedTry
-from store.state import entries
 from store.values import to_json
-from watcher.api.execution.identity import Call, forbidden, task_scope
+from watcher.api.execution.identity import Call, forbidden
 from watcher.api.parameters import Body, Text
+from watcher.wakeups import Hint
 
 log = structlog.get_logger()
-_NOTHING: Final[tuple[int, Mapping[str, int]]] = (0, {})
+_NOTHING: Final[tuple[Appended, Mapping[str, int]]] = (Appended(rows=(), dag_ids=frozenset()), {})
 _Name = Annotated[Text, Field(max_length=1500)]
 
 
@@ -49,7 +49,7 @@ async def finish(
     outlet_events: Sequence[OutletEvent],
     message: str | None,
 ) -> None:
-    """Commit what the job says of itself; a repetition of an accepted word changes nothing. Raises `TryFenced`, 403, `Answered`."""
+    """Commit what the job says of itself; a repetition of an accepted word changes nothing. Raises `TryFenced`, 403, `ReplayedResponse`."""
     context = call.context
     async with context.database.transaction() as connection:
         held = await tries.finish(
@@ -58,62 +58,63 @@ async def finish(
             call.try_number,
             finish_state=state,
             message=message or None,
-            asked=call.asked,
+            request=call.request,
         )
-        await answers.tell(connection, call.task_instance_id, call.asked, "{}")
+        await answers.keep(connection, call.task_instance_id, call.request, "{}")
         if held is None:
             return
-        told, created = _NOTHING
+        appended, created = _NOTHING
         if state == "success":
-            told, created = await _tell(connection, held, outlet_events, context.database.dialect)
+            appended, created = await _append(connection, held, outlet_events, context.database.dialect)
         if state == "success" and context.clear_on_success:
-            await entries.clear_task(context.backend, task_scope(held), connection=connection)
-    names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
-    identity_of_try = {name: getattr(held, name) for name in names}
+            await context.entries.clear_task(connection, held.instance)
     for uri, asset_id in created.items():
-        log.warning("asset.created", uri=uri, asset_id=asset_id, **identity_of_try)
-    log.info("try.finished", state=state, events=told, **identity_of_try)
-    context.wake()
+        log.warning("asset.created", uri=uri, asset_id=asset_id, **held.bindings)
+    log.info("try.finished", state=state, events=len(appended.rows), **held.bindings)
+    context.hint(Hint(what="tries"))
+    context.hint(Hint(what="queues", names=appended.dag_ids | {held.dag_id}))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Told:
-    """What one event says, and the aliases it came through."""
+class _EventToAppend:
+    """What an event says, and the aliases it came through."""
 
     extra: str
     alias_ids: set[int] = field(default_factory=set)
 
 
-async def _tell(
-    connection: AsyncConnection, held: FencedTry, outlet_events: Sequence[OutletEvent], dialect: str
-) -> tuple[int, Mapping[str, int]]:
-    """Append the events of a success, with what they teach of aliases; returns how many, and the assets made for them."""
+async def _append(
+    connection: AsyncConnection, held: TryKey, outlet_events: Sequence[OutletEvent], dialect: str
+) -> tuple[Appended, Mapping[str, int]]:
+    """Append the events of a success, with what they teach of aliases; returns them, and the assets made for them."""
     through = await _resolved(connection, [event.asset for event in outlet_events], dialect)
-    told = await _told(connection, held, outlet_events, {uri: found.asset_id for uri, found in through.items()})
+    asset_ids = {uri: resolved.asset_id for uri, resolved in through.items()}
+    to_append = await _to_append(connection, held.dag_id, outlet_events, asset_ids)
     # By asset: two tasks that end at once take the assets' locks in one order.
-    ordered = sorted(told.items(), key=lambda item: item[0][0])
+    ordered = sorted(to_append.items(), key=lambda item: item[0][0])
     pairs = {(asset_id, alias_id) for (asset_id, _), event in ordered for alias_id in event.alias_ids}
     await aliases.associate(connection, pairs, dialect)
-    run = await runs.run_by(connection, held.dag_id, held.run_id)
-    source = {f"source_{name}": getattr(held, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
+    run = await runs.get(connection, held.dag_id, held.run_id)
+    source: dict[str, Any] = {f"source_{name}": value for name, value in held.instance.columns.items()}
     new = [
-        NewEvent(asset_id=asset_id, extra=event.extra, trace_id=run["trace_id"], **source)
+        NewEvent(asset_id=asset_id, extra=event.extra, trace_id=run.trace_id, **source)
         for (asset_id, _), event in ordered
     ]
-    ids = await events.append(connection, new)
-    by_id = zip(ids, ordered, strict=True)
-    await aliases.remember(connection, [(id_, alias_id) for id_, (_, event) in by_id for alias_id in event.alias_ids])
-    return len(new), {uri: found.asset_id for uri, found in through.items() if found.created}
+    appended = await events.append(connection, new)
+    by_id = zip(appended.rows, ordered, strict=True)
+    through_alias = [(event_id, alias_id) for (event_id, _), (_, event) in by_id for alias_id in event.alias_ids]
+    await aliases.remember(connection, through_alias)
+    return appended, {uri: resolved.asset_id for uri, resolved in through.items() if resolved.created}
 
 
-async def _told(
-    connection: AsyncConnection, held: FencedTry, outlet_events: Sequence[OutletEvent], through: Mapping[str, int]
-) -> Mapping[tuple[int, str], _Told]:
-    """One event per (asset, extra), however often it was told, and one for each outlet the job said nothing about."""
-    around = await assets.job_assets(connection, held.dag_id)
-    outlets = {asset["name"]: asset["id"] for asset in around if asset["role"] == "outlet"}
-    alias_ids = await aliases.of_job(connection, held.dag_id, {"outlet"})
-    told: dict[tuple[int, str], _Told] = {}
+async def _to_append(
+    connection: AsyncConnection, dag_id: str, outlet_events: Sequence[OutletEvent], through: Mapping[str, int]
+) -> Mapping[tuple[int, str], _EventToAppend]:
+    """One event per (asset, extra), however often the job reports it, and one for each outlet it reports nothing of."""
+    around = await assets.around_job(connection, dag_id)
+    outlets = {asset.name: asset.id for asset in around if asset.role == "outlet"}
+    alias_ids = await aliases.of_job(connection, dag_id, {"outlet"})
+    events_by_content: dict[tuple[int, str], _EventToAppend] = {}
     silent = set(outlets.values())
     for event in outlet_events:
         match event:
@@ -123,11 +124,13 @@ async def _told(
             case OutletEvent(asset=AliasedAsset() as asset, alias=str() as alias) if alias in alias_ids:
                 asset_id = through[asset.uri]
             case _:
-                raise _foreign(held.dag_id, event)
+                raise _foreign(dag_id, event)
         extra = to_json(event.extra)
-        one = told.setdefault((asset_id, _canonical(extra)), _Told(extra=extra))
-        one.alias_ids.update({alias_ids[event.alias]} if event.alias is not None else ())
-    return told | {(asset_id, "{}"): told.get((asset_id, "{}"), _Told(extra="{}")) for asset_id in silent}
+        same = events_by_content.setdefault((asset_id, _canonical(extra)), _EventToAppend(extra=extra))
+        same.alias_ids.update({alias_ids[event.alias]} if event.alias is not None else ())
+    for asset_id in silent:
+        events_by_content.setdefault((asset_id, "{}"), _EventToAppend(extra="{}"))
+    return events_by_content
 
 
 async def _resolved(
@@ -135,10 +138,10 @@ async def _resolved(
 ) -> Mapping[str, Resolved]:
     """By uri, the assets named through aliases, in the order in which all transactions make them."""
     resolved: dict[str, Resolved] = {}
-    wanted = {(asset.uri, asset.name) for asset in named if isinstance(asset, AliasedAsset)}
-    for uri, name in sorted(wanted):
-        found = await aliases.resolve(connection, NamedAsset(uri=uri, name=name), dialect)
-        resolved.setdefault(uri, found)
+    names = {(asset.uri, asset.name) for asset in named if isinstance(asset, AliasedAsset)}
+    for uri, name in sorted(names):
+        asset = await aliases.resolve(connection, NamedAsset(uri=uri, name=name), dialect)
+        resolved.setdefault(uri, asset)
     return resolved
 
 
@@ -149,7 +152,7 @@ def _canonical(extra: str) -> str:
 
 def _foreign(dag_id: str, event: OutletEvent) -> Exception:
     if event.alias is not None and isinstance(event.asset, AliasedAsset):
-        wanted = f"outlet `alias: {event.alias}`"
+        outlet = f"outlet `alias: {event.alias}`"
     else:
-        wanted = f"outlet {event.asset if isinstance(event.asset, str) else event.asset.uri!r}"
-    return forbidden(f"the job {dag_id} has no {wanted}; add it to its outlets")
+        outlet = f"outlet {event.asset if isinstance(event.asset, str) else event.asset.uri!r}"
+    return forbidden(f"the job {dag_id} has no {outlet}; add it to its outlets")

@@ -10,14 +10,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import Depends, Header, HTTPException, Request, Response
-from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import TaskScope
-from store.catalog import aliases, assets
-from store.runs import answers, runs, tries
-from store.runs.answers import Asked
-from store.runs.try_lock import FencedTry
+from store.catalog import assets
+from store.catalog.assets import Asset
+from store.keys import TaskInstanceKey, TryKey
+from store.runs import answers, task_instances, tries
+from store.runs.answers import IdempotencyKey
 from watcher import try_tokens
 from watcher.api.auth import Bearer, not_authenticated
 from watcher.api.context import ApiContext, of_app
@@ -31,12 +30,12 @@ EVENTS: Final = STORE | {"schedule"}
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A write as a try asks for it; `asked` is what its repetition would be known by."""
+    """A write as a try asks for it; `request` is what its repetition would be known by."""
 
     context: ApiContext
     task_instance_id: str
     try_number: int
-    asked: Asked | None
+    request: IdempotencyKey | None
 
 
 async def _identity(request: Request, bearer: Bearer, response: Response) -> TryIdentity:
@@ -64,14 +63,14 @@ async def _call(
     Every dependency of a dependency costs FastAPI time, so what all writes need is this one.
     """
     identity = await _identity(request, bearer, response)
-    asked = None
+    key = None
     if idempotency_key is not None:
-        asked = Asked(key=idempotency_key, request=_fingerprint(request, await request.body()))
+        key = IdempotencyKey(key=idempotency_key, request=_fingerprint(request, await request.body()))
     return Call(
         context=await of_app(request),
         task_instance_id=identity.task_instance_id,
         try_number=identity.try_number,
-        asked=asked,
+        request=key,
     )
 
 
@@ -97,39 +96,51 @@ class AssetName:
     uri: str | None = None
 
 
-async def fenced(connection: AsyncConnection, call: Call) -> FencedTry:
+async def _by_name(name: str) -> AssetName:
+    return AssetName(name=name)
+
+
+async def _by_uri(uri: str) -> AssetName:
+    return AssetName(uri=uri)
+
+
+SELECTORS: Final = {"by-name": _by_name, "by-uri": _by_uri}
+"""By the last part of a path, the dependency that reads which asset is meant."""
+
+
+async def fenced(connection: AsyncConnection, call: Call) -> TryKey:
     """Lock the try's task instance; nobody supersedes it before the transaction ends.
 
-    Raises `TryFenced`, `NotFound`, `Answered`.
+    Raises `TryFenced`, `NotFound`, `ReplayedResponse`.
     """
-    return await tries.fence(connection, call.task_instance_id, call.try_number, asked=call.asked)
+    return await tries.fence(connection, call.task_instance_id, call.try_number, request=call.request)
 
 
 async def answered(connection: AsyncConnection, call: Call, response: Response, body: str) -> Response:
     """The answer with this JSON, kept with the effect; `response` has the headers it gets."""
-    await answers.tell(connection, call.task_instance_id, call.asked, body)
+    await answers.keep(connection, call.task_instance_id, call.request, body)
     return Response(body, media_type="application/json", headers=dict(response.headers))
 
 
 @asynccontextmanager
-async def reading(context: ApiContext, identity: TryIdentity) -> AsyncIterator[tuple[AsyncConnection, RowMapping]]:
+async def speaking(
+    context: ApiContext, identity: TryIdentity
+) -> AsyncIterator[tuple[AsyncConnection, TaskInstanceKey]]:
     """A connection that reads, and the task instance the token speaks for. Raises `NotFound`."""
     async with context.database.reading() as connection:
-        yield connection, await runs.own_task_instance(connection, identity.task_instance_id)
+        yield connection, await task_instances.key_of(connection, identity.task_instance_id)
 
 
-async def reachable(connection: AsyncConnection, dag_id: str, wanted: AssetName, roles: Collection[str]) -> RowMapping:
+async def declared_asset(
+    connection: AsyncConnection, dag_id: str, selector: AssetName, roles: Collection[str]
+) -> Asset:
     """The asset, if the job declares it, or an alias that resolved to it, in one of the roles.
 
     Raises `NotFound`, or 403 (Airflow leaves this open).
     """
-    asset = await assets.asset_by(connection, name=wanted.name, uri=wanted.uri)
-    around = await assets.job_assets(connection, dag_id)
-    if any(declared["id"] == asset["id"] and declared["role"] in roles for declared in around):
-        return asset
-    through = await aliases.of_job(connection, dag_id, roles)
-    if asset["id"] not in await aliases.assets_of(connection, through.values()):
-        raise undeclared(dag_id, asset["name"])
+    asset, is_declared = await assets.named_by_job(connection, dag_id, roles, name=selector.name, uri=selector.uri)
+    if not is_declared:
+        raise undeclared(dag_id, asset.name)
     return asset
 
 
@@ -143,8 +154,3 @@ def undeclared(dag_id: str, name: str) -> HTTPException:
 def forbidden(message: str) -> HTTPException:
     """What the job may not do, as its SDK reads it."""
     return HTTPException(403, {"reason": "forbidden", "message": message})
-
-
-def task_scope(held: FencedTry) -> TaskScope:
-    """The task instance's own state."""
-    return TaskScope(dag_id=held.dag_id, run_id=held.run_id, task_id=held.task_id, map_index=held.map_index)

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Response
+import structlog
+from fastapi import APIRouter, Depends, Response
+from pydantic import Field, StrictFloat, StrictInt
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.runs.try_lock import Wanted
-from store.state import entries as stored
-from store.state import listings
+from store.base import AssetStoreWriterKind, Writer
+from store.catalog.assets import Asset
+from store.runs.try_lock import AssetSelector, LockedAsset, lock_asset
+from store.state import attributed
+from store.state.transactions import Outcome, Transaction
 from store.values import check_key, to_json
-from watcher.api import entries
 from watcher.api.context import ApiContext, Context
-from watcher.api.execution.identity import STORE, AssetName, Call, Identity, Writing, reachable, reading
-from watcher.api.execution.writing import task_write, warn_of_large
-from watcher.api.parameters import Body, QueryKey
+from watcher.api.execution.identity import (
+    STORE,
+    AssetName,
+    Call,
+    Identity,
+    Writing,
+    answered,
+    declared_asset,
+    speaking,
+    undeclared,
+)
+from watcher.api.parameters import BIGGEST, Body, QueryKey, SmallNumber, Text
+from watcher.api.shapes.base import Shape
+from watcher.api.writes import EntryWrite, new_write_id
 from watcher.try_tokens import TryIdentity
 
 router = APIRouter(prefix="/store/asset", tags=["Execution: asset store"])
+log = structlog.get_logger()
+
+_Version = Annotated[int, Field(ge=0, le=BIGGEST)]
+_Number = StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
 
 
 class PutValue(Body):
@@ -29,122 +49,172 @@ class PutValue(Body):
     is_ref: bool = False
 
 
-@router.put("/by-name/value", status_code=204)
-async def set_by_name(call: Writing, name: str, key: str, body: PutValue) -> None:
-    await _set(call, Wanted(by="name", text=name), key, body)
+class Changes(Body):
+    """`asset`: its name or its uri. `reads`: versions as they were read, 0 for no entry. `refs`: keys of `set` with references."""
+
+    asset: Text
+    ordinal: SmallNumber
+    """Which of the task instance's transactions on this asset it is; a later try that repeats it says the same."""
+    reads: dict[str, _Version] = Field(default_factory=dict)
+    sets: dict[str, Any] = Field(default_factory=dict, alias="set")
+    increment: dict[str, _Number] = Field(default_factory=dict)
+    delete: list[str] = Field(default_factory=list)
+    refs: list[str] = Field(default_factory=list)
 
 
-@router.put("/by-uri/value", status_code=204)
-async def set_by_uri(call: Writing, uri: str, key: str, body: PutValue) -> None:
-    await _set(call, Wanted(by="uri", text=uri), key, body)
+class Changed(Shape):
+    """Of each changed key its version now, 0 when it has no entry; of each incremented one its value now, or null."""
+
+    versions: dict[str, int]
+    values: dict[str, Any]
 
 
-@router.get("/by-name/value")
-async def get_by_name(
-    context: Context, identity: Identity, name: str, key: QueryKey, response: Response
-) -> dict[str, Any]:
-    return await _get(context, identity, AssetName(name=name), key, response)
+async def _by_name(name: str) -> AssetSelector:
+    return AssetSelector(by="name", text=name)
 
 
-@router.get("/by-uri/value")
-async def get_by_uri(
-    context: Context, identity: Identity, uri: str, key: QueryKey, response: Response
-) -> dict[str, Any]:
-    return await _get(context, identity, AssetName(uri=uri), key, response)
+async def _by_uri(uri: str) -> AssetSelector:
+    return AssetSelector(by="uri", text=uri)
 
 
-@router.delete("/by-name/value", status_code=204)
-async def delete_by_name(call: Writing, name: str, key: str) -> None:
-    await _delete(call, Wanted(by="name", text=name), key)
+def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) -> None:
+    """The same six for an asset by its name and by its uri."""
+    selected: Final[Any] = Depends(selector)
+
+    @router.put(f"/{path}/value", status_code=204)
+    async def set_value(call: Writing, key: str, body: PutValue, asset: AssetSelector = selected) -> None:
+        text = to_json(body.value)
+        async with _task_write(call, asset, action="set", key=check_key(key)) as write:
+            _warn_of_large(write, key, text)
+            await write.set(text, is_ref=body.is_ref)
+
+    @router.get(f"/{path}/value")
+    async def get_value(
+        context: Context, identity: Identity, key: QueryKey, response: Response, asset: AssetSelector = selected
+    ) -> dict[str, Any]:
+        """Airflow's client accepts no other member than `value`: a plain value carries no mark, and the version is a header."""
+        async with _reading(context, identity, asset) as (connection, declared):
+            entry = await context.entries.entry(connection, declared.ref, key)
+        if entry.version is not None:
+            response.headers["ETag"] = f'"{entry.version}"'
+        value = {"value": json.loads(entry.value)}
+        return {**value, "is_ref": True} if entry.is_ref else value
+
+    @router.delete(f"/{path}/value", status_code=204)
+    async def delete_value(call: Writing, key: str, asset: AssetSelector = selected) -> None:
+        async with _task_write(call, asset, action="delete", key=check_key(key)) as write:
+            await write.delete()
+
+    @router.delete(f"/{path}/clear", status_code=204)
+    async def clear_values(call: Writing, asset: AssetSelector = selected) -> None:
+        async with _task_write(call, asset, action="clear") as write:
+            await write.clear()
+
+    @router.get(f"/{path}/keys")
+    async def list_keys(
+        context: Context, identity: Identity, asset: AssetSelector = selected
+    ) -> dict[str, Sequence[str]]:
+        async with _reading(context, identity, asset) as (connection, declared):
+            return {"keys": await context.entries.keys(connection, declared.ref)}
+
+    @router.get(f"/{path}/references")
+    async def list_references(
+        context: Context, identity: Identity, asset: AssetSelector = selected
+    ) -> dict[str, Mapping[str, Any]]:
+        """What a worker-side backend has to remove when the store is cleared."""
+        async with _reading(context, identity, asset) as (connection, declared):
+            stored = await attributed.references(connection, declared.id)
+        return {"references": {key: json.loads(reference) for key, reference in stored.items()}}
 
 
-@router.delete("/by-uri/value", status_code=204)
-async def delete_by_uri(call: Writing, uri: str, key: str) -> None:
-    await _delete(call, Wanted(by="uri", text=uri), key)
+for _path, _selector in {"by-name": _by_name, "by-uri": _by_uri}.items():
+    _add_routes(_path, _selector)
 
 
-@router.delete("/by-name/clear", status_code=204)
-async def clear_by_name(call: Writing, name: str) -> None:
-    await _clear(call, Wanted(by="name", text=name))
+@router.post("/transaction", response_model=Changed)
+async def change_together(call: Writing, body: Changes, response: Response) -> Response:
+    """All of it or nothing; 409 when a version that was read has moved on.
+
+    Increments are applied once per (task instance, asset, ordinal), whatever the try: a repetition leaves them out.
+    """
+    transaction = Transaction(
+        ordinal=body.ordinal,
+        reads=body.reads,
+        sets={key: to_json(value) for key, value in body.sets.items()},
+        increments=body.increment,
+        deletes=frozenset(body.delete),
+        references=frozenset(body.refs),
+    )
+    selector = AssetSelector(by="either", text=body.asset)
+    async with _task_write(call, selector, action="transaction", keys=transaction.changes) as write:
+        for key in transaction.changes:
+            await write.refuse_watermark(key)
+        for key, text in transaction.sets.items():
+            _warn_of_large(write, key, text)
+        outcome = await call.context.entries.transact(
+            write.connection, write.asset, transaction, task_instance_id=call.task_instance_id, writer=write.writer
+        )
+        return await answered(write.connection, call, response, _as_json(outcome))
 
 
-@router.delete("/by-uri/clear", status_code=204)
-async def clear_by_uri(call: Writing, uri: str) -> None:
-    await _clear(call, Wanted(by="uri", text=uri))
+@asynccontextmanager
+async def _task_write(
+    call: Call,
+    selector: AssetSelector,
+    *,
+    action: str,
+    key: str | None = None,
+    keys: Sequence[str] | None = None,
+) -> AsyncIterator[EntryWrite]:
+    """A change of one entry, whose `key` is locked, of a transaction's `keys`, or of all: fenced, within the job's scope.
+
+    Raises `TryFenced`, `NotFound`, `ReplayedResponse`, 403.
+    """
+    async with call.context.database.transaction() as connection:
+        locked = await lock_asset(
+            connection, call.task_instance_id, call.try_number, selector, key=key, request=call.request
+        )
+        if not locked.is_declared:
+            raise undeclared(locked.key.dag_id, locked.asset.name)
+        write = EntryWrite(
+            context=call.context,
+            connection=connection,
+            asset=locked.asset,
+            writer=_writer(locked),
+            action=action,
+            key=key,
+            keys=keys,
+            lock=locked.lock,
+        )
+        yield write
+        write.announce()
+    write.confirm()
 
 
-@router.get("/by-name/keys")
-async def keys_by_name(context: Context, identity: Identity, name: str) -> dict[str, Sequence[str]]:
-    return await _keys(context, identity, AssetName(name=name))
-
-
-@router.get("/by-uri/keys")
-async def keys_by_uri(context: Context, identity: Identity, uri: str) -> dict[str, Sequence[str]]:
-    return await _keys(context, identity, AssetName(uri=uri))
-
-
-@router.get("/by-name/references")
-async def references_by_name(context: Context, identity: Identity, name: str) -> dict[str, Mapping[str, Any]]:
-    return await _references(context, identity, AssetName(name=name))
-
-
-@router.get("/by-uri/references")
-async def references_by_uri(context: Context, identity: Identity, uri: str) -> dict[str, Mapping[str, Any]]:
-    return await _references(context, identity, AssetName(uri=uri))
-
-
-async def _get(
-    context: ApiContext, identity: TryIdentity, wanted: AssetName, key: str, response: Response
-) -> dict[str, Any]:
-    """Airflow's client accepts no other member than `value`: a plain value carries no mark, and the version is a header."""
-    async with reading(context, identity) as (connection, task):
-        asset = await reachable(connection, task["dag_id"], wanted, STORE)
-        entry = await entries.asset_entry(context, connection, asset, key)
-    if entry["version"] is not None:
-        response.headers["ETag"] = f'"{entry["version"]}"'
-    value = {"value": json.loads(entry["value"])}
-    return {**value, "is_ref": True} if entry["is_ref"] else value
-
-
-async def _keys(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> dict[str, Sequence[str]]:
-    async with reading(context, identity) as (connection, task):
-        asset = await reachable(connection, task["dag_id"], wanted, STORE)
-        return {"keys": await entries.asset_keys(context, connection, asset)}
-
-
-async def _references(context: ApiContext, identity: TryIdentity, wanted: AssetName) -> dict[str, Mapping[str, Any]]:
-    """What a worker-side backend has to remove when the store is cleared."""
-    async with reading(context, identity) as (connection, task):
-        asset = await reachable(connection, task["dag_id"], wanted, STORE)
-        found = await listings.references(connection, asset["id"])
-    return {"references": {key: json.loads(stored) for key, stored in found.items()}}
-
-
-async def _set(call: Call, wanted: Wanted, key: str, body: PutValue) -> None:
-    text = to_json(body.value)
-    async with task_write(call, wanted, action="set", key=check_key(key)) as write:
-        await write.refuse_watermark(key)
-        warn_of_large(call, write, key, text)
-        await stored.set_asset(
-            call.context.backend,
-            write.scope,
-            key,
-            text,
-            writer=write.writer,
-            is_ref=body.is_ref,
-            holds_key=True,
-            connection=write.connection,
+@asynccontextmanager
+async def _reading(
+    context: ApiContext, identity: TryIdentity, selector: AssetSelector
+) -> AsyncIterator[tuple[AsyncConnection, Asset]]:
+    """Raises `NotFound`, or 403 for an asset that is neither inlet nor outlet of the job."""
+    async with speaking(context, identity) as (connection, task):
+        yield (
+            connection,
+            await declared_asset(connection, task.dag_id, AssetName(**{selector.by: selector.text}), STORE),
         )
 
 
-async def _delete(call: Call, wanted: Wanted, key: str) -> None:
-    async with task_write(call, wanted, action="delete", key=check_key(key)) as write:
-        await write.refuse_watermark(key)
-        await stored.delete_asset(
-            call.context.backend, write.scope, key, writer=write.writer, holds_key=True, connection=write.connection
-        )
+def _warn_of_large(write: EntryWrite, key: str, text: str) -> None:
+    """What a job writes has no limit, but its log gets a warning."""
+    limit = write.context.max_value_storage_bytes
+    if len(text) > limit:
+        log.warning("store.large_value", key=key, bytes=len(text), limit=limit, **write.who)
 
 
-async def _clear(call: Call, wanted: Wanted) -> None:
-    async with task_write(call, wanted, action="clear") as write:
-        await write.clear(call.context)
+def _writer(locked: LockedAsset) -> Writer:
+    return Writer(kind=AssetStoreWriterKind.TASK, write_id=new_write_id(), **locked.key.bindings)
+
+
+def _as_json(outcome: Outcome) -> str:
+    """`Changed`, with values as they are stored: not every number survives being read and written again."""
+    values = (f"{json.dumps(key)}:{text or 'null'}" for key, text in outcome.values.items())
+    return f'{{"versions":{json.dumps(outcome.versions)},"values":{{{",".join(values)}}}}}'

@@ -7,17 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Path
-from sqlalchemy import RowMapping
 
-from store.base import TaskScope
-from store.state import entries as stored
 from store.state import task_entries
+from store.state.entries import TaskEntry
 from store.values import to_json
-from watcher.api import entries
 from watcher.api.context import Context
-from watcher.api.execution.identity import Call, Identity, Writing, fenced, reading, task_scope
+from watcher.api.execution.identity import Call, Identity, Writing, fenced, speaking
 from watcher.api.parameters import Body, Key
-from watcher.api.retention import ExpiresAt, expiry
+from watcher.api.routes.task_store import ExpiresAt, expiry
 from watcher.try_tokens import TryIdentity
 
 router = APIRouter(prefix="/store/ti/{task_instance_id}", tags=["Execution: task store"])
@@ -55,52 +52,40 @@ async def list_entries(
     context: Context, own: Own, what: Literal["keys", "references"] = "references"
 ) -> dict[str, Sequence[str] | Mapping[str, Any]]:
     """All keys; or by key the references that a worker-side backend has to remove when the store is cleared."""
-    async with reading(context, own) as (connection, task):
+    async with speaking(context, own) as (connection, task):
         if what == "keys":
-            return {what: await entries.task_keys(context, connection, _scope(task))}
-        found = await task_entries.references(connection, _scope(task))
-    return {what: {key: json.loads(stored) for key, stored in found.items()}}
+            return {what: await context.entries.task_keys(connection, task)}
+        stored = await task_entries.references(connection, task)
+    return {what: {key: json.loads(reference) for key, reference in stored.items()}}
 
 
 @router.get("/{key:path}")
 async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
     """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
-    async with reading(context, own) as (connection, task):
-        entry = await entries.task_entry(context, connection, _scope(task), key)
-    value = {"value": json.loads(entry["value"])}
-    return {**value, "is_ref": True} if entry["is_ref"] else value
+    async with speaking(context, own) as (connection, task):
+        entry = await context.entries.task_entry(connection, task, key)
+    value = {"value": json.loads(entry.value)}
+    return {**value, "is_ref": True} if entry.is_ref else value
 
 
 @router.put("/{key:path}", status_code=204)
 async def set_value(own: OwnWrite, key: Key, body: PutTaskValue) -> None:
-    text = to_json(body.value)
+    entry = TaskEntry(key=key, value=to_json(body.value), is_ref=body.is_ref)
     until = expiry(body.expires_at, own.context.default_retention_days)
     async with own.context.database.transaction() as connection:
-        held = await fenced(connection, own)
-        await stored.set_task(
-            own.context.backend,
-            task_scope(held),
-            key,
-            text,
-            expires_at=until,
-            is_ref=body.is_ref,
-            connection=connection,
-        )
+        own_try = await fenced(connection, own)
+        await own.context.entries.set_task(connection, own_try.instance, entry, until)
 
 
 @router.delete("/{key:path}", status_code=204)
 async def delete_value(own: OwnWrite, key: Key) -> None:
     async with own.context.database.transaction() as connection:
-        held = await fenced(connection, own)
-        await stored.delete_task(own.context.backend, task_scope(held), key, connection=connection)
+        own_try = await fenced(connection, own)
+        await own.context.entries.delete_task(connection, own_try.instance, key)
 
 
 @router.delete("", status_code=204)
 async def clear_values(own: OwnWrite) -> None:
     async with own.context.database.transaction() as connection:
-        held = await fenced(connection, own)
-        await stored.clear_task(own.context.backend, task_scope(held), connection=connection)
-
-
-def _scope(task: RowMapping) -> TaskScope:
-    return TaskScope(**{name: task[name] for name in ("dag_id", "run_id", "task_id", "map_index")})
+        own_try = await fenced(connection, own)
+        await own.context.entries.clear_task(connection, own_try.instance)

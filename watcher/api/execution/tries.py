@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -12,15 +11,16 @@ from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
+from store.catalog.assets import AssetOfJob, Role
+from store.detection.events import AssetEvent
+from store.keys import TryKey
 from store.runs import jobs, runs, tries
-from store.runs.try_lock import FencedTry
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
 from watcher.api.execution.identity import Identity, Writing, answered, fenced, renewed
 from watcher.api.parameters import Body, SmallNumber, Text
 from watcher.api.shapes.base import Shape
-from watcher.api.shapes.events import ExecutionEvent, execution_event
 
 router = APIRouter(prefix="/tries", tags=["Execution: tries"])
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ class TryContext(Shape):
     map_index: int
     try_number: int
     task_instance_id: str
-    triggering_asset_events: Mapping[str, Sequence[ExecutionEvent]]
+    triggering_asset_events: Mapping[str, Sequence[AssetEvent]]
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
     options: Mapping[str, Any]
@@ -69,41 +69,38 @@ class Finish(Body):
 async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
     """409 when another process has claimed the try, or it is superseded."""
     async with call.context.database.transaction() as connection:
-        held = await tries.claim(connection, call.task_instance_id, call.try_number, body.nonce, asked=call.asked)
-        told = await _try_context(call.context, connection, held)
-        answer = await answered(connection, call, response, told.model_dump_json())
-    names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
-    log.info("try.claimed", **{name: getattr(held, name) for name in names})
+        held = await tries.claim(connection, call.task_instance_id, call.try_number, body.nonce, request=call.request)
+        context = await _try_context(call.context, connection, held)
+        answer = await answered(connection, call, response, context.model_dump_json())
+    log.info("try.claimed", **held.bindings)
     return answer
 
 
-async def _try_context(context: ApiContext, connection: AsyncConnection, held: FencedTry) -> TryContext:
-    job = await jobs.job_by(connection, held.dag_id)
-    around = await assets.job_assets(connection, held.dag_id)
-    events = await runs.events_of_run(connection, held.dag_id, held.run_id)
-    source_runs = await runs.source_runs(connection, [event["id"] for event in events])
-    through = {role: await aliases.of_job(connection, held.dag_id, {role}) for role in ("inlet", "outlet")}
-    triggering: dict[str, list[ExecutionEvent]] = {}
-    for event in events:
-        triggering.setdefault(event["name"], []).append(execution_event(event, source_runs))
-    roles = {
-        role: [
-            *({"name": asset["name"], "uri": asset["uri"]} for asset in around if asset["role"] == role),
-            *({"alias": alias} for alias in through[role]),
-        ]
-        for role in through
-    }
-    identity = {name: value for name, value in vars(held).items() if name != "origin"}
+async def _try_context(context: ApiContext, connection: AsyncConnection, held: TryKey) -> TryContext:
+    job = await jobs.get(connection, held.dag_id)
+    triggering: dict[str, list[AssetEvent]] = {}
+    for event in await runs.events_of_run(connection, held.dag_id, held.run_id):
+        triggering.setdefault(event.asset.name, []).append(event)
+    around = await assets.around_job(connection, held.dag_id)
     return TryContext(
-        **identity,
+        **held.json,
         triggering_asset_events=triggering,
-        inlets=roles["inlet"],
-        outlets=roles["outlet"],
-        options=json.loads(job["definition"])["options"],
+        inlets=await _named(connection, held.dag_id, around, "inlet"),
+        outlets=await _named(connection, held.dag_id, around, "outlet"),
+        options=job.definition.options,
         worker_backend=context.worker_backend,
         default_retention_days=context.default_retention_days,
         clear_on_success=context.clear_on_success,
     )
+
+
+async def _named(
+    connection: AsyncConnection, dag_id: str, around: Sequence[AssetOfJob], role: Role
+) -> Sequence[Mapping[str, str]]:
+    return [
+        *({"name": asset.name, "uri": asset.uri} for asset in around if asset.role == role),
+        *({"alias": alias} for alias in await aliases.of_job(connection, dag_id, {role})),
+    ]
 
 
 @router.post("/progress", status_code=204)

@@ -5,25 +5,30 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
+from store.database.paging import Page, Window
+from store.keys import AssetRef
 from store.state import history
-from watcher.api import asset_store, entries
+from store.state.entries import Entry
 from watcher.api.auth import Admin, Viewer
-from watcher.api.context import Context
+from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version
 from watcher.api.shapes.entries import (
     AssetStateStoreCollectionResponse,
     AssetStateStoreResponse,
-    Entry,
     EntryCollection,
+    EntryResponse,
     History,
     airflow_entry,
-    entry,
-    history_entry,
+    entry_response,
+    history_response,
 )
+from watcher.api.writes import api_write, json_within_limit
 
 router = APIRouter(prefix="/assets/{asset_id}", tags=["Asset store"])
+IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 
 class SetEntry(Body):
@@ -37,40 +42,36 @@ class AssetStateStoreBody(Body):
 
 @router.get("/store")
 async def list_entries(context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow) -> EntryCollection:
-    async with context.database.reading() as connection:
-        asset = await assets.asset_by(connection, asset_id=asset_id)
-        found = await entries.asset_entries(context, connection, asset, window)
-    shown = [entry(row, context.base_url) for row in found.rows]
-    return EntryCollection(asset_store=shown, total_entries=found.total)
+    page = await _page(context, asset_id, window)
+    shown = [entry_response(entry, context.base_url) for entry in page.rows]
+    return EntryCollection(asset_store=shown, total_entries=page.total)
 
 
 @router.get("/store/{key:path}")
-async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> Entry:
-    async with context.database.reading() as connection:
-        asset = await assets.asset_by(connection, asset_id=asset_id)
-        return entry(await entries.asset_entry(context, connection, asset, key), context.base_url)
+async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> EntryResponse:
+    return entry_response(await _entry(context, asset_id, key), context.base_url)
 
 
 @router.put("/store/{key:path}", status_code=204)
 async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key, body: SetEntry) -> None:
-    await asset_store.set_entry(context, actor, asset_id, key, body.value, body.if_version)
+    text = json_within_limit(context, body.value)
+    async with api_write(context, actor, asset_id, action="set", key=key) as write:
+        await write.set(text, expected_version=body.if_version)
 
 
 @router.delete("/store/{key:path}", status_code=204)
 async def delete_entry(
-    context: Context,
-    actor: Admin,
-    asset_id: AssetId,
-    key: Key,
-    if_version: Annotated[int | None, Query(ge=0, le=BIGGEST)] = None,
+    context: Context, actor: Admin, asset_id: AssetId, key: Key, if_version: IfVersion = None
 ) -> None:
-    await asset_store.delete_entry(context, actor, asset_id, key, if_version)
+    async with api_write(context, actor, asset_id, action="delete", key=key) as write:
+        await write.delete(expected_version=if_version)
 
 
 @router.delete("/store", status_code=204)
 @router.delete("/state-store", status_code=204)
 async def clear_entries(context: Context, actor: Admin, asset_id: AssetId) -> None:
-    await asset_store.clear_entries(context, actor, asset_id)
+    async with api_write(context, actor, asset_id, action="clear") as write:
+        await write.clear()
 
 
 @router.get("/store-history")
@@ -78,36 +79,46 @@ async def list_history(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow, key: str | None = None
 ) -> History:
     async with context.database.reading() as connection:
-        await assets.asset_by(connection, asset_id=asset_id)
-        found = await history.history(connection, asset_id, key, window)
-    return History(history=[history_entry(row, context.base_url) for row in found.rows], total_entries=found.total)
+        asset = await _asset(connection, asset_id)
+        page = await history.of_asset(connection, asset, key, window)
+    return History(history=[history_response(row, context.base_url) for row in page.rows], total_entries=page.total)
 
 
 @router.get("/state-store")
 async def list_asset_state_store(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow
 ) -> AssetStateStoreCollectionResponse:
-    async with context.database.reading() as connection:
-        asset = await assets.asset_by(connection, asset_id=asset_id)
-        found = await entries.asset_entries(context, connection, asset, window)
-    shown = [airflow_entry(row) for row in found.rows]
-    return AssetStateStoreCollectionResponse(asset_state_store=shown, total_entries=found.total)
+    page = await _page(context, asset_id, window)
+    shown = [airflow_entry(entry) for entry in page.rows]
+    return AssetStateStoreCollectionResponse(asset_state_store=shown, total_entries=page.total)
 
 
 @router.get("/state-store/{key:path}")
 async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> AssetStateStoreResponse:
-    async with context.database.reading() as connection:
-        asset = await assets.asset_by(connection, asset_id=asset_id)
-        return airflow_entry(await entries.asset_entry(context, connection, asset, key))
+    return airflow_entry(await _entry(context, asset_id, key))
 
 
 @router.put("/state-store/{key:path}", status_code=204)
 async def set_asset_state_store(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: AssetStateStoreBody
 ) -> None:
-    await asset_store.set_entry(context, actor, asset_id, key, body.value, None)
+    await set_entry(context, actor, asset_id, key, SetEntry(value=body.value))
 
 
 @router.delete("/state-store/{key:path}", status_code=204)
 async def delete_asset_state_store(context: Context, actor: Admin, asset_id: AssetId, key: Key) -> None:
-    await asset_store.delete_entry(context, actor, asset_id, key, None)
+    await delete_entry(context, actor, asset_id, key)
+
+
+async def _entry(context: ApiContext, asset_id: int, key: str) -> Entry:
+    async with context.database.reading() as connection:
+        return await context.entries.entry(connection, await _asset(connection, asset_id), key)
+
+
+async def _page(context: ApiContext, asset_id: int, window: Window) -> Page[Entry]:
+    async with context.database.reading() as connection:
+        return await context.entries.page(connection, await _asset(connection, asset_id), window)
+
+
+async def _asset(connection: AsyncConnection, asset_id: int) -> AssetRef:
+    return (await assets.get(connection, asset_id)).ref

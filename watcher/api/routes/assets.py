@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
@@ -10,10 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
 from store.catalog.aliases import ALIAS_ORDERS
-from store.catalog.assets import ASSET_ORDERS, AssetFilter
-from store.catalog.freshness import freshness
-from store.database.paging import Rows, Window
-from store.errors import NotFound
+from store.catalog.assets import ASSET_ORDERS, Asset, AssetFilter
+from store.database.paging import Window
+from store.errors import no_alias
 from store.runs import decisions, runs
 from watcher.api import jobs
 from watcher.api.auth import Operator, Viewer
@@ -21,12 +21,11 @@ from watcher.api.context import Context
 from watcher.api.jobs import ManualRun
 from watcher.api.parameters import BIGGEST, AssetId, Body, Moment, Pattern, Text, ordered_window
 from watcher.api.shapes.assets import (
-    Around,
     AssetAliasCollectionResponse,
     AssetAliasResponse,
     AssetCollectionResponse,
     AssetResponse,
-    alias_response,
+    Neighbours,
     asset_response,
 )
 from watcher.api.shapes.runs import DAGRunResponse, run_response
@@ -55,8 +54,8 @@ async def list_assets(
         only_active=only_active,
     )
     async with context.database.reading() as connection:
-        found = await assets.assets(connection, which, window)
-        return AssetCollectionResponse(assets=await _responses(connection, found.rows), total_entries=found.total)
+        listed = await assets.listed(connection, which, window)
+        return AssetCollectionResponse(assets=await _responses(connection, listed.rows), total_entries=listed.total)
 
 
 @router.get("/aliases")
@@ -68,23 +67,23 @@ async def list_aliases(
     name_prefix_pattern: Pattern = None,
 ) -> AssetAliasCollectionResponse:
     async with context.database.reading() as connection:
-        found = await aliases.listed(connection, name_pattern, name_prefix_pattern, window)
-    shown = [alias_response(alias) for alias in found.rows]
-    return AssetAliasCollectionResponse(asset_aliases=shown, total_entries=found.total)
+        listed = await aliases.listed(connection, name_pattern, name_prefix_pattern, window)
+    shown = [AssetAliasResponse.of(alias) for alias in listed.rows]
+    return AssetAliasCollectionResponse(asset_aliases=shown, total_entries=listed.total)
 
 
 @router.get("/aliases/{asset_alias_id}")
 async def get_alias(context: Context, _: Viewer, asset_alias_id: int) -> AssetAliasResponse:
     if not 0 <= asset_alias_id <= BIGGEST:
-        raise NotFound(f"no alias {asset_alias_id}; GET /api/v2/assets/aliases lists the ones there are")
+        raise no_alias(asset_alias_id)
     async with context.database.reading() as connection:
-        return alias_response(await aliases.alias_by(connection, asset_alias_id))
+        return AssetAliasResponse.of(await aliases.get(connection, asset_alias_id))
 
 
 @router.get("/{asset_id}")
 async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResponse:
     async with context.database.reading() as connection:
-        asset = await assets.asset_by(connection, asset_id=asset_id)
+        asset = await assets.get(connection, asset_id)
         return (await _responses(connection, [asset]))[0]
 
 
@@ -107,7 +106,7 @@ async def materialize(
 ) -> DAGRunResponse:
     """Run the job that updates the asset."""
     body = body or MaterializeAssetBody()
-    wanted = ManualRun(
+    request = ManualRun(
         run_id=body.dag_run_id,
         conf=body.conf or {},
         note=body.note,
@@ -115,18 +114,16 @@ async def materialize(
         data_interval_start=body.data_interval_start,
         data_interval_end=body.data_interval_end,
     )
-    dag_id, run_id = await jobs.materialize(context, actor, asset_id, wanted)
+    dag_id, run_id = await jobs.materialize(context, actor, asset_id, request)
     async with context.database.reading() as connection:
-        return run_response(await runs.run_by(connection, dag_id, run_id))
+        return run_response(await runs.get(connection, dag_id, run_id))
 
 
-async def _responses(connection: AsyncConnection, rows: Rows) -> list[AssetResponse]:
-    ids = [row["id"] for row in rows]
-    known = Around(
-        jobs=await assets.asset_jobs(connection, ids),
-        watchers=await assets.asset_watchers(connection, ids),
-        aliases=await aliases.of_assets(connection, ids),
+async def _responses(connection: AsyncConnection, rows: Sequence[Asset]) -> list[AssetResponse]:
+    ids = [row.id for row in rows]
+    known = Neighbours(
+        jobs=await assets.jobs_around(connection, ids),
+        attached=await assets.attached(connection, ids),
         unprocessed=await decisions.unprocessed_of_assets(connection, ids),
-        freshness=await freshness(connection, ids),
     )
     return [asset_response(row, known) for row in rows]

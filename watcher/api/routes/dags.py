@@ -8,7 +8,8 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from store.database.paging import Window
-from store.runs import decisions, runs
+from store.keys import TaskInstanceKey
+from store.runs import decisions, runs, task_instances
 from store.runs import jobs as stored_jobs
 from store.runs.jobs import JOB_ORDERS, JobFilter
 from store.runs.runs import RUN_ORDERS, RunFilter
@@ -76,9 +77,11 @@ async def list_dags(
         id_pattern=dag_id_pattern, id_prefix=dag_id_prefix_pattern, paused=paused, only_active=exclude_stale
     )
     async with context.database.reading() as connection:
-        found = await stored_jobs.jobs(connection, which, window)
-        waiting = await decisions.unprocessed_of_jobs(connection, [job["dag_id"] for job in found.rows])
-    return DAGCollectionResponse(dags=[dag_response(job, waiting) for job in found.rows], total_entries=found.total)
+        configured = await stored_jobs.listed(connection, which, window)
+        unprocessed = await decisions.unprocessed_of_jobs(connection, [job.dag_id for job in configured.rows])
+    return DAGCollectionResponse(
+        dags=[dag_response(job, unprocessed) for job in configured.rows], total_entries=configured.total
+    )
 
 
 @router.get("/{dag_id}")
@@ -88,7 +91,7 @@ async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
 
 async def _dag(context: ApiContext, dag_id: str) -> DAGResponse:
     async with context.database.reading() as connection:
-        job = await stored_jobs.job_by(connection, dag_id)
+        job = await stored_jobs.get(connection, dag_id)
         return dag_response(job, await decisions.unprocessed_of_jobs(connection, [dag_id]))
 
 
@@ -118,14 +121,14 @@ async def list_runs(
     )
     async with context.database.reading() as connection:
         if which.dag_id is not None:
-            await stored_jobs.job_by(connection, which.dag_id)
-        found = await runs.runs(connection, which, window)
-    return DAGRunCollectionResponse(dag_runs=[run_response(run) for run in found.rows], total_entries=found.total)
+            await stored_jobs.get(connection, which.dag_id)
+        listed = await runs.listed(connection, which, window)
+    return DAGRunCollectionResponse(dag_runs=[run_response(run) for run in listed.rows], total_entries=listed.total)
 
 
 @router.post("/{dag_id}/dagRuns")
 async def trigger_run(context: Context, actor: Operator, dag_id: str, body: TriggerDAGRunPostBody) -> DAGRunResponse:
-    wanted = ManualRun(
+    request = ManualRun(
         run_id=body.dag_run_id,
         conf=body.conf or {},
         note=body.note,
@@ -133,7 +136,7 @@ async def trigger_run(context: Context, actor: Operator, dag_id: str, body: Trig
         data_interval_start=body.data_interval_start,
         data_interval_end=body.data_interval_end,
     )
-    run_id = await jobs.trigger(context, actor, dag_id, wanted)
+    run_id = await jobs.trigger(context, actor, dag_id, request)
     return await _run(context, dag_id, run_id)
 
 
@@ -144,7 +147,7 @@ async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGR
 
 async def _run(context: ApiContext, dag_id: str, run_id: str) -> DAGRunResponse:
     async with context.database.reading() as connection:
-        return run_response(await runs.run_by(connection, dag_id, run_id))
+        return run_response(await runs.get(connection, dag_id, run_id))
 
 
 @router.patch("/{dag_id}/dagRuns/{run_id}")
@@ -157,13 +160,13 @@ async def patch_run(
     update_mask: Annotated[list[str] | None, Query()] = None,
 ) -> DAGRunResponse:
     """`failed` cancels a run that is not over, `queued` clears one that is; `success` and `failed` mark else."""
-    wanted = body.model_dump(include=set(update_mask) if update_mask else None, exclude_unset=True)
-    if "note" in wanted:
-        await jobs.annotate(context, actor, dag_id, run_id, wanted["note"])
-    if wanted.get("state") == "queued":
+    changes = body.model_dump(include=set(update_mask) if update_mask else None, exclude_unset=True)
+    if "note" in changes:
+        await jobs.annotate(context, actor, dag_id, run_id, changes["note"])
+    if changes.get("state") == "queued":
         await jobs.clear(context, actor, dag_id, run_id)
-    elif wanted.get("state") is not None:
-        await jobs.settle(context, actor, dag_id, run_id, wanted["state"])
+    elif changes.get("state") is not None:
+        await jobs.settle(context, actor, dag_id, run_id, changes["state"])
     return await _run(context, dag_id, run_id)
 
 
@@ -173,9 +176,9 @@ async def clear_run(
 ) -> DAGRunResponse | TaskInstanceCollectionResponse:
     """The same run with the same events, by its next try."""
     async with context.database.reading() as connection:
-        await runs.run_by(connection, dag_id, run_id)
-        tasks = await runs.task_instances(connection, dag_id, run_id)
-    cleared = [task_instance_response(task) for task in tasks if not body.only_failed or task["state"] == "failed"]
+        await runs.get(connection, dag_id, run_id)
+        tasks = await task_instances.of_run(connection, dag_id, run_id)
+    cleared = [task_instance_response(task) for task in tasks if not body.only_failed or task.state == "failed"]
     if body.dry_run:
         return TaskInstanceCollectionResponse(task_instances=cleared, total_entries=len(cleared))
     if cleared:
@@ -186,9 +189,9 @@ async def clear_run(
 @router.get("/{dag_id}/dagRuns/{run_id}/taskInstances")
 async def list_task_instances(context: Context, _: Viewer, dag_id: str, run_id: str) -> TaskInstanceCollectionResponse:
     async with context.database.reading() as connection:
-        await runs.run_by(connection, dag_id, run_id)
-        found = await runs.task_instances(connection, dag_id, run_id)
-    shown = [task_instance_response(task) for task in found]
+        await runs.get(connection, dag_id, run_id)
+        tasks = await task_instances.of_run(connection, dag_id, run_id)
+    shown = [task_instance_response(task) for task in tasks]
     return TaskInstanceCollectionResponse(task_instances=shown, total_entries=len(shown))
 
 
@@ -196,5 +199,6 @@ async def list_task_instances(context: Context, _: Viewer, dag_id: str, run_id: 
 async def get_task_instance(
     context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: MapIndex = -1
 ) -> TaskInstanceResponse:
+    key = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     async with context.database.reading() as connection:
-        return task_instance_response(await runs.task_instance_by(connection, dag_id, run_id, task_id, map_index))
+        return task_instance_response(await task_instances.get(connection, key))

@@ -62,15 +62,13 @@ async def list_events(
         before=timestamp_lt,
     )
     async with context.database.reading() as connection:
-        found = await stored.events(connection, which, window)
-        consumers = await runs.runs_of_events(connection, [event["id"] for event in found.rows])
-    shown = [event_response(event, consumers) for event in found.rows]
-    return AssetEventCollectionResponse(asset_events=shown, total_entries=found.total)
+        events_page = await stored.listed(connection, which, window)
+        consumers = await runs.runs_of_events(connection, [event.id for event in events_page.rows])
+    shown = [event_response(event, consumers) for event in events_page.rows]
+    return AssetEventCollectionResponse(asset_events=shown, total_entries=events_page.total)
 
 
 @router.post("")
 async def create_event(context: Context, actor: Operator, body: CreateAssetEventsBody) -> AssetEventResponse:
     extra = body.extra if "extra" in body.model_fields_set else None
-    event_id = await events.create(context, actor, body.asset_id, extra)
-    async with context.database.reading() as connection:
-        return event_response(await stored.event(connection, event_id), [])
+    return event_response(await events.create(context, actor, body.asset_id, extra), [])

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse
 
 from store.keys import TaskInstanceKey
-from store.runs import runs, tries
+from store.runs import task_instances, tries
 from watcher.api.auth import Viewer
 from watcher.api.context import Context
 from watcher.api.log_answers import LogQueryParameters, answer, in_form
@@ -48,7 +48,7 @@ async def get_log(
     path = try_log(context.logs_directory, dag_id, run_id, task_id, map_index, try_number)
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     async with context.database.reading() as connection:
-        await runs.task_instance_by(connection, dag_id, run_id, task_id, map_index)
+        await task_instances.check(connection, instance)
         stored = await tries.stored_handle(connection, instance, try_number)
     if query.around is not None or query.following:
         return await answer(context, lambda: [[path]], query, accept)

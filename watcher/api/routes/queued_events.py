@@ -48,10 +48,10 @@ async def of_both(
     context: Context, _: Viewer, dag_id: str, asset_id: AssetId, before: Before = None
 ) -> QueuedEventResponse:
     which = QueueFilter(dag_id=dag_id, asset_id=asset_id, before=_moment(before))
-    found = await _listed(context, which)
-    if not found.queued_events:
+    waiting = await _listed(context, which)
+    if not waiting.queued_events:
         raise NotFound(f"the job {dag_id!r} has no queued event of the asset {asset_id}")
-    return found.queued_events[0]
+    return waiting.queued_events[0]
 
 
 @router.delete("/dags/{dag_id}/assets/{asset_id}/queuedEvents", status_code=204)
@@ -74,8 +74,8 @@ def _moment(before: str | None) -> datetime | None:
 
 async def _listed(context: ApiContext, which: QueueFilter) -> QueuedEventCollectionResponse:
     async with context.database.reading() as connection:
-        found = await queues.listed(connection, which)
-    shown = [QueuedEventResponse(**row, dag_display_name=row["dag_id"]) for row in found]
+        waiting = await queues.listed(connection, which)
+    shown = [QueuedEventResponse.of(queued, dag_display_name=queued.dag_id) for queued in waiting]
     return QueuedEventCollectionResponse(queued_events=shown, total_entries=len(shown))
 
 

@@ -7,20 +7,18 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Response
 from prometheus_client import CONTENT_TYPE_LATEST
-from sqlalchemy import Table
 
-from store.catalog import catalog_sync, watchers
-from store.catalog.freshness import freshness
+from store.catalog import assets, catalog_sync, watchers
 from store.database import migrations
-from store.database.schema import dispatcher, triggerer
 from store.errors import SchemaOutdated
 from store.processes import audit, triggerers
+from store.processes.triggerers import Heartbeat
 from watcher.api.auth import Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.errors import UNAVAILABLE
 from watcher.api.log_answers import WriteId
 from watcher.api.parameters import UnorderedWindow
-from watcher.api.shapes.watchers import AuditCollection, audit_record
+from watcher.api.shapes.watchers import AuditCollection, AuditRecord
 from watcher.versions import program_version
 
 router = APIRouter(tags=["Monitor"])
@@ -30,40 +28,34 @@ probes = APIRouter(tags=["Probes"])
 @router.get("/audit")
 async def list_audit(context: Context, _: Viewer, window: UnorderedWindow, write_id: WriteId = None) -> AuditCollection:
     async with context.database.reading() as connection:
-        found, total = await audit.entries(connection, write_id=write_id, limit=window.limit, offset=window.offset)
-    return AuditCollection(audit=[audit_record(entry) for entry in found], total_entries=total)
+        entries = await audit.listed(connection, write_id, window)
+    return AuditCollection(audit=[AuditRecord.of(entry) for entry in entries.rows], total_entries=entries.total)
 
 
 @router.get("/monitor/health")
 async def health(context: Context) -> dict[str, Any]:
     """As Airflow tells it; our scheduler and dispatcher are one, and known by the dispatcher's sign of life."""
     try:
-        scheduling, scheduler_at = await _heartbeat(context, dispatcher)
-        triggering, triggerer_at = await _heartbeat(context, triggerer)
+        async with context.database.reading() as connection:
+            newest = await triggerers.heartbeats(connection)
     except UNAVAILABLE:
         return {
             "metadatabase": {"status": "unhealthy"},
-            "scheduler": _unknown("scheduler"),
-            "triggerer": _unknown("triggerer"),
+            "scheduler": _health("scheduler", None),
+            "triggerer": _health("triggerer", None),
         }
     return {
         "metadatabase": {"status": "healthy"},
-        "scheduler": {"status": scheduling, "latest_scheduler_heartbeat": scheduler_at},
-        "triggerer": {"status": triggering, "latest_triggerer_heartbeat": triggerer_at},
+        "scheduler": _health("scheduler", newest.dispatcher),
+        "triggerer": _health("triggerer", newest.triggerer),
         "dag_processor": None,
     }
 
 
-async def _heartbeat(context: ApiContext, processes: Table) -> tuple[str | None, datetime | None]:
-    async with context.database.reading() as connection:
-        found = await triggerers.heartbeat(connection, processes)
-    if found is None:
-        return None, None
-    return "healthy" if found.lives else "unhealthy", found.at
-
-
-def _unknown(kind: str) -> dict[str, None]:
-    return {"status": None, f"latest_{kind}_heartbeat": None}
+def _health(kind: str, newest: Heartbeat | None) -> dict[str, str | datetime | None]:
+    if newest is None:
+        return {"status": None, f"latest_{kind}_heartbeat": None}
+    return {"status": "healthy" if newest.lives else "unhealthy", f"latest_{kind}_heartbeat": newest.at}
 
 
 @router.get("/version")
@@ -105,6 +97,5 @@ async def _unready(context: ApiContext) -> str | None:
 @probes.get("/metrics")
 async def metrics(context: Context) -> Response:
     async with context.database.reading() as connection:
-        found = await watchers.all_watchers(connection)
-        expected = await freshness(connection)
-    return Response(context.metrics.exposition(found, expected), media_type=CONTENT_TYPE_LATEST)
+        exposition = context.metrics.exposition(await watchers.listed(connection), await assets.expected(connection))
+    return Response(exposition, media_type=CONTENT_TYPE_LATEST)

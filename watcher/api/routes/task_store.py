@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import TaskScope
-from store.database.paging import Page
+from store.base import NEVER_EXPIRE, NeverExpire, TaskScope
+from store.errors import NotFound
+from store.processes import audit
 from store.runs import runs
-from store.state import entries as stored
-from store.state import task_entries
-from watcher.api import entries, task_store
-from watcher.api.auth import Admin, Viewer
-from watcher.api.context import Context
-from watcher.api.parameters import Body, Key, MapIndex, UnorderedWindow
-from watcher.api.retention import ExpiresAt
-from watcher.api.shapes.task_entries import TaskStateStoreCollectionResponse, TaskStateStoreResponse, task_entry
+from store.state.entries import TaskEntry
+from watcher.api.auth import Actor, Admin, Viewer
+from watcher.api.context import ApiContext, Context
+from watcher.api.parameters import Body, Key, MapIndex, Moment, UnorderedWindow
+from watcher.api.shapes.base import Shape
+from watcher.api.writes import json_within_limit
 
 router = APIRouter(
     prefix="/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/state-store", tags=["Task State Store"]
 )
+
+ExpiresAt: TypeAlias = Moment | Literal["default"] | None
+"""In a request: a time; null is never; left out, or `default`, means the configured retention."""
 
 
 class TaskStateStoreBody(Body):
@@ -30,6 +37,30 @@ class TaskStateStoreBody(Body):
 
 class TaskStateStorePatchBody(Body):
     value: Any
+
+
+class TaskStateStoreResponse(Shape):
+    """`updated_at` is null only where the configured store backend keeps no times; only a reference says that it is one."""
+
+    key: str
+    value: Any
+    updated_at: datetime | None
+    expires_at: datetime | None
+    is_ref: bool = False
+
+
+class TaskStateStoreCollectionResponse(Shape):
+    task_state_store: Sequence[TaskStateStoreResponse]
+    total_entries: int
+
+
+def expiry(expires_at: ExpiresAt, default_days: int) -> datetime | NeverExpire:
+    """As backends take it, decided when the entry is written; a default of 0 days keeps for ever."""
+    if isinstance(expires_at, datetime):
+        return expires_at
+    if expires_at is None or default_days == 0:
+        return NEVER_EXPIRE
+    return datetime.now(UTC) + timedelta(days=default_days)
 
 
 async def _scope(dag_id: str, run_id: str, task_id: str, map_index: MapIndex = -1) -> TaskScope:
@@ -44,26 +75,27 @@ async def list_task_state_store(
     context: Context, _: Viewer, scope: Scope, window: UnorderedWindow
 ) -> TaskStateStoreCollectionResponse:
     """An unknown task instance has none; nor has one whose entries are in a backend that cannot be listed."""
-    found = Page(rows=[], total=0)
-    if stored.knows_writers(context.backend):
-        async with context.database.reading() as connection:
-            found = await task_entries.entries(connection, scope, window)
-    shown = [task_entry(row) for row in found.rows]
-    return TaskStateStoreCollectionResponse(task_state_store=shown, total_entries=found.total)
+    async with context.database.reading() as connection:
+        page = await context.entries.task_page(connection, scope, window)
+    shown = [_response(entry) for entry in page.rows]
+    return TaskStateStoreCollectionResponse(task_state_store=shown, total_entries=page.total)
 
 
 @router.get("/{key:path}", response_model_exclude_defaults=True)
 async def get_task_state_store(context: Context, _: Viewer, scope: Scope, key: Key) -> TaskStateStoreResponse:
     async with context.database.reading() as connection:
         await runs.check_task_instance(connection, scope)
-        return task_entry(await entries.task_entry(context, connection, scope, key))
+        return _response(await context.entries.task_entry(connection, scope, key))
 
 
 @router.put("/{key:path}", status_code=204)
 async def set_task_state_store(
     context: Context, actor: Admin, scope: Scope, key: Key, body: TaskStateStoreBody
 ) -> None:
-    await task_store.set_entry(context, actor, scope, key, body.value, body.expires_at)
+    entry = TaskEntry(key=key, value=json_within_limit(context, body.value))
+    until = expiry(body.expires_at, context.default_retention_days)
+    async with _audited(context, actor, scope, "set", key=key) as connection:
+        await context.entries.set_task(connection, scope, entry, until)
 
 
 @router.patch("/{key:path}")
@@ -71,14 +103,42 @@ async def change_task_state_store(
     context: Context, actor: Admin, scope: Scope, key: Key, body: TaskStateStorePatchBody
 ) -> None:
     """Answers null; the entry expires when it did before."""
-    await task_store.change_entry(context, actor, scope, key, body.value)
+    text = json_within_limit(context, body.value)
+    async with _audited(context, actor, scope, "change", key=key) as connection:
+        if not await context.entries.change_task(connection, scope, key, text):
+            raise NotFound(f"the task store has no key {key!r}")
 
 
 @router.delete("/{key:path}", status_code=204)
 async def delete_task_state_store(context: Context, actor: Admin, scope: Scope, key: Key) -> None:
-    await task_store.delete_entry(context, actor, scope, key)
+    async with _audited(context, actor, scope, "delete", key=key) as connection:
+        await context.entries.delete_task(connection, scope, key)
 
 
 @router.delete("", status_code=204)
 async def clear_task_state_store(context: Context, actor: Admin, scope: Scope, all_map_indices: bool = False) -> None:
-    await task_store.clear_entries(context, actor, scope, all_map_indices=all_map_indices)
+    async with _audited(context, actor, scope, "clear", all_map_indices=all_map_indices) as connection:
+        await context.entries.clear_task(connection, scope, all_map_indices=all_map_indices)
+
+
+@asynccontextmanager
+async def _audited(
+    context: ApiContext, actor: Actor, scope: TaskScope, action: str, **detail: Any
+) -> AsyncIterator[AsyncConnection]:
+    """A change of a task instance's store by a person or tool. Raises `NotFound` for the task instance."""
+    async with context.database.transaction() as connection:
+        siblings = detail.get("all_map_indices", False)
+        await runs.check_task_instance(connection, scope, any_map_index=siblings)
+        yield connection
+        target = f"{scope.dag_id}/{scope.run_id}/{scope.task_id}/{scope.map_index}"
+        await audit.record(connection, actor=actor.name, action=f"task_store.{action}", target=target, detail=detail)
+
+
+def _response(entry: TaskEntry) -> TaskStateStoreResponse:
+    return TaskStateStoreResponse(
+        key=entry.key,
+        value=json.loads(entry.value),
+        updated_at=entry.updated_at,
+        expires_at=entry.expires_at,
+        is_ref=entry.is_ref,
+    )

@@ -14,10 +14,11 @@ from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.log_answers import LogQueryParameters, answer
 from watcher.api.parameters import Body, Text
-from watcher.api.shapes.watchers import Watcher, WatcherCollection, watcher
+from watcher.api.shapes.watchers import Watcher, WatcherCollection
 from watcher.api.writes import new_write_id
 from watcher.logs.places import watcher_logs
 from watcher.triggerer.control import Control, Moved, Preview
+from watcher.wakeups import Hint
 
 router = APIRouter(prefix="/watchers", tags=["Watcher"])
 
@@ -25,14 +26,14 @@ router = APIRouter(prefix="/watchers", tags=["Watcher"])
 @router.get("")
 async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
     async with context.database.reading() as connection:
-        found = await watchers.all_watchers(connection)
-    return WatcherCollection(watchers=[watcher(row) for row in found], total_entries=len(found))
+        rows = await watchers.listed(connection)
+    return WatcherCollection(watchers=[Watcher.of(row) for row in rows], total_entries=len(rows))
 
 
 @router.get("/{name}")
 async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
     async with context.database.reading() as connection:
-        return watcher(await watchers.get(connection, name))
+        return Watcher.of(await watchers.get(connection, name))
 
 
 @router.post("/{name}/pause")
@@ -50,8 +51,8 @@ async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: b
         await watchers.set_paused(connection, name, paused=paused)
         action = "watcher.pause" if paused else "watcher.resume"
         await audit.record(connection, actor=actor.name, action=action, target=name, write_id=new_write_id())
-        shown = watcher(await watchers.get(connection, name))
-    context.wake()
+        shown = Watcher.of(await watchers.get(connection, name))
+    context.hint(Hint(what="watchers", names=frozenset({name})))
     return shown
 
 

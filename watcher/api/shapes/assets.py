@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import RowMapping
-
-from store.catalog.freshness import Freshness
-from store.database.paging import Rows
-from watcher.api.shapes.base import Shape
+from store.catalog.assets import Asset, Attached, JobOfAsset
+from watcher.api.shapes.base import JsonObject, Shape
 
 
 class DagScheduleAssetReference(Shape):
@@ -51,7 +46,7 @@ class AssetResponse(Shape):
     name: str
     uri: str
     group: str
-    extra: dict[str, Any]
+    extra: JsonObject
     created_at: datetime
     updated_at: datetime
     scheduled_dags: Sequence[DagScheduleAssetReference]
@@ -79,53 +74,35 @@ class AssetCollectionResponse(Shape):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Around:
-    """What stands around some assets, from `store.catalog.assets` and `store.catalog.aliases`."""
+class Neighbours:
+    """What stands around some assets."""
 
-    jobs: Rows
-    watchers: Rows
-    aliases: Rows
+    jobs: Sequence[JobOfAsset]
+    attached: Sequence[Attached]
     unprocessed: Mapping[int, int]
-    freshness: Sequence[Freshness]
 
 
-def alias_response(alias: RowMapping) -> AssetAliasResponse:
-    """A row of table `asset_alias`."""
-    return AssetAliasResponse(**{name: alias[name] for name in AssetAliasResponse.model_fields})
-
-
-def asset_response(asset: RowMapping, known: Around) -> AssetResponse:
+def asset_response(asset: Asset, known: Neighbours) -> AssetResponse:
     """`known` may tell of other assets too."""
-    around = [job for job in known.jobs if job["asset_id"] == asset["id"]]
-    last_id = asset["last_event_id"]
-    expected = next((one for one in known.freshness if one.asset_id == asset["id"]), None)
-    return AssetResponse(
-        **{name: asset[name] for name in ("id", "name", "uri", "group", "created_at", "updated_at")},
-        extra=json.loads(asset["extra"]),
-        scheduled_dags=[
-            DagScheduleAssetReference(**_times(job), dag_id=job["dag_id"])
-            for job in around
-            if job["role"] == "schedule"
-        ],
-        producing_tasks=[_task(job) for job in around if job["role"] == "outlet"],
-        consuming_tasks=[_task(job) for job in around if job["role"] == "inlet"],
-        aliases=[alias_response(alias) for alias in known.aliases if alias["asset_id"] == asset["id"]],
-        watchers=[_watcher(w["name"], asset) for w in known.watchers if w["asset_id"] == asset["id"]],
-        last_asset_event=LastAssetEventResponse(id=last_id, timestamp=asset["last_event_at"]) if last_id else None,
-        unprocessed=known.unprocessed.get(asset["id"], 0),
-        expect_every=None if expected is None else expected.expect_every.total_seconds(),
-        is_late=expected is not None and expected.is_late,
+    jobs = [job for job in known.jobs if job.asset_id == asset.id]
+    names = [name for name in known.attached if name.asset_id == asset.id]
+    last = None
+    if asset.last_event_id is not None and asset.last_event_at is not None:
+        last = LastAssetEventResponse(id=asset.last_event_id, timestamp=asset.last_event_at)
+    return AssetResponse.of(
+        asset,
+        scheduled_dags=[job for job in jobs if job.role == "schedule"],
+        producing_tasks=[job for job in jobs if job.role == "outlet"],
+        consuming_tasks=[job for job in jobs if job.role == "inlet"],
+        aliases=[name for name in names if name.kind == "alias"],
+        watchers=[_watcher(name.name, asset) for name in names if name.kind == "watcher"],
+        last_asset_event=last,
+        unprocessed=known.unprocessed.get(asset.id, 0),
+        expect_every=None if asset.expect_every is None else asset.expect_every.total_seconds(),
+        is_late=asset.is_late,
     )
 
 
-def _task(job: RowMapping) -> TaskAssetReference:
-    return TaskAssetReference(**_times(job), dag_id=job["dag_id"], task_id=job["task_id"])
-
-
-def _times(job: RowMapping) -> dict[str, datetime]:
-    return {"created_at": job["created_at"], "updated_at": job["updated_at"]}
-
-
-def _watcher(name: str, asset: RowMapping) -> AssetWatcherResponse:
+def _watcher(name: str, asset: Asset) -> AssetWatcherResponse:
     """Airflow's client insists on a number; our watchers are known by name."""
-    return AssetWatcherResponse(name=name, trigger_id=zlib.crc32(name.encode()), created_date=asset["created_at"])
+    return AssetWatcherResponse(name=name, trigger_id=zlib.crc32(name.encode()), created_date=asset.created_at)

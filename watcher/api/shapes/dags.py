@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import RowMapping
-
+from store.keys import Cron
+from store.runs.jobs import Job
 from watcher.api.shapes.base import Shape
 
 
@@ -54,36 +53,34 @@ class DAGCollectionResponse(Shape):
     total_entries: int
 
 
-def dag_response(job: RowMapping, unprocessed: Mapping[str, int]) -> DAGResponse:
-    """A row of table `job`, and how many events each job failed to process."""
-    definition = json.loads(job["definition"])
-    application = definition["spark"]["application"]
-    events, times = schedule_text(definition["schedule"]), definition.get("cron")
-    schedule = " or ".join(part for part in (events, times and times["expression"]) if part) or None
+def dag_response(job: Job, unprocessed: Mapping[str, int]) -> DAGResponse:
+    """A job, and how many events each job failed to process."""
+    definition = job.definition
+    events, cron = schedule_text(definition.schedule), definition.cron
+    schedule = " or ".join(part for part in (events, cron and cron.expression) if part) or None
+    tick = job.next_tick if cron else None
     return DAGResponse(
-        dag_id=job["dag_id"],
-        dag_display_name=job["dag_id"],
-        is_paused=job["paused"],
-        is_stale=not job["active"],
-        last_parsed_time=job["updated_at"],
-        relative_fileloc=application,
-        fileloc=application,
+        dag_id=job.dag_id,
+        dag_display_name=job.dag_id,
+        is_paused=job.paused,
+        is_stale=not job.active,
+        last_parsed_time=job.updated_at,
+        relative_fileloc=definition.application,
+        fileloc=definition.application,
         timetable_summary=schedule,
-        timetable_description=_description(events, times),
-        timetable_periodic=times is not None,
-        max_active_runs=definition["max_active_runs"],
-        unprocessed=unprocessed.get(job["dag_id"], 0),
-        **_next_tick(job["next_tick"] if times else None),
+        timetable_description=_description(events, cron),
+        timetable_periodic=cron is not None,
+        max_active_runs=definition.max_active_runs,
+        unprocessed=unprocessed.get(job.dag_id, 0),
+        next_dagrun_logical_date=tick,
+        next_dagrun_data_interval_start=tick,
+        next_dagrun_data_interval_end=tick,
+        next_dagrun_run_after=tick,
     )
 
 
-def _next_tick(tick: datetime | None) -> dict[str, datetime | None]:
-    names = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
-    return {f"next_dagrun_{name}": tick for name in names}
-
-
-def _description(events: str | None, times: Mapping[str, str] | None) -> str | None:
-    by_time = times and f"{times['expression']} ({times['timezone']})"
+def _description(events: str | None, cron: Cron | None) -> str | None:
+    by_time = cron and f"{cron.expression} ({cron.timezone})"
     by_events = events and f"Triggered by assets: {events}"
     return " or ".join(part for part in (by_events, by_time) if part) or None
 

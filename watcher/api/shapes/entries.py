@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import RowMapping
-
-from store.state.statements import WRITER_FIELDS
-from watcher.api.entries import Row
+from store.base import Writer
+from store.state.entries import Entry
+from store.state.history import HistoryEntry
 from watcher.api.links import log_url
 from watcher.api.shapes.base import Shape
 
@@ -44,7 +43,7 @@ class AssetStateStoreCollectionResponse(Shape):
     total_entries: int
 
 
-class Entry(Shape):
+class EntryResponse(Shape):
     """`is_ref`: the value is a reference to where a job has stored it. Other backends keep no times and no versions."""
 
     key: str
@@ -56,11 +55,11 @@ class Entry(Shape):
 
 
 class EntryCollection(Shape):
-    asset_store: Sequence[Entry]
+    asset_store: Sequence[EntryResponse]
     total_entries: int
 
 
-class HistoryEntry(Shape):
+class HistoryResponse(Shape):
     key: str
     version: int
     value: Any
@@ -71,42 +70,57 @@ class HistoryEntry(Shape):
 
 
 class History(Shape):
-    history: Sequence[HistoryEntry]
+    history: Sequence[HistoryResponse]
     total_entries: int
 
 
-def entry(row: Row, base_url: str | None) -> Entry:
+def entry_response(entry: Entry, base_url: str | None) -> EntryResponse:
     """An entry with the link to the log lines of its last write."""
-    writer = {name: row[f"last_updated_by_{name}"] for name in (*WRITER_FIELDS, "try_number")}
-    return Entry(
-        **{name: row[name] for name in ("key", "is_ref", "updated_at", "version")},
-        value=json.loads(row["value"]),
-        last_updated_by=_last_updated_by(writer, base_url),
+    return EntryResponse(
+        key=entry.key,
+        value=json.loads(entry.value),
+        is_ref=entry.is_ref,
+        updated_at=entry.updated_at,
+        version=entry.version,
+        last_updated_by=_last_updated_by(entry.last_updated_by, base_url),
     )
 
 
-def airflow_entry(row: Row) -> AssetStateStoreResponse:
+def airflow_entry(entry: Entry) -> AssetStateStoreResponse:
     """An entry as Airflow 3.3 shows it."""
-    kind = row["last_updated_by_kind"]
-    writer = {name: row[f"last_updated_by_{name}"] for name in AssetStateStoreLastUpdatedBy.model_fields}
+    writer = entry.last_updated_by
     return AssetStateStoreResponse(
-        key=row["key"],
-        value=json.loads(row["value"]),
-        updated_at=row["updated_at"],
-        last_updated_by=None if kind is None else AssetStateStoreLastUpdatedBy(**writer),
+        key=entry.key,
+        value=json.loads(entry.value),
+        updated_at=entry.updated_at,
+        last_updated_by=writer and AssetStateStoreLastUpdatedBy.model_validate(writer, from_attributes=True),
     )
 
 
-def history_entry(row: RowMapping, base_url: str | None) -> HistoryEntry:
+def history_response(row: HistoryEntry, base_url: str | None) -> HistoryResponse:
     """A write or delete of the past; the value of a delete is null."""
-    return HistoryEntry(
-        **{name: row[name] for name in ("key", "version", "is_ref", "deleted", "written_at")},
-        value=None if row["value"] is None else json.loads(row["value"]),
-        last_updated_by=_last_updated_by(dict(row), base_url),
+    return HistoryResponse(
+        key=row.key,
+        version=row.version,
+        value=None if row.value is None else json.loads(row.value),
+        is_ref=row.is_ref,
+        deleted=row.deleted,
+        written_at=row.written_at,
+        last_updated_by=_last_updated_by(row.writer, base_url),
     )
 
 
-def _last_updated_by(writer: Mapping[str, Any], base_url: str | None) -> LastUpdatedBy | None:
-    if writer["kind"] is None:
+def _last_updated_by(writer: Writer | None, base_url: str | None) -> LastUpdatedBy | None:
+    if writer is None:
         return None
-    return LastUpdatedBy(**{name: writer[name] for name in WRITER_FIELDS}, log_url=log_url(base_url, writer))
+    return LastUpdatedBy(
+        kind=writer.kind.value,
+        dag_id=writer.dag_id,
+        run_id=writer.run_id,
+        task_id=writer.task_id,
+        map_index=writer.map_index,
+        watcher=writer.watcher,
+        actor=writer.actor,
+        write_id=writer.write_id,
+        log_url=log_url(base_url, writer),
+    )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from sqlalchemy import RowMapping
+from pydantic import BeforeValidator
 
-from watcher.api.shapes.base import Shape
+from store.runs.runs import Run
+from store.runs.task_instances import TaskInstance
+from watcher.api.shapes.base import JsonObject, Shape, parsed
 
 
 class DAGRunResponse(Shape):
@@ -29,7 +30,7 @@ class DAGRunResponse(Shape):
     state: str
     triggered_by: str | None
     triggering_user_name: str | None = None
-    conf: dict[str, Any] | None
+    conf: JsonObject | None
     note: str | None
     dag_versions: Sequence[str] = ()
     bundle_version: str | None = None
@@ -81,7 +82,7 @@ class TaskInstanceResponse(Shape):
     triggerer_job: None = None
     dag_version: None = None
     detail: str | None
-    progress: dict[str, int] | None
+    progress: Annotated[dict[str, int], BeforeValidator(parsed)] | None
     exit_code: int | None
 
 
@@ -90,43 +91,25 @@ class TaskInstanceCollectionResponse(Shape):
     total_entries: int
 
 
-_RUN = (
-    "dag_id", "logical_date", "queued_at", "start_date", "end_date", "data_interval_start", "data_interval_end",
-    "run_after", "run_type", "state", "triggered_by", "note", "reason", "warning",
-)  # fmt: skip
-_TASK_INSTANCE = (
-    "id", "task_id", "dag_id", "map_index", "logical_date", "run_after", "start_date", "end_date", "state", "try_number",
-    "detail", "exit_code",
-)  # fmt: skip
+def run_response(run: Run) -> DAGRunResponse:
+    """A run under Airflow's names."""
+    return DAGRunResponse.of(run, dag_run_id=run.run_id, dag_display_name=run.dag_id, duration=_duration(run))
 
 
-def run_response(run: RowMapping) -> DAGRunResponse:
-    """A row of table `run`."""
-    return DAGRunResponse(
-        **{name: run[name] for name in _RUN},
-        dag_run_id=run["run_id"],
-        dag_display_name=run["dag_id"],
-        conf=json.loads(run["conf"]),
-        duration=_duration(run),
-    )
-
-
-def task_instance_response(task: RowMapping) -> TaskInstanceResponse:
-    """A row of `store.runs.runs.task_instances`."""
-    definition = json.loads(task["definition"])
-    return TaskInstanceResponse(
-        **{name: task[name] for name in _TASK_INSTANCE},
-        dag_run_id=task["run_id"],
-        task_display_name=task["task_id"],
-        dag_display_name=task["dag_id"],
+def task_instance_response(task: TaskInstance) -> TaskInstanceResponse:
+    """A task instance under Airflow's names."""
+    return TaskInstanceResponse.of(
+        task,
+        dag_run_id=task.run_id,
+        task_display_name=task.task_id,
+        dag_display_name=task.dag_id,
         duration=_duration(task),
-        max_tries=definition["retries"],
-        queued_when=task["queued_at"],
-        scheduled_when=task["queued_at"],
-        progress=None if task["progress"] is None else json.loads(task["progress"]),
+        max_tries=task.definition.retries,
+        queued_when=task.queued_at,
+        scheduled_when=task.queued_at,
     )
 
 
-def _duration(row: RowMapping) -> float | None:
-    start, end = row["start_date"], row["end_date"]
+def _duration(timed: Run | TaskInstance) -> float | None:
+    start, end = timed.start_date, timed.end_date
     return None if start is None or end is None else (end - start).total_seconds()

@@ -1,0 +1,158 @@
+"""Keys and values that are described for a later release, and refused with the words "not in this release" until then.
+
+`RESERVED` is the one table of them. Whoever builds a key takes its entry out; while it is in, no model may know the key.
+A key's default may be written out: it asks for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from config.document import KeyPath
+from config.sentences import keys, models_at
+
+REMOVE: Final = "is not in this release; remove it"
+_ABSENT: Final = object()
+
+_LIMITS: Final = {
+    "header_bytes": "64kB",
+    "body_bytes": "1MB",
+    "execution_body_bytes": "16MB",
+    "header_timeout": "10s",
+    "body_timeout": "60s",
+    "idle_timeout": "75s",
+    "connections": 500,
+    "per_address": 100,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReservedKey:
+    """A key that no model knows: right with its `default` (of a mapping: any part of it), refused with anything else."""
+
+    path: str
+    """As in the YAML, with `*` for a name and `**` for whatever is between."""
+    default: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReservedValue:
+    """A value of a key that is known, which its model refuses; `what` says so in words."""
+
+    path: str
+    what: str
+    matches: Callable[[Any], bool]
+
+
+def _word(path: str, word: str) -> ReservedValue:
+    return ReservedValue(path=path, what=f"`{word}`", matches=lambda value: bool(value == word))
+
+
+def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
+    return (ReservedKey(path=f"{path}.{name}", default=default) for name, default in defaults.items())
+
+
+RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
+    *_reserved_keys("settings", airflow=None, alerts=[], openlineage=None),
+    *_reserved_keys("settings.api", hosts=None, trusted_proxies=[], limits=_LIMITS, oidc=None),
+    ReservedValue(path="settings.api.secret", what="a list", matches=lambda value: isinstance(value, list)),
+    *_reserved_keys("settings.triggerer", capacity=10_000, isolation={"memory_mb": 512}),
+    *_reserved_keys("settings.triggerer", batch={"max_events": 10_000, "max_bytes": "16MB"}),
+    *_reserved_keys("settings.scheduler", warm_memory_mb=None, spark_history_url=None),
+    *_reserved_keys("settings.logs", format="auto"),
+    _word("connections.*.type", "iceberg"),
+    *_reserved_keys("assets.*.watchers.*", isolation="none", assets={}, partition=None, clean_source=None),
+    *_reserved_keys(
+        "assets.*.watchers.*", pause_after_failures=None, soft_delete=None, on_bad_row="stop", lock_timeout="1s"
+    ),
+    *_reserved_keys("assets.*.watchers.*", publication=None, max_retained="10GB"),
+    *_reserved_keys("assets.*.watchers.*.batch", max_bytes="1MB"),
+    _word("assets.*.watchers.*.mode", "log"),
+    *_reserved_keys("jobs.*", deadline=None),
+    _word("jobs.*.batch.mode", "per_partition"),
+    ReservedValue(
+        path="jobs.*.schedule",
+        what="`all` with `cron`",
+        matches=lambda schedule: isinstance(schedule, dict) and {"all", "cron"} <= schedule.keys(),
+    ),
+    *_reserved_keys("jobs.*.schedule.**", asset=None, where=None),
+    *_reserved_keys("jobs.*.spark", warm=0, files=[], archives=[], properties_file=None, dynamic_allocation=False),
+    *_reserved_keys("jobs.*.spark", executor_memory=None, executor_cores=None, num_executors=None),
+    *_reserved_keys("jobs.*.spark.options", schema_evolution="strict"),
+    _word("jobs.*.spark.options.format", "delta"),
+    _word("jobs.*.spark.options.format", "iceberg"),
+)
+
+
+def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[Any, list[tuple[KeyPath, str]]]:
+    """`data` at `path` without the reserved keys that its `model` does not know; where within it they ask for something."""
+    faults: list[tuple[KeyPath, str]] = []
+    for entry in RESERVED:
+        inner = _inner(entry.path, path)
+        value = _value_at(data, inner)
+        if isinstance(entry, ReservedKey) and inner and value is not _ABSENT and not _is_known(model, inner):
+            if not _is_default(value, entry.default):
+                faults.append((inner, REMOVE))
+            data = _without(data, inner)
+    return data, faults
+
+
+def not_in_this_release(path: KeyPath, document: Any, sentence: str) -> str:
+    """`sentence` about what stands at `path` of the `document`, with the reason why it is refused when it is reserved."""
+    for entry in RESERVED:
+        if _matches(entry.path.split("."), path) and (value := _value_at(document, path)) is not _ABSENT:
+            if isinstance(entry, ReservedKey):
+                return REMOVE
+            if entry.matches(value):
+                return f"{entry.what} is not in this release; {sentence}"
+    return sentence
+
+
+def _inner(pattern: str, path: KeyPath) -> KeyPath:
+    """What `pattern` has after `path`; () when it is of something else, or of names further down."""
+    parts = pattern.split(".")
+    rest = tuple(parts[len(path) :])
+    return rest if "*" not in rest and _matches(parts[: len(path)], path) else ()
+
+
+def _matches(pattern: list[str], path: KeyPath) -> bool:
+    if "**" in pattern:
+        at = pattern.index("**")
+        return len(path) > at and _matches(pattern[:at], path[:at]) and _matches(pattern[at + 1 :], path[-1:])
+    return len(pattern) == len(path) and all(part in {"*", name} for part, name in zip(pattern, path, strict=True))
+
+
+def _is_known(model: type[BaseModel], inner: KeyPath) -> bool:
+    """Also where anything may stand."""
+    models = models_at(model, inner[:-1])
+    return not models or any(inner[-1] in keys(each) for each in models)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if isinstance(default, dict) and default:
+        return isinstance(value, dict) and all(
+            name in default and _is_default(each, default[name]) for name, each in value.items()
+        )
+    same = type(value) is type(default) and value == default
+    return same or (isinstance(value, str) and value == json.dumps(default))  # a number from the environment is text
+
+
+def _value_at(data: Any, path: KeyPath) -> Any:
+    try:
+        for part in path:
+            data = data[part]
+    except (KeyError, IndexError, TypeError):
+        return _ABSENT
+    return data
+
+
+def _without(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+    first, *rest = path
+    if not rest:
+        return {key: value for key, value in data.items() if key != first}
+    return {key: _without(value, tuple(rest)) if key == first else value for key, value in data.items()}

@@ -1,0 +1,100 @@
+"""Task instances as people, tools and jobs look at them. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from sqlalchemy import ColumnElement, Select, and_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.base import TaskScope
+from store.database.paging import all_of, one_of
+from store.database.schema import job, run, task_instance, task_try
+from store.errors import NotFound
+from store.keys import JobDefinition, TaskInstanceKey
+
+_t = task_instance.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskInstance(TaskInstanceKey):
+    """A task instance with its run's times, and its current try's progress (JSON text), message and exit code."""
+
+    id: str
+    try_number: int
+    state: str
+    detail: str | None
+    start_date: datetime | None
+    end_date: datetime | None
+    progress: str | None
+    exit_code: int | None
+    run_after: datetime
+    queued_at: datetime
+    logical_date: datetime | None
+    definition: JobDefinition
+
+    @classmethod
+    def stored(cls, *, definition: str, **columns: Any) -> Self:
+        """From a row of `_task_instances`."""
+        return cls(definition=JobDefinition.from_json(definition), **columns)
+
+
+def _task_instances() -> Select[Any]:
+    r = run.c
+    this_try = and_(task_try.c.task_instance_id == _t.id, task_try.c.try_number == _t.try_number)
+    names = (_t.id, _t.dag_id, _t.run_id, _t.task_id, _t.map_index)
+    how = (_t.try_number, _t.state, _t.detail, _t.start_date, _t.end_date, task_try.c.progress, task_try.c.exit_code)
+    return (
+        select(*names, *how, r.run_after, r.queued_at, r.logical_date, job.c.definition)
+        .select_from(task_instance)
+        .join(run, and_(r.dag_id == _t.dag_id, r.run_id == _t.run_id))
+        .join(job, job.c.dag_id == _t.dag_id)
+        .outerjoin(task_try, this_try)
+    )
+
+
+async def of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[TaskInstance]:
+    """A run's task instances."""
+    query = _task_instances().where(_t.dag_id == dag_id, _t.run_id == run_id)
+    return await all_of(connection, query.order_by(_t.task_id, _t.map_index), TaskInstance.stored)
+
+
+async def get(connection: AsyncConnection, key: TaskInstanceKey) -> TaskInstance:
+    """One of them. Raises `NotFound`."""
+    found = await one_of(connection, _task_instances().where(*_is(key)), TaskInstance.stored)
+    if found is None:
+        raise _no_task_instance(key)
+    return found
+
+
+async def check(
+    connection: AsyncConnection, scope: TaskScope | TaskInstanceKey, *, any_map_index: bool = False
+) -> None:
+    """Raise `NotFound` unless there is this task instance, or any sibling of it."""
+    key = TaskInstanceKey.of(scope)
+    there = select(_t.id).where(*_is(key, any_map_index=any_map_index)).limit(1)
+    if (await connection.execute(there)).one_or_none() is None:
+        raise _no_task_instance(key)
+
+
+def _is(key: TaskInstanceKey, *, any_map_index: bool = False) -> Iterator[ColumnElement[bool]]:
+    names = {name: value for name, value in key.columns.items() if name != "map_index" or not any_map_index}
+    return (_t[name] == value for name, value in names.items())
+
+
+def _no_task_instance(key: TaskInstanceKey) -> NotFound:
+    return NotFound(
+        f"no task instance {key.task_id!r} (map index {key.map_index}) in the run {key.run_id!r} of {key.dag_id!r}"
+    )
+
+
+async def key_of(connection: AsyncConnection, task_instance_id: str) -> TaskInstanceKey:
+    """The task instance a try's token speaks for. Raises `NotFound`."""
+    query = select(_t.dag_id, _t.run_id, _t.task_id, _t.map_index).where(_t.id == task_instance_id)
+    key = await one_of(connection, query, TaskInstanceKey)
+    if key is None:
+        raise NotFound("this task instance does not exist any more; end this process")
+    return key

@@ -1,0 +1,210 @@
+"""Entries in the metadata database: with writers, history, versions and references."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.base import AssetScope, AssetStoreWriterKind, NeverExpire, TaskScope, Writer
+from store.database.dialects import chunks
+from store.database.paging import Page, Window, page
+from store.database.schema import asset, asset_store
+from store.errors import NotFound, VersionConflict
+from store.keys import AssetRef
+from store.state import statements, task_entries, transactions
+from store.state.entries import Entries, Entry, EntryChange, KeyLock, References, TaskEntry
+from store.state.statements import attribution
+from store.state.transactions import Outcome, Transaction
+from store.values import check_json, check_key
+
+_e = asset_store.c
+
+
+class AttributedEntries(Entries):
+    """One for each dialect (`sqlite`, `postgresql`)."""
+
+    keeps_history: ClassVar[bool] = True
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+
+    async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:
+        row = await connection.execute(statements.VALUE, {"b_asset_id": asset.id, "b_key": check_key(key)})
+        value: str | None = row.scalar_one_or_none()
+        return value
+
+    async def entry(self, connection: AsyncConnection, asset: AssetRef, key: str) -> Entry:
+        rows = await connection.execute(statements.ENTRY.where(_e.key == key), {"b_asset_id": asset.id})
+        row = rows.mappings().one_or_none()
+        if row is None:
+            raise NotFound(f"the asset's store has no key {key!r}")
+        return _entry(**row)
+
+    async def page(
+        self, connection: AsyncConnection, asset: AssetRef, window: Window, only: Collection[str] | None = None
+    ) -> Page[Entry]:
+        """`only` these keys; None means all."""
+        query = statements.ENTRY.params(b_asset_id=asset.id)
+        if only is not None:
+            query = query.where(_e.key.in_(only))
+        return await page(connection, query, window, {"key": _e.key}, _entry)
+
+    async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:
+        rows = await connection.execute(select(_e.key).where(_e.asset_id == asset.id).order_by(_e.key))
+        return rows.scalars().all()
+
+    async def apply(self, connection: AsyncConnection, change: EntryChange) -> int:
+        key = check_key(change.key)
+        if change.lock is None:
+            await self.lock(connection, change.asset.id, [key])
+        if change.value is None:
+            return await self._delete(connection, change)
+        content = {"b_asset_id": change.asset.id, "b_key": key, "b_value": check_json(change.value)}
+        return await self.write(
+            connection,
+            {**content, "b_is_ref": change.is_ref, "b_expected": change.expected_version},
+            change.writer,
+        )
+
+    async def write(self, connection: AsyncConnection, content: dict[str, Any], writer: Writer | None) -> int:
+        """Write the entry whose key is locked; `content` are the parameters of `statements.write`."""
+        parameters = {**content, **attribution(writer)}
+        statement = statements.write(self.dialect, attributed=writer is not None)
+        version: int | None = (await connection.execute(statement, parameters)).scalar_one_or_none()
+        if version is None:
+            raise await self._conflict(connection, content["b_asset_id"], content["b_key"], content["b_expected"])
+        if self.dialect != "postgresql":
+            await connection.execute(statements.HISTORY, {**parameters, "b_version": version})
+        return version
+
+    async def _delete(self, connection: AsyncConnection, change: EntryChange) -> int:
+        place = {"b_asset_id": change.asset.id, "b_key": change.key}
+        if change.expected_version is not None:
+            present = (await connection.execute(statements.VERSION, place)).scalar_one_or_none()
+            if (present or 0) != change.expected_version:
+                raise await self._conflict(connection, change.asset.id, change.key, change.expected_version)
+        await self.remove(connection, change.asset.id, [change.key], change.writer)
+        return 0
+
+    async def remove(
+        self, connection: AsyncConnection, asset_id: int, keys: Sequence[str], writer: Writer | None
+    ) -> int:
+        """Delete entries whose keys are locked, each leaving a history row; returns how many there were."""
+        parameters = {"b_asset_id": asset_id, "b_keys": keys, **attribution(writer)}
+        history, entries = statements.REMOVE
+        await connection.execute(history, parameters)
+        return len((await connection.execute(entries, parameters)).all())
+
+    async def lock(self, connection: AsyncConnection, asset_id: int, keys: Sequence[str]) -> KeyLock | None:
+        """Nobody else writes these keys before the transaction ends; returns the lock of a single one."""
+        if keys and self.dialect == "postgresql":
+            await connection.execute(statements.LOCK_KEYS, {"b_asset_id": asset_id, "b_keys": list(keys)})
+        return KeyLock(asset_id=asset_id, key=keys[0]) if len(keys) == 1 else None
+
+    async def clear(
+        self,
+        connection: AsyncConnection,
+        asset: AssetRef,
+        *,
+        writer: Writer | None,
+        protected: frozenset[str] = frozenset(),
+        limit: int | None = None,
+    ) -> int:
+        """Of all, or of the first `limit`. A key written meanwhile is removed with the version it has then."""
+        removable = select(_e.key).where(_e.asset_id == asset.id, _e.key.not_in(protected))
+        keys = (await connection.execute(removable.order_by(_e.key).limit(limit))).scalars().all()
+        await self.lock(connection, asset.id, keys)
+        removed = 0
+        for some in chunks(keys):
+            removed += await self.remove(connection, asset.id, some, writer)
+        return removed
+
+    async def copy(self, asset: AssetRef, key: str, value: str) -> None:
+        """Here is the truth itself."""
+
+    async def transact(
+        self,
+        connection: AsyncConnection,
+        asset: AssetRef,
+        transaction: Transaction,
+        *,
+        task_instance_id: str,
+        writer: Writer,
+    ) -> Outcome:
+        await self.lock(connection, asset.id, sorted(transaction.keys))
+        present = await transactions.present(connection, asset.id, transaction, task_instance_id, self.dialect)
+        versions = dict(present.versions)
+        for key, text in sorted(present.writes.items()):
+            content = {"b_asset_id": asset.id, "b_key": key, "b_value": text, "b_expected": None}
+            is_ref = key in transaction.references
+            versions[key] = await self.write(connection, {**content, "b_is_ref": is_ref}, writer)
+        if transaction.deletes:
+            await self.remove(connection, asset.id, sorted(transaction.deletes), writer)
+        return Outcome(versions={**versions, **dict.fromkeys(transaction.deletes, 0)}, values=present.values)
+
+    async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
+        entry = await task_entries.find(connection, task, key)
+        if entry is None:
+            raise NotFound(f"the task store has no key {key!r}")
+        return entry
+
+    async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
+        return await task_entries.entries(connection, task, window)
+
+    async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:
+        return await task_entries.keys(connection, task)
+
+    async def set_task(
+        self, connection: AsyncConnection, task: TaskScope, entry: TaskEntry, expires_at: datetime | NeverExpire | None
+    ) -> None:
+        await task_entries.write(connection, task, entry, expires_at, self.dialect)
+
+    async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
+        return await task_entries.change(connection, task, check_key(key), check_json(value))
+
+    async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
+        await task_entries.remove(connection, task, key=check_key(key))
+
+    async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:
+        await task_entries.remove(connection, task, all_map_indices=all_map_indices)
+
+    async def resolve(self, connection: AsyncConnection, scope: AssetScope) -> AssetRef:
+        """The asset by every name the scope gives. Raises `NotFound`."""
+        names = {asset.c.id: scope.asset_id, asset.c.name: scope.name, asset.c.uri: scope.uri}
+        matches = [column == value for column, value in names.items() if value is not None]
+        row = (await connection.execute(select(asset.c.id, asset.c.name, asset.c.uri).where(*matches))).one_or_none()
+        if row is None:
+            raise _no_asset(scope.name or scope.uri or scope.asset_id)
+        return AssetRef(id=row.id, name=row.name, uri=row.uri)
+
+    async def _conflict(
+        self, connection: AsyncConnection, asset_id: int, key: str, expected: int | None
+    ) -> VersionConflict:
+        place = {"b_asset_id": asset_id, "b_key": key}
+        present = (await connection.execute(statements.VERSION, place)).scalar_one_or_none()
+        return transactions.version_conflict(key, present or 0, expected)
+
+
+async def references(connection: AsyncConnection, asset_id: int) -> References:
+    """Keys and stored references of an asset's entries whose values are elsewhere."""
+    referring = select(_e.key, _e.value).where(_e.asset_id == asset_id, _e.is_ref).order_by(_e.key)
+    return {row.key: row.value for row in await connection.execute(referring)}
+
+
+def _no_asset(shown: object) -> NotFound:
+    return NotFound(f"no asset {shown!r}; `watcher assets list` shows the ones there are")
+
+
+def _entry(*, key: str, value: str, is_ref: bool, version: int, updated_at: datetime, **by: Any) -> Entry:
+    return Entry(
+        key=key, value=value, is_ref=is_ref, version=version, updated_at=updated_at, last_updated_by=recorded(**by)
+    )
+
+
+def recorded(*, kind: str | None, **fields: Any) -> Writer | None:
+    """Who wrote an entry, as its columns tell."""
+    return None if kind is None else Writer(kind=AssetStoreWriterKind(kind), **fields)

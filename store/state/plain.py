@@ -1,0 +1,165 @@
+"""Entries in a backend of a user's own: values only, while watermark entries stay in the metadata database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import ClassVar, Final
+
+import anyio
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+
+from store.base import AssetScope, BaseStoreBackend, NeverExpire, TaskScope, Writer
+from store.catalog.assets import watermark_keys
+from store.database.paging import Page, Window
+from store.errors import BackendFailed, Conflict, InvalidValue, NotFound, StoreError
+from store.keys import AssetRef
+from store.state.attributed import AttributedEntries
+from store.state.entries import Entries, Entry, EntryChange, TaskEntry
+from store.state.transactions import Outcome, Transaction
+
+PATIENCE: Final = 5.0
+"""Seconds that a backend gets for one call, while a transaction of ours waits for it."""
+
+
+class PlainEntries(Entries):
+    """`attributed` keeps the watermarks: there they are part of their watcher's transaction, here they are copies."""
+
+    keeps_history: ClassVar[bool] = False
+
+    def __init__(self, backend: BaseStoreBackend, attributed: AttributedEntries) -> None:
+        self._backend = backend
+        self._attributed = attributed
+        self._name = type(backend).__name__
+
+    async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:
+        with self._patience():
+            return await self._backend.aget(_scope(asset), key, session=_session(connection))
+
+    async def entry(self, connection: AsyncConnection, asset: AssetRef, key: str) -> Entry:
+        if key in await watermark_keys(connection, asset.id):
+            return await self._attributed.entry(connection, asset, key)
+        value = await self.get(connection, asset, key)
+        if value is None:
+            raise NotFound(f"the asset's store has no key {key!r}")
+        return Entry(key=key, value=value)
+
+    async def page(self, connection: AsyncConnection, asset: AssetRef, window: Window) -> Page[Entry]:
+        watermarks = await watermark_keys(connection, asset.id)
+        return await self._attributed.page(connection, asset, window, only=watermarks)
+
+    async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:  # noqa: ARG002
+        raise self._unlisted()
+
+    async def apply(self, connection: AsyncConnection, change: EntryChange) -> int:
+        if change.expected_version is not None:
+            raise InvalidValue(f"the store backend {self._name} keeps no versions; leave if_version out")
+        if change.is_ref:
+            raise self._no_references()
+        with self._patience():
+            session = _session(connection)
+            if change.value is None:
+                await self._backend.adelete(_scope(change.asset), change.key, session=session)
+            else:
+                await self._backend.aset(_scope(change.asset), change.key, change.value, session=session)
+        return 0
+
+    async def clear(
+        self,
+        connection: AsyncConnection,
+        asset: AssetRef,
+        *,
+        writer: Writer | None,  # noqa: ARG002  kept nowhere
+        protected: frozenset[str],  # noqa: ARG002  copies of watermarks are made again
+    ) -> int:
+        with self._patience():
+            await self._backend.aclear(_scope(asset), session=_session(connection))
+        return 0
+
+    async def copy(self, asset: AssetRef, key: str, value: str) -> None:
+        with self._patience():
+            await self._backend.aset(_scope(asset), key, value)
+
+    async def transact(
+        self,
+        connection: AsyncConnection,  # noqa: ARG002
+        asset: AssetRef,  # noqa: ARG002
+        transaction: Transaction,  # noqa: ARG002
+        *,
+        task_instance_id: str,  # noqa: ARG002
+        writer: Writer,  # noqa: ARG002
+    ) -> Outcome:
+        raise InvalidValue(f"the store backend {self._name} has no transactions; set and delete its keys one by one")
+
+    async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
+        with self._patience():
+            value = await self._backend.aget(task, key, session=_session(connection))
+        if value is None:
+            raise NotFound(f"the task store has no key {key!r}")
+        return TaskEntry(key=key, value=value)
+
+    async def task_page(
+        self,
+        connection: AsyncConnection,  # noqa: ARG002
+        task: TaskScope,  # noqa: ARG002
+        window: Window,  # noqa: ARG002
+    ) -> Page[TaskEntry]:
+        return Page(rows=[], total=0)
+
+    async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:  # noqa: ARG002
+        raise self._unlisted()
+
+    async def set_task(
+        self, connection: AsyncConnection, task: TaskScope, entry: TaskEntry, expires_at: datetime | NeverExpire | None
+    ) -> None:
+        if entry.is_ref:
+            raise self._no_references()
+        with self._patience():
+            await self._backend.aset(task, entry.key, entry.value, expires_at=expires_at, session=_session(connection))
+
+    async def change_task(
+        self,
+        connection: AsyncConnection,  # noqa: ARG002
+        task: TaskScope,  # noqa: ARG002
+        key: str,  # noqa: ARG002
+        value: str,  # noqa: ARG002
+    ) -> bool:
+        raise Conflict(f"the store backend {self._name} tells no expiry that could be kept; use PUT")
+
+    async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
+        with self._patience():
+            await self._backend.adelete(task, key, session=_session(connection))
+
+    async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:
+        with self._patience():
+            await self._backend.aclear(task, all_map_indices=all_map_indices, session=_session(connection))
+
+    @contextmanager
+    def _patience(self) -> Iterator[None]:
+        """A backend of a user's own may raise anything and wait for ever."""
+        try:
+            with anyio.fail_after(PATIENCE):
+                yield
+        except StoreError:
+            raise
+        except Exception as error:
+            raise BackendFailed(
+                f"the store backend {self._name} failed: {str(error) or type(error).__name__}; "
+                "whether a write took effect is unknown: read it again before you repeat it"
+            ) from error
+
+    def _unlisted(self) -> Conflict:
+        return Conflict("the configured store backend cannot list its keys; ask for the keys you know")
+
+    def _no_references(self) -> InvalidValue:
+        return InvalidValue(f"the store backend {self._name} cannot mark references; store the value itself")
+
+
+def _scope(asset: AssetRef) -> AssetScope:
+    return AssetScope(asset_id=asset.id, name=asset.name, uri=asset.uri)
+
+
+def _session(connection: AsyncConnection) -> AsyncSession:
+    """What backends of users are given: their COMMIT does not end the caller's transaction."""
+    return AsyncSession(connection, join_transaction_mode="rollback_only")

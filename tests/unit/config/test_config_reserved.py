@@ -1,0 +1,178 @@
+"""What is described for a later release is refused in one sentence; written out with its default it is right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+
+from config.errors import ConfigurationInvalid
+from config.json_schema import json_schema
+from config.loader import load
+from config.models import IngestOptions, JobConfig
+from config.reserved import RESERVED, ReservedKey
+from config.sentences import keys, models_at
+from config.settings import Settings
+from watcher.vocabulary import vocabulary
+
+KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey) and "**" not in entry.path}
+OTHERS: Mapping[str, Any] = {
+    "settings.airflow": {"base_url": "http://airflow", "token": "hunter22"},
+    "settings.alerts": [{"on": ["run_failed"], "to": {"webhook": {"url": "http://alerts"}}}],
+    "settings.api.limits": {"header_bytes": "64kB", "connections": 5},
+    "settings.triggerer.capacity": 500,
+    "settings.triggerer.batch": {"max_events": 5},
+    "settings.triggerer.isolation": {"memory_mb": 1024},
+    "assets.*.watchers.*.isolation": "process",
+    "assets.*.watchers.*.assets": {"landing": "orders/**"},
+    "jobs.*.spark.warm": 1,
+    "jobs.*.spark.dynamic_allocation": {"min": 1, "max": 4},
+}
+
+
+def written(path: str, value: Any) -> dict[str, Any]:
+    """A right configuration with `value` at `path`, where `*` stands for whatever is there."""
+    document: dict[str, Any] = {
+        "version": 1,
+        "connections": {"lake": {"type": "s3"}},
+        "assets": {
+            "landing": {
+                "uri": "s3://landing/",
+                "watchers": {"files": {"trigger": "s3.new_files", "connection": "lake", "batch": {"max_files": 1}}},
+            },
+            "table": {"uri": "file:///table"},
+        },
+        "jobs": {
+            "load": {
+                "schedule": "landing",
+                "outlets": ["table"],
+                "spark": {"application": "builtin:ingest", "connections": ["lake"], "options": {}},
+            }
+        },
+    }
+    *inner, key = path.split(".")
+    at = document
+    for part in inner:
+        name = next(iter(at)) if part == "*" else part
+        at = at.setdefault(name, {})
+    at[key] = value
+    return document
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Callable[..., list[str]]:
+    """What is wrong with a document, with the triggers that are shipped."""
+
+    def loaded(document: Any, **environ: str) -> list[str]:
+        file = tmp_path / "watchers.yaml"
+        file.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+        try:
+            load(file, vocabulary(), environ)
+        except ConfigurationInvalid as refused:
+            return [f"{problem.line}: {problem.path}: {problem.message}" for problem in refused.problems]
+        return []
+
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def validator() -> Draft202012Validator:
+    return Draft202012Validator(json_schema(vocabulary()))
+
+
+@pytest.mark.parametrize("path", KEYS)
+def test_the_default_written_out_is_right(
+    loaded: Callable[..., list[str]], validator: Draft202012Validator, path: str
+) -> None:
+    document = written(path, KEYS[path])
+    assert loaded(document) == []
+    assert [error.message for error in validator.iter_errors(document)] == []
+
+
+@pytest.mark.parametrize("path", KEYS)
+def test_anything_else_is_refused_with_line_and_path(
+    loaded: Callable[..., list[str]], validator: Draft202012Validator, path: str
+) -> None:
+    document = written(path, OTHERS.get(path, "hunter22"))
+    [problem] = loaded(document)
+    line, place, sentence = problem.split(": ", 2)
+    assert f'"{path.rpartition(".")[2]}"' in json.dumps(document, indent=1).splitlines()[int(line) - 1]
+    assert len(place.split(".")) == len(path.split("."))
+    assert sentence == "is not in this release; remove it"
+    assert not validator.is_valid(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ("assets.*.watchers.*.mode", "log", "`log` is not in this release; must be `window` or `strict`"),
+        ("jobs.*.batch.mode", "per_partition", "`per_partition` is not in this release; must be `coalesce` or `each`"),
+        ("jobs.*.spark.options.format", "delta", "`delta` is not in this release; must be `parquet`"),
+        ("jobs.*.spark.options.format", "iceberg", "`iceberg` is not in this release; must be `parquet`"),
+        (
+            "settings.api.secret",
+            ["x" * 32],
+            "a list is not in this release; must be text (put it in quotes), not a list",
+        ),
+        ("connections.ice", {"type": "iceberg"}, "`iceberg` is not in this release"),
+        ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not in this release"),
+    ],
+)
+def test_a_reserved_value_of_a_key_that_is_known(
+    loaded: Callable[..., list[str]], validator: Draft202012Validator, path: str, value: Any, sentence: str
+) -> None:
+    document = written(path, value)
+    assert sentence in loaded(document)[0]
+    assert not validator.is_valid(document)
+
+
+def test_a_condition_on_what_an_event_says(loaded: Callable[..., list[str]]) -> None:
+    condition = {"asset": "landing", "where": {"extra.region": "eu"}}
+    problems = loaded(written("jobs.*.schedule", {"all": ["table", {"any": [condition]}]}))
+    assert [problem.split(": ", 1)[1] for problem in problems] == [
+        "jobs.load.schedule.all[1].any[0].asset: is not in this release; remove it",
+        "jobs.load.schedule.all[1].any[0].where: is not in this release; remove it",
+    ]
+
+
+def test_a_default_may_come_from_the_environment(
+    loaded: Callable[..., list[str]], validator: Draft202012Validator
+) -> None:
+    document = written("settings.triggerer.capacity", "${CAPACITY:-10000}")
+    assert (loaded(document), validator.is_valid(document)) == ([], True)
+    assert "not in this release" in loaded(document, CAPACITY="5")[0]
+    document = written("settings.home", "h")
+    assert loaded(document, WATCHER_SETTINGS__TRIGGERER__CAPACITY="10000", WATCHER_SETTINGS__AIRFLOW="null") == []
+    [problem] = loaded(document, WATCHER_SETTINGS__TRIGGERER__CAPACITY="5")
+    assert problem == "None: settings.triggerer.capacity: is not in this release; remove it"
+
+
+def test_what_is_not_reserved_stays_unknown(loaded: Callable[..., list[str]]) -> None:
+    assert "is not a key here; did you mean `home`?" in loaded(written("settings.hom", "x"))[0]
+    assert "is not a key here" in loaded(written("assets.*.isolation", "none"))[0]
+
+
+def test_options_of_an_application_of_ones_own_are_its_own(loaded: Callable[..., list[str]]) -> None:
+    spark = {"application": "a.py", "options": {"format": "delta", "schema_evolution": "add_columns"}}
+    assert loaded(written("jobs.*.spark", spark)) == []
+
+
+def test_a_key_that_is_built_is_reserved_no_more() -> None:
+    """Whoever builds a key takes its entry out of the table."""
+    triggers = [kind.options for kind in vocabulary().triggers.values()]
+    sections: dict[str, list[type[BaseModel]]] = {
+        "settings.": [Settings],
+        "assets.*.watchers.*.": triggers,
+        "jobs.*.spark.options.": [IngestOptions],
+        "jobs.*.": [JobConfig],
+    }
+    for path in KEYS:
+        section = next(section for section in sections if path.startswith(section))
+        *inner, key = path.removeprefix(section).split(".")
+        for model in sections[section]:
+            assert not any(key in keys(holder) for holder in models_at(model, tuple(inner))), path
