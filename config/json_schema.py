@@ -78,8 +78,8 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     models = (Settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestOptions)
     definitions = _Definitions(*models, *connections.values(), *options.values())
     _complete_assets(definitions, options)
-    _complete_jobs(definitions, vocabulary.submitters)
     _add_reserved(definitions, options)
+    _complete_jobs(definitions, vocabulary.submitters)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Asset Watcher",

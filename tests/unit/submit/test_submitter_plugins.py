@@ -46,8 +46,8 @@ def test_a_dotted_path_is_all_it_takes(tmp_path: Path) -> None:
     with pytest.raises(SubmitError, match=r"settings.api.base_url"):
         remote.api_url(Addresses(local="http://127.0.0.1:1", public=None))
     definitions = {job.dag_id: job.definition for job in declared(loaded).jobs}
-    assert '"submitter": "remote_cluster.RemoteCluster"' in definitions["remote"]
-    assert '"submitter": "spark-submit"' in definitions["usual"]
+    assert definitions["remote"].submitter == "remote_cluster.RemoteCluster"
+    assert definitions["usual"].submitter == "spark-submit"
 
 
 PLUGIN = """
