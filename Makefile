@@ -4,6 +4,7 @@
 PYTHON ?=
 VENV ?= .venv
 ARGS ?=
+WORKERS ?= 2
 
 BIN := $(VENV)/bin
 ifeq ($(PYTHON),)
@@ -14,10 +15,12 @@ endif
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate
-NEEDS_MORE := airflow or browser or go or maven
+# One after the other what shares a file or Spark, in the order of the folders: what takes long comes first.
+TEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all check bench requirements
+.PHONY: help setup java demo test test-more check bench requirements
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -41,18 +44,17 @@ $(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/venv
 demo: setup ## Watch it work: PostgreSQL, S3 and Spark on this machine (ARGS=--keep stays up)
 	@$(BIN)/watcher demo $(ARGS)
 
-test: setup ## Run the tests that need nothing but Python and Java (ARGS="tests/unit -x")
-	@$(BIN)/pytest -m "not ($(NEEDS_MORE))" $(ARGS)
+test: setup ## Run the tests of every change, in minutes (ARGS="tests/unit -x")
+	@$(TEST) -m "not ($(MORE))" $(ARGS)
 
-test-all: setup ## Run all tests, also those that need a browser, an Airflow, Maven or Go
-	@$(BIN)/pytest $(ARGS)
+test-more: setup ## Run the others: Spark, kills, what takes long, and what needs a browser, an Airflow, Maven, a container or Go
+	@$(TEST) -m "$(MORE)" $(ARGS)
 
-check: setup ## Lint, format, types, import boundaries, documentation
+check: setup ## Lint, format, types, import boundaries
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest -q tests/unit/docs
 
 bench: setup ## Run the side-by-side measurements
 	@for script in $(wildcard bench/*.py); do $(BIN)/python "$$script" $(ARGS) || exit 1; done

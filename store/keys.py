@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, NewType, TypeAlias
+from typing import Any, Final, NewType, Self, TypeAlias
 
 AssetId = NewType("AssetId", int)
 EventId = NewType("EventId", int)
@@ -75,9 +75,10 @@ class TryKey:
     try_number: int
 
     @classmethod
-    def of_columns(cls, *, task_instance_id: TaskInstanceId, try_number: int, **instance: Any) -> TryKey:
+    def of_columns(cls, *, dag_id: str, run_id: str, task_id: str, map_index: int, **columns: Any) -> Self:
         """From the columns of a task instance and a try."""
-        return cls(instance=TaskInstanceKey(**instance), task_instance_id=task_instance_id, try_number=try_number)
+        instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
+        return cls(instance=instance, **columns)
 
     @property
     def dag_id(self) -> str:

@@ -17,6 +17,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers (`make test`), a file's tests share one, and so does all that has the machine to itself."""
+    for item in items:
+        alone = item.get_closest_marker("spark") is not None
+        item.add_marker(pytest.mark.xdist_group("spark" if alone else item.path.parent.name + item.path.name))
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from sqlalchemy import event, insert
 
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import asset, database_now
 from tests.servers import PostgresServer
+
+BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]
+on_both = pytest.mark.parametrize("dialect", BOTH, indirect=True)
+"""For a test with a database, where PostgreSQL alone is the rule."""
 
 
 def migrate(url: str) -> None:

@@ -27,7 +27,7 @@ from store.database.schema import (
     watcher,
 )
 from store.errors import no_asset
-from store.keys import AssetId, AssetRef
+from store.keys import AssetId, AssetRef, EventId
 from store.values import WATERMARK_SUFFIX
 
 Role: TypeAlias = Literal["schedule", "inlet", "outlet"]
@@ -49,7 +49,7 @@ ASSET_ORDERS: Final = {
 class Asset:
     """An asset with its newest event, at `seen_at` by the database's clock; `extra` is a JSON object's text."""
 
-    id: int
+    id: AssetId
     name: str
     uri: str
     group: str
@@ -59,13 +59,14 @@ class Asset:
     expect_every_seconds: int | None
     created_at: datetime
     updated_at: datetime
-    last_event_id: int | None
+    last_event_id: EventId | None
     last_event_at: datetime | None
     seen_at: datetime
 
     @property
     def ref(self) -> AssetRef:
-        return AssetRef(id=AssetId(self.id), name=self.name, uri=self.uri)
+        """The asset under all its names."""
+        return AssetRef(id=self.id, name=self.name, uri=self.uri)
 
     @property
     def expect_every(self) -> timedelta | None:
@@ -121,10 +122,10 @@ async def listed(connection: AsyncConnection, which: AssetFilter, window: Window
 
 async def get(connection: AsyncConnection, asset_id: int) -> Asset:
     """One asset, also one that is configured no more. Raises `NotFound`."""
-    found = await one_of(connection, _assets().where(_a.id == asset_id), Asset)
-    if found is None:
+    row = await one_of(connection, _assets().where(_a.id == asset_id), Asset)
+    if row is None:
         raise no_asset(asset_id)
-    return found
+    return row
 
 
 async def expected(connection: AsyncConnection) -> Sequence[Asset]:
@@ -161,10 +162,10 @@ async def named_by_job(
     query = _assets().add_columns(declared(dag_id, roles).label("is_declared"))
     given = {_a.name: name, _a.uri: uri}
     query = query.where(*(column == value for column, value in given.items() if value is not None))
-    found = await one_of(connection, query, _asset_and_mark)
-    if found is None:
+    row = await one_of(connection, query, _asset_and_mark)
+    if row is None:
         raise no_asset(name or uri)
-    return found
+    return row
 
 
 def _asset_and_mark(*, is_declared: bool, **row: Any) -> tuple[Asset, bool]:
@@ -192,13 +193,10 @@ async def jobs_around(connection: AsyncConnection, asset_ids: Collection[int]) -
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssetOfJob:
+class AssetOfJob(AssetRef):
     """An active asset that a job is scheduled on, reads or updates."""
 
     role: Role
-    id: int
-    name: str
-    uri: str
 
 
 async def around_job(connection: AsyncConnection, dag_id: str) -> Sequence[AssetOfJob]:

@@ -77,14 +77,10 @@ class DeclaredJob:
     outlet_aliases: frozenset[str] = frozenset()
 
     @property
-    def columns(self) -> dict[str, str | None]:
+    def columns(self) -> dict[str, Any]:
         """What the table keeps of it beside the edges."""
         cron = self.definition.cron
-        return {
-            "task_id": self.task_id,
-            "definition": self.definition.to_json(),
-            "cron": None if cron is None else str(cron),
-        }
+        return {"task_id": self.task_id, "definition": self.definition, "cron": None if cron is None else str(cron)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +266,6 @@ async def _drop_orphaned_queue_rows(connection: AsyncConnection) -> int:
     edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
     through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
     through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
-    owed = or_(*(one.correlate(queued_event).exists() for one in (edge, through_alias)))
+    owed = or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
     dropped = await connection.execute(delete(queued_event).where(~owed).returning(q.event_id))
     return len(dropped.all())

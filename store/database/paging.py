@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeAlias, overload
+from typing import Any, Final, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Executable, RowMapping, Select, false, func, or_, select, true
+from sqlalchemy import ColumnElement, Executable, Select, false, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
-from typing_extensions import TypeVar
 
-T = TypeVar("T", default=RowMapping)
-Rows: TypeAlias = Sequence[RowMapping]
+T = TypeVar("T")
 _ALL: Final = "~"
 
 
@@ -36,58 +34,29 @@ class Page(Generic[T]):
     total: int
 
 
-async def rows_of(connection: AsyncConnection, query: Executable) -> Rows:
-    """All rows of a query."""
-    rows: Rows = (await connection.execute(query)).mappings().all()
-    return rows
-
-
-async def row_of(connection: AsyncConnection, query: Executable) -> RowMapping | None:
-    """The one row of a query that finds at most one."""
-    row: RowMapping | None = (await connection.execute(query)).mappings().one_or_none()
-    return row
-
-
 async def all_of(connection: AsyncConnection, query: Executable, shape: Callable[..., T]) -> Sequence[T]:
     """What the query finds, each made by `shape` of the row's columns as keywords."""
     return [shape(**row) for row in (await connection.execute(query)).mappings()]
 
 
 async def one_of(connection: AsyncConnection, query: Executable, shape: Callable[..., T]) -> T | None:
-    """Likewise, of a query that finds at most one."""
+    """Likewise, of a query that finds at most one row."""
     row = (await connection.execute(query)).mappings().one_or_none()
     return None if row is None else shape(**row)
 
 
-@overload
-async def page(
-    connection: AsyncConnection, query: Select[Any], window: Window, columns: Mapping[str, ColumnElement[Any]]
-) -> Page: ...
-
-
-@overload
 async def page(
     connection: AsyncConnection,
     query: Select[Any],
     window: Window,
     columns: Mapping[str, ColumnElement[Any]],
     shape: Callable[..., T],
-) -> Page[T]: ...
-
-
-async def page(
-    connection: AsyncConnection,
-    query: Select[Any],
-    window: Window,
-    columns: Mapping[str, ColumnElement[Any]],
-    shape: Callable[..., Any] | None = None,
-) -> Page[Any]:
+) -> Page[T]:
     """Run a list's query; `columns` are what it may be ordered by, and the first of them settles ties."""
     total = (await connection.execute(select(func.count()).select_from(query.order_by(None).subquery()))).scalar_one()
     tie = next(iter(columns.values()))
     ordered = query.order_by(*(_direction(columns, name) for name in window.order_by), tie)
-    part = ordered.limit(window.limit).offset(window.offset)
-    rows = await rows_of(connection, part) if shape is None else await all_of(connection, part, shape)
+    rows = await all_of(connection, ordered.limit(window.limit).offset(window.offset), shape)
     return Page(rows=rows, total=total)
 
 

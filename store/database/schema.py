@@ -32,6 +32,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
 
+from store.keys import JobDefinition
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -60,6 +62,19 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Definition(TypeDecorator[JobDefinition]):
+    """A `JobDefinition` in and out."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: JobDefinition | None, _dialect: Dialect) -> str | None:
+        return None if value is None else value.to_json()
+
+    def process_result_value(self, value: str | None, _dialect: Dialect) -> JobDefinition | None:
+        return None if value is None else JobDefinition.from_json(value)
 
 
 class database_now(FunctionElement[datetime]):  # noqa: N801  reads like the SQL function it is
@@ -275,7 +290,7 @@ job = Table(
     Column("task_id", NAME, nullable=False),
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("paused", Boolean, nullable=False, server_default=false()),
-    Column("definition", Text, nullable=False),  # JSON: schedule expression, batch, max_active_runs; no secrets
+    Column("definition", Definition, nullable=False),
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
     Column("clock", String(1000)),  # the cron that `next_tick` was reckoned by
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for

@@ -44,7 +44,7 @@ from store.database.schema import (
     run,
 )
 from store.errors import NotFound, no_asset
-from store.keys import TaskInstanceKey
+from store.keys import AssetId, EventId, TaskInstanceKey
 
 _a, _e = asset.c, asset_event.c
 
@@ -192,8 +192,8 @@ class EventFilter:
 class EventFields:
     """What everybody may know of an event: the columns of its table but for `WITHHELD`; `extra` is a JSON object."""
 
-    id: int
-    asset_id: int
+    id: EventId
+    asset_id: AssetId
     timestamp: datetime
     extra: Mapping[str, Any]
     source_dag_id: str | None
@@ -208,7 +208,7 @@ WITHHELD: Final = frozenset({"event_id", "trace_id", "source_actor"})
 
 @dataclass(frozen=True, kw_only=True)
 class EventAsset:
-    """An event's asset, as jobs see it."""
+    """An asset as jobs see it."""
 
     name: str
     uri: str
@@ -321,7 +321,7 @@ async def active_asset(connection: AsyncConnection, asset_id: int) -> EventAsset
 
 async def get(connection: AsyncConnection, event_id: int) -> AssetEvent:
     """One event. Raises `NotFound`."""
-    found = await one_of(connection, with_assets().where(_e.id == event_id), AssetEvent.stored)
-    if found is None:
+    row = await one_of(connection, with_assets().where(_e.id == event_id), AssetEvent.stored)
+    if row is None:
         raise NotFound(f"no event {event_id}")
-    return found
+    return row

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import Page, Window, page
@@ -28,6 +28,12 @@ class AuditEntry:
     write_id: str | None
 
 
+_RECORD: Final = insert(audit).values(
+    at=database_now(),
+    **{name: bindparam(name, type_=audit.c[name].type) for name in ("actor", "action", "target", "write_id", "detail")},
+)
+
+
 async def record(
     connection: AsyncConnection,
     *,
@@ -39,7 +45,7 @@ async def record(
 ) -> None:
     """Add an entry. `action` is a dotted name (`asset_store.set`), `target` names what was acted on."""
     entry = {"actor": actor, "action": action, "target": target, "write_id": write_id}
-    await connection.execute(insert(audit).values(at=database_now(), detail=json.dumps(detail or {}), **entry))
+    await connection.execute(_RECORD, {**entry, "detail": json.dumps(detail or {})})
 
 
 async def listed(connection: AsyncConnection, write_id: str | None, window: Window) -> Page[AuditEntry]:

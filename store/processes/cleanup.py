@@ -128,9 +128,6 @@ async def acquire(connection: AsyncConnection, dialect: str) -> bool:
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(_LOCK)))).scalar_one())
 
 
-# --- rows of one table
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Rows(Sweep):
     """Rows that fulfil a condition, in the order of an indexed column where they may be many.
@@ -218,9 +215,6 @@ def _old_answers(before: datetime) -> Sweep:
     return _Rows(name="kept answers", table=execution_answer, condition=old, order=execution_answer.c.created_at)
 
 
-# --- what hangs together
-
-
 class _OrphanedEntries(Sweep):
     """Store entries of assets that are configured no more; watermarks of configured watchers are no orphans."""
 
@@ -240,9 +234,9 @@ class _OrphanedEntries(Sweep):
         return (await connection.execute(orphans)).scalar_one()
 
     async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
-        """Of one asset, whose row is locked: it does not become active meanwhile."""
-        one = select(asset_store.c.asset_id).join(asset, self._condition).limit(1)
-        asset_id = (await connection.execute(one)).scalar_one_or_none()
+        """Of one asset, whose row is locked: nobody makes it active until the batch ends."""
+        orphan = select(asset_store.c.asset_id).join(asset, self._condition).limit(1)
+        asset_id = (await connection.execute(orphan)).scalar_one_or_none()
         if asset_id is None:
             return Removed(rows=0)
         locked = select(asset.c.id).where(asset.c.id == asset_id, self._gone).with_for_update()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
@@ -13,6 +13,7 @@ from store.database.schema import database_now, leader
 from store.errors import NotLeading
 
 _ROW: Final = 1
+_HOLD: Final = select(leader.c.id).where(leader.c.epoch == bindparam("b_epoch")).with_for_update(read=True)
 
 
 async def take(connection: AsyncConnection, owner: str, lease: timedelta, dialect: str) -> int | None:
@@ -40,8 +41,7 @@ async def renew(connection: AsyncConnection, epoch: int, lease: timedelta) -> bo
 
 async def hold(connection: AsyncConnection, epoch: int) -> None:
     """Nobody takes over before this transaction ends. Its first statement. Raises `NotLeading`."""
-    held = select(leader.c.id).where(leader.c.epoch == epoch).with_for_update(read=True)
-    if (await connection.execute(held)).one_or_none() is None:
+    if (await connection.execute(_HOLD, {"b_epoch": epoch})).one_or_none() is None:
         raise NotLeading("another process schedules and starts runs now; this one stands by")
 
 

@@ -9,13 +9,17 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import api_token, database_now
 from store.errors import InvalidValue
 
 ROLES: Final = ("viewer", "operator", "admin")
+_t = api_token.c
+_VALID: Final = select(_t.subject, _t.role, _t.token_hash).where(
+    _t.token_hash == bindparam("b_hash"), _t.revoked_at.is_(None)
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +48,7 @@ async def create(connection: AsyncConnection, subject: str, role: str) -> str:
 async def identify(connection: AsyncConnection, token: str) -> Identity | None:
     """Who this token speaks for; None when it is unknown or revoked."""
     hashed = digest(token)
-    t = api_token.c
-    valid = select(t.subject, t.role, t.token_hash).where(t.token_hash == hashed, t.revoked_at.is_(None))
-    row = (await connection.execute(valid)).one_or_none()
+    row = (await connection.execute(_VALID, {"b_hash": hashed})).one_or_none()
     if row is None or not hmac.compare_digest(row.token_hash, hashed):
         return None
     return Identity(subject=row.subject, role=row.role)

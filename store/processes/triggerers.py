@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Table, delete, func, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
@@ -73,23 +73,13 @@ class Heartbeat:
     lives: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heartbeats:
-    """The newest signs of life of each kind; None: never one."""
-
-    dispatcher: Heartbeat | None
-    triggerer: Heartbeat | None
-
-
-async def heartbeats(connection: AsyncConnection) -> Heartbeats:
-    """By the database's clock."""
-    return Heartbeats(
-        dispatcher=await _heartbeat(connection, dispatcher), triggerer=await _heartbeat(connection, triggerer)
-    )
-
-
-async def _heartbeat(connection: AsyncConnection, processes: Table) -> Heartbeat | None:
-    p = processes.c
-    query = select(func.max(p.heartbeat_at), func.max(p.expires_at) > database_now())
-    at, lives = (await connection.execute(query)).one()
-    return None if at is None else Heartbeat(at=at, lives=bool(lives))
+async def heartbeats(connection: AsyncConnection) -> Mapping[str, Heartbeat | None]:
+    """The newest sign of life of any scheduler and of any triggerer, by the database's clock; None: never one."""
+    kinds = {"scheduler": dispatcher, "triggerer": triggerer}  # our scheduler and dispatcher are one
+    newest: dict[str, Heartbeat | None] = {}
+    for kind, processes in kinds.items():
+        p = processes.c
+        query = select(func.max(p.heartbeat_at), func.max(p.expires_at) > database_now())
+        at, lives = (await connection.execute(query)).one()
+        newest[kind] = None if at is None else Heartbeat(at=at, lives=bool(lives))
+    return newest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Final
 
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -36,11 +36,6 @@ class Job:
     created_at: datetime
     updated_at: datetime
 
-    @classmethod
-    def stored(cls, *, definition: str, **columns: Any) -> Self:
-        """From a row of the table."""
-        return cls(definition=JobDefinition.from_json(definition), **columns)
-
 
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
@@ -59,15 +54,15 @@ async def listed(connection: AsyncConnection, which: JobFilter, window: Window) 
         query = query.where(_j.paused == which.paused)
     if which.only_active:
         query = query.where(_j.active)
-    return await page(connection, query, window, JOB_ORDERS, Job.stored)
+    return await page(connection, query, window, JOB_ORDERS, Job)
 
 
 async def get(connection: AsyncConnection, dag_id: str) -> Job:
     """One job, also one that is configured no more. Raises `NotFound`."""
-    found = await one_of(connection, select(job).where(_j.dag_id == dag_id), Job.stored)
-    if found is None:
+    row = await one_of(connection, select(job).where(_j.dag_id == dag_id), Job)
+    if row is None:
         raise no_job(dag_id)
-    return found
+    return row
 
 
 async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) -> None:
@@ -81,4 +76,4 @@ async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[J
     """Configured jobs whose schedule names the asset, by name."""
     s = job_schedule_asset.c
     query = select(job).join(job_schedule_asset, s.dag_id == job.c.dag_id)
-    return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), Job.stored)
+    return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), Job)

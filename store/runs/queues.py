@@ -76,7 +76,7 @@ async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | Non
     return JobQueue(
         dag_id=dag_id,
         task_id=row.task_id,
-        definition=JobDefinition.from_json(row.definition),
+        definition=row.definition,
         cron=row.cron,
         clock=row.clock,
         next_tick=row.next_tick,

@@ -40,17 +40,15 @@ from store.database.schema import (
 from store.detection.events import AssetEvent, with_assets
 from store.errors import no_run
 from store.keys import JobDefinition, TaskInstanceKey, TryKey
-from store.runs import task_instances
 from store.runs.queues import ACTIVE, JobQueue
 
 _e, _r = asset_event.c, run.c
-check_task_instance = task_instances.check  # until its callers ask there
 
 
 async def has_run(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
     """Whether the job has a run of this id."""
-    found = await connection.execute(select(run.c.id).where(run.c.dag_id == dag_id, run.c.run_id == run_id))
-    return found.one_or_none() is not None
+    rows = await connection.execute(select(run.c.id).where(run.c.dag_id == dag_id, run.c.run_id == run_id))
+    return rows.one_or_none() is not None
 
 
 async def create_triggered_run(
@@ -169,7 +167,7 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
         Startable(
             key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.id, try_number=row.try_number + 1),
             run_state=row.run_state,
-            definition=JobDefinition.from_json(row.definition),
+            definition=row.definition,
         )
         for row in await connection.execute(statement)
     ]
@@ -282,10 +280,10 @@ async def listed(connection: AsyncConnection, which: RunFilter, window: Window) 
 
 async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> Run:
     """One run. Raises `NotFound`."""
-    found = await one_of(connection, select(run).where(_r.dag_id == dag_id, _r.run_id == run_id), Run)
-    if found is None:
+    row = await one_of(connection, select(run).where(_r.dag_id == dag_id, _r.run_id == run_id), Run)
+    if row is None:
         raise no_run(dag_id, run_id)
-    return found
+    return row
 
 
 async def events_of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[AssetEvent]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -36,11 +36,6 @@ class TaskInstance(TaskInstanceKey):
     logical_date: datetime | None
     definition: JobDefinition
 
-    @classmethod
-    def stored(cls, *, definition: str, **columns: Any) -> Self:
-        """From a row of `_task_instances`."""
-        return cls(definition=JobDefinition.from_json(definition), **columns)
-
 
 def _task_instances() -> Select[Any]:
     r = run.c
@@ -59,15 +54,15 @@ def _task_instances() -> Select[Any]:
 async def of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[TaskInstance]:
     """A run's task instances."""
     query = _task_instances().where(_t.dag_id == dag_id, _t.run_id == run_id)
-    return await all_of(connection, query.order_by(_t.task_id, _t.map_index), TaskInstance.stored)
+    return await all_of(connection, query.order_by(_t.task_id, _t.map_index), TaskInstance)
 
 
 async def get(connection: AsyncConnection, key: TaskInstanceKey) -> TaskInstance:
     """One of them. Raises `NotFound`."""
-    found = await one_of(connection, _task_instances().where(*_is(key)), TaskInstance.stored)
-    if found is None:
+    row = await one_of(connection, _task_instances().where(*_is(key)), TaskInstance)
+    if row is None:
         raise _no_task_instance(key)
-    return found
+    return row
 
 
 async def check(

@@ -39,8 +39,14 @@ class OpenTry:
     finish_state: str | None
     message: str | None
     definition: JobDefinition
-    age_seconds: float
-    """Since it was submitted (0 before), by the database's clock."""
+    submitted_at: datetime | None
+    now: datetime
+    """When this was read, by the database's clock."""
+
+    @property
+    def age_seconds(self) -> float:
+        """Since it was submitted; 0 before."""
+        return 0.0 if self.submitted_at is None else (self.now - self.submitted_at).total_seconds()
 
 
 async def commit_intent(
@@ -178,8 +184,9 @@ def _open_try(row: Row[Any]) -> OpenTry:
         cancelled=row.cancelled_at is not None,
         finish_state=row.finish_state,
         message=row.message,
-        definition=JobDefinition.from_json(row.definition),
-        age_seconds=0.0 if row.submitted_at is None else (row.now - row.submitted_at).total_seconds(),
+        definition=row.definition,
+        submitted_at=row.submitted_at,
+        now=row.now,
     )
 
 

@@ -11,20 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Row, Select, Text, and_, bindparam, exists, func, null, or_, select
+from sqlalchemy import ColumnElement, Row, Select, Text, and_, bindparam, func, null, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import (
-    asset,
-    asset_alias_asset,
-    job_inlet,
-    job_inlet_alias,
-    job_outlet,
-    job_outlet_alias,
-    task_instance,
-    task_try,
-)
-from store.errors import NotFound, TryFenced
+from store.catalog import assets
+from store.database.schema import asset, task_instance, task_try
+from store.errors import NotFound, TryFenced, no_asset
 from store.keys import AssetRef, TaskInstanceId, TaskInstanceKey, TryKey
 from store.runs import answers
 from store.runs.answers import IdempotencyKey
@@ -103,11 +95,11 @@ async def lock_asset(
     row = await _lock(connection, task_instance_id, try_number, request, selector, key)
     fenced = _locked(row, try_number).fenced  # a fenced try learns of nothing else
     if row.asset_id is None:
-        raise NotFound(f"no asset {selector.text!r}; `watcher assets list` shows the ones there are")
+        raise no_asset(selector.text)
     return LockedAsset(
         key=fenced,
         asset=AssetRef(id=row.asset_id, name=row.asset_name, uri=row.asset_uri),
-        is_declared=bool(row.asset_declared) and bool(row.asset_active),
+        is_declared=bool(row.asset_declared),
         lock=None if key is None else KeyLock(asset_id=row.asset_id, key=key),
     )
 
@@ -181,8 +173,8 @@ def _rows(by: str | None, *, own: bool) -> Select[Any]:
         )
     columns += of_try if own else (null().label(column.name) for column in of_try)
     if by is not None:
-        columns += (asset.c[name].label(f"asset_{name}") for name in ("id", "name", "uri", "active"))
-        columns.append(_declared().label("asset_declared"))
+        columns += (asset.c[name].label(f"asset_{name}") for name in ("id", "name", "uri"))
+        columns.append(assets.declared(_t.dag_id, ("inlet", "outlet")).label("asset_declared"))
         source = source.outerjoin(asset, _named(by))
     locked = [task_instance, task_try] if own else [task_instance]
     rows = select(*columns).select_from(source).where(_t.id == bindparam("task_instance_id"))
@@ -202,14 +194,3 @@ def _named(by: str) -> ColumnElement[bool]:
         .limit(1)
         .scalar_subquery()
     )
-
-
-def _declared() -> ColumnElement[bool]:
-    """Whether the asset is an inlet or outlet of the task instance's job, by itself or through an alias."""
-    dag_id, a, r = task_instance.c.dag_id, asset.c, asset_alias_asset.c
-    edges = [exists().where(e.c.dag_id == dag_id, e.c.asset_id == a.id) for e in (job_inlet, job_outlet)]
-    edges += [
-        exists().where(e.c.dag_id == dag_id, e.c.alias_id == r.alias_id, r.asset_id == a.id)
-        for e in (job_inlet_alias, job_outlet_alias)
-    ]
-    return or_(*edges)

@@ -19,11 +19,11 @@ from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskSco
 from store.database import Database
 from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
-from tests.databases import copied, migrated_file, migrated_postgres, new_asset
+from tests.databases import copied, migrated_postgres, new_asset
 from tests.servers import PostgresServer
-from tests.service.conftest import postgres_server
+from tests.service.conftest import database_file, postgres_server
 
-__all__ = ["postgres_server"]
+__all__ = ["database_file", "postgres_server"]
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ def database_url(
         with migrated_postgres(server) as url:
             yield url
     else:
-        yield copied(migrated_file(tmp_path_factory.mktemp("template")), tmp_path_factory.mktemp("database"))
+        yield copied(request.getfixturevalue("database_file"), tmp_path_factory.mktemp("database"))
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import ClassVar
 import anyio
 import pytest
 
+from tests.effort import PATIENCE
 from tests.unit.submit import starter
 from tests.unit.submit.switchboard import Caller, Switchboard
 from watcher.submit.base import Attachment, Handle, Needs, Status, Submission, Submitter
@@ -24,7 +25,7 @@ import asset_job
 
 async def ended(submitter: Submitter, handle: Handle) -> Status:
     """What `poll` says at the end, as a dispatcher would wait for it."""
-    with anyio.fail_after(120):
+    with anyio.fail_after(PATIENCE):
         while (status := await submitter.poll(handle)).phase != "exited":
             await anyio.sleep(0.05)
     return status

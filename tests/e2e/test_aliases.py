@@ -1,4 +1,4 @@
-"""The alias example of Airflow's documentation, on a real Spark: an asset that is known when the job runs."""
+"""The alias example of Airflow's documentation: an asset that is known when the job runs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import os
 
 import anyio
 import httpx
-import pytest
 
 from tests.e2e.watching import processes_that_mention
+from tests.effort import PATIENCE
+from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CONFIGURATION = """
 version: 1
@@ -22,7 +21,7 @@ aliases: {example-alias: {}}
 jobs:
   asset-alias-producer:
     outlets: [{alias: example-alias}]
-    spark: {application: produce.py, master: "local[1]"}
+    spark: {application: produce.py, env: {SPARK_HOME: SPARK}}
   asset-alias-consumer:
     paused: true
     schedule: {alias: example-alias}
@@ -33,14 +32,14 @@ PROGRAM = """
 from asset_job import Asset, Metadata, run
 
 with run() as r:
-    rows = r.spark.range(5).count()
+    rows = 5
     r.outlet_events["example-alias"].add(Asset(uri="s3://bucket/my-task"), {"rows": rows})
     r.outlet_events.add(Metadata("s3://bucket/my-task", {"rows": rows}, alias="example-alias"))
 """
 
 
 async def test_an_asset_named_at_run_time_is_made_and_owed_to_who_waits_for_the_alias(tmp_path):
-    (tmp_path / "watchers.yaml").write_text(CONFIGURATION)
+    (tmp_path / "watchers.yaml").write_text(CONFIGURATION.replace("SPARK}", f"{stand_in_spark(tmp_path)}}}"))
     (tmp_path / "produce.py").write_text(PROGRAM)
     port = free_port()
     environment = {**os.environ, "WATCHER_SETTINGS__API__PORT": str(port)}
@@ -48,7 +47,7 @@ async def test_an_asset_named_at_run_time_is_made_and_owed_to_who_waits_for_the_
         async with httpx.AsyncClient(base_url=daemon.url) as client:
             path = "/api/v2/dags/asset-alias-producer/dagRuns"
             made = (await client.post(path, json={"logical_date": None})).raise_for_status().json()
-            with anyio.fail_after(120):
+            with anyio.fail_after(PATIENCE):
                 while (run := await get(client, f"{path}/{made['dag_run_id']}"))["state"] not in {"success", "failed"}:
                     await anyio.sleep(0.3)
             assert run["state"] == "success", run["reason"]

@@ -24,6 +24,7 @@ import pytest
 from anyio.to_thread import run_sync
 from pyarrow import parquet
 
+from tests.effort import PATIENCE
 from tests.servers import S3Server, fresh_bucket, running_postgres, running_s3
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
@@ -103,7 +104,7 @@ class World:
 
     async def ended(self, job: str, count: int) -> list[str]:
         """The states of the job's runs, once so many have ended."""
-        with anyio.fail_after(180):
+        with anyio.fail_after(PATIENCE):
             while True:
                 states = [run["state"] for run in await self.runs(job)]
                 if len(states) >= count and not {"queued", "running"} & set(states):
@@ -121,7 +122,7 @@ class World:
         return {entry["key"]: entry["value"] for entry in found["asset_store"]}
 
     async def driver_killed_when(self, happened: Callable[[], bool]) -> None:
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             while not happened():
                 await anyio.sleep(0.01)
         for process in drivers(self.folder):
@@ -212,7 +213,7 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
         await run_sync(lambda: of.put("c.json", order(2), order(5), order(6)))
         await run_sync(lambda: of.insert(*range(1, 201)))
         before = of.staged()
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             while not of.staged() - before:
                 await anyio.sleep(0.01)
         await of.daemon.kill()

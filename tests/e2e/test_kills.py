@@ -1,8 +1,7 @@
 """SIGKILL for the daemon and for shims, again and again: each try is started once, none is missing, no orphan writes.
 
-The daemon is the real one. In the long form `bin/spark-submit` is a stand-in that runs the job's Python at once, so that
-hundreds of tries fit into minutes; a few kills hit real Spark. WATCHER_TEST_LONG=1 kills 200 times, and WATCHER_TEST_SEED
-repeats a history, which is printed.
+The daemon is the real one. Most kills hit a stand-in for Spark, so that hundreds of tries fit into minutes; a few hit Spark.
+WATCHER_TEST_LONG=1 kills 200 times, and WATCHER_TEST_SEED repeats a history, which is printed.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-import sys
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -26,6 +24,8 @@ import pytest
 from anyio.to_thread import run_sync
 
 from tests.e2e.watching import processes_that_mention
+from tests.effort import PATIENCE, effort
+from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
@@ -34,7 +34,8 @@ from watcher.submit.processes import signal_tagged
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-KILLS = 200 if os.environ.get("WATCHER_TEST_LONG") == "1" else 20
+KILLS = effort(8, 200)
+REAL_KILLS = effort(2, 10)
 RUNS_PER_KILL = 3
 CONFIGURATION = Template("""\
 version: 1
@@ -52,21 +53,6 @@ jobs:
     retry_delay: 100ms
     spark: {application: job.py, master: "local[1]", profile: large, env: {FOLDER: $folder, WORK: "$work", $spark_home}}
 """)
-STAND_IN = f"""\
-#!{sys.executable}
-import os, sys
-words = iter(sys.argv[1:])
-options = {{}}
-for word in words:
-    if word == "--load-spark-defaults":
-        continue
-    if not word.startswith("--"):
-        break
-    options[word] = next(words)
-modules = [path if path.endswith(".zip") else os.path.dirname(path) for path in options["--py-files"].split(",")]
-os.environ["PYTHONPATH"] = os.pathsep.join(modules)
-os.execv(os.environ["PYSPARK_PYTHON"], ["python", word, *words])
-"""
 JOB = """\
 import json, os, subprocess, sys
 from pathlib import Path
@@ -146,7 +132,7 @@ class World:
 
     async def all_succeed(self) -> int:
         async with httpx.AsyncClient(base_url=self.daemon.url, timeout=60) as client:
-            with anyio.fail_after(300):
+            with anyio.fail_after(PATIENCE):
                 while True:
                     found = await get(client, "/api/v2/dags/load/dagRuns", state="success", limit=1)
                     every = await get(client, "/api/v2/dags/load/dagRuns", limit=1)
@@ -158,18 +144,16 @@ class World:
 def write_world(folder: Path, port: int, *, real: bool) -> Path:
     (folder / "job.py").write_text(JOB)
     (folder / "orphan.py").write_text(ORPHAN)
-    stand_in = folder / "spark" / "bin" / "spark-submit"
-    stand_in.parent.mkdir(parents=True)
-    stand_in.write_text(STAND_IN)
-    stand_in.chmod(0o755)
     configuration = folder / "watchers.yaml"
-    spark_home = "" if real else f"SPARK_HOME: {folder}/spark"
+    spark_home = "" if real else f"SPARK_HOME: {stand_in_spark(folder)}"
     work = REAL if real else QUICK
     configuration.write_text(CONFIGURATION.substitute(port=port, folder=folder, work=work, spark_home=spark_home))
     return configuration
 
 
-@pytest.mark.parametrize(("real", "kills", "longest_pause"), [(False, KILLS, 1.0), (True, 3, 6.0)])
+@pytest.mark.parametrize(
+    ("real", "kills", "longest_pause"), [(False, KILLS, 1.0), (True, REAL_KILLS, 6.0)], ids=["stand-in", "spark"]
+)
 async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(
     tmp_path: Path, real: bool, kills: int, longest_pause: float
 ) -> None:
@@ -189,7 +173,7 @@ async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(
                 await world.kill_daemon()
                 killed["daemon"] += 1
         runs = await world.all_succeed()
-        with anyio.fail_after(150):
+        with anyio.fail_after(PATIENCE):
             while rows(tmp_path, "SELECT run_id", "WHERE ended_at IS NULL"):  # a process ends after its success
                 await anyio.sleep(0.1)
             while any("orphan.py" in command for command in processes_that_mention(tmp_path)):

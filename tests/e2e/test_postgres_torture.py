@@ -1,6 +1,6 @@
 """Writers that do what writers do, the real daemon, and SIGKILL: each committed row is in exactly one asset event.
 
-The short form writes 5,000 rows, WATCHER_TEST_LONG=1 100,000. What the REST API tells of is counted against the tables.
+The short form writes 3,000 rows, WATCHER_TEST_LONG=1 100,000. What the REST API tells of is counted against the tables.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import asyncpg
 import httpx
 import pytest
 
+from tests.effort import LONG, PATIENCE, effort
 from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import MortalServer, mortal
 from tests.service.postgres.writers import SCHEMA, NaivePoller, Writer
@@ -30,8 +31,7 @@ from watcher.demo.servers import free_port
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-LONG = os.environ.get("WATCHER_TEST_LONG") == "1"
-ROWS, KILLS = (100_000, 40) if LONG else (5_000, 6)
+ROWS, KILLS = effort(3_000, 100_000), effort(4, 40)
 LONGEST_PAUSE = 0.1 if LONG else 0.8
 """Of a writer between two transactions, in seconds: two cores are for the daemon too."""
 WRITTEN = "SELECT (SELECT count(*) FROM plain) + (SELECT count(*) FROM parted)"
@@ -236,7 +236,7 @@ async def last_rows_are_told(daemon: Daemon, admin: asyncpg.Connection) -> None:
     parted = await admin.fetchval("INSERT INTO parted (note) VALUES ('last') RETURNING id")
     last = {"plain_rows": plain["id"], "plain_updates": plain["version"], "parted_rows": parted}
     async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             for watcher, item in last.items():
                 while item not in await newest(client, watcher):
                     await anyio.sleep(0.1)
@@ -245,7 +245,7 @@ async def last_rows_are_told(daemon: Daemon, admin: asyncpg.Connection) -> None:
 async def some_rows_are_told(daemon: Daemon) -> None:
     async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
         before = await get(client, "/api/v2/assets/events", limit=1)
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             while (await get(client, "/api/v2/assets/events", limit=1))["total_entries"] < before["total_entries"] + 30:
                 await anyio.sleep(0.1)
 

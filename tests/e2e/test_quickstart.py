@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.watching import processes_that_mention
+from tests.effort import PATIENCE
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
@@ -26,19 +27,23 @@ def quickstart(tmp_path) -> Path:
     return Path(shutil.copytree(QUICKSTART, tmp_path / "quickstart", ignore=shutil.ignore_patterns(".watcher")))
 
 
-async def test_a_new_file_becomes_a_spark_jobs_recorded_write_and_sigterm_leaves_no_process(quickstart):
+async def test_sigterm_in_a_job_leaves_no_process_and_started_again_its_file_becomes_a_recorded_write(quickstart):
     port = free_port()
     environment = {**os.environ, "WATCHER_SETTINGS__API__PORT": str(port)}
-    async with running_daemon(quickstart / "watchers.yaml", f"http://127.0.0.1:{port}", environment) as daemon:
-        async with httpx.AsyncClient(base_url=daemon.url) as client:
-            (quickstart / "inbox" / "tuesday.csv").write_text("id,amount\n7,1.5\n8,2.5\n")
-            with anyio.fail_after(120):
-                while (entry := await last_write_of_a_task(client)) is None:
-                    await anyio.sleep(0.3)
-            writer = entry["last_updated_by"]
-            assert (writer["dag_id"], writer["task_id"], writer["map_index"]) == ("load_orders", "load_orders", -1)
-            lines = (await client.get(writer["log_url"])).raise_for_status().text
-            assert writer["write_id"] in lines
+    async with (
+        running_daemon(quickstart / "watchers.yaml", f"http://127.0.0.1:{port}", environment) as daemon,
+        httpx.AsyncClient(base_url=daemon.url) as client,
+    ):
+        await until_the_run_is(client, "running")
+        assert await daemon.stop() == 0
+        assert processes_that_mention(quickstart) == []
+        await daemon.start()
+        await until_the_run_is(client, "success")
+        entry = await last_write_of_a_task(client)
+        writer = entry["last_updated_by"]
+        assert (writer["dag_id"], writer["task_id"], writer["map_index"]) == ("load_orders", "load_orders", -1)
+        lines = (await client.get(writer["log_url"])).raise_for_status().text
+        assert writer["write_id"] in lines
         assert await daemon.stop() == 0
     assert processes_that_mention(quickstart) == []
 
@@ -51,22 +56,7 @@ async def last_write_of_a_task(client: httpx.AsyncClient):
     return None
 
 
-async def test_sigterm_in_the_middle_of_a_job_leaves_no_process_and_the_job_starts_again(quickstart):
-    port = free_port()
-    environment = {**os.environ, "WATCHER_SETTINGS__API__PORT": str(port)}
-    url = f"http://127.0.0.1:{port}"
-    async with running_daemon(quickstart / "watchers.yaml", url, environment) as daemon:
-        await until_the_run_is(url, "running")
-        assert await daemon.stop() == 0
-        assert processes_that_mention(quickstart) == []
-        await daemon.start()
-        await until_the_run_is(url, "success")
-
-
-async def until_the_run_is(url: str, state: str) -> None:
-    async with httpx.AsyncClient(base_url=url) as client:
-        with anyio.fail_after(120):
-            while [run["state"] for run in (await get(client, "/api/v2/dags/load_orders/dagRuns"))["dag_runs"]] != [
-                state
-            ]:
-                await anyio.sleep(0.2)
+async def until_the_run_is(client: httpx.AsyncClient, state: str) -> None:
+    with anyio.fail_after(PATIENCE):
+        while [run["state"] for run in (await get(client, "/api/v2/dags/load_orders/dagRuns"))["dag_runs"]] != [state]:
+            await anyio.sleep(0.2)

@@ -26,6 +26,7 @@ import pytest
 from anyio.to_thread import run_sync
 from botocore.config import Config
 
+from tests.effort import PATIENCE, effort
 from tests.faulty_s3 import Faults, FaultyS3, faulty_s3
 from tests.servers import S3Server, fresh_bucket, running_s3
 from watcher.demo.counting import PAGE, get
@@ -35,8 +36,7 @@ from watcher.demo.servers import free_port
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-LONG = os.environ.get("WATCHER_TEST_LONG") == "1"
-SECONDS = 600 if LONG else 15
+SECONDS = effort(15, 600)
 SEED = 20261120
 WATCHERS = ("window", "strict", "hinted")
 BAD_DAY = Faults(late=0.1, cut=0.03, reset=0.03, slow_down=0.05)
@@ -271,7 +271,7 @@ async def everything_is_told(daemon: Daemon, writers: S3Writers) -> None:
         key = f"!{uuid4().hex}"
         await writers.put(key)
         async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
-            with anyio.fail_after(120):
+            with anyio.fail_after(PATIENCE):
                 for watcher in WATCHERS:
                     while key not in await newest(client, watcher):
                         await anyio.sleep(0.1)

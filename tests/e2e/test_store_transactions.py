@@ -1,4 +1,4 @@
-"""A job's transactions through the SDK, the Execution API and the database, with two tries of one Spark application."""
+"""A job's transactions through the SDK, the Execution API and the database, with two tries of one run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import os
 
 import anyio
 import httpx
-import pytest
 
+from tests.effort import PATIENCE
+from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CONFIGURATION = """
 version: 1
@@ -25,7 +24,7 @@ jobs:
     outlets: [orders]
     retries: 1
     retry_delay: 0s
-    spark: {application: job.py, args: ["FOLDER"], master: "local[1]"}
+    spark: {application: job.py, args: ["FOLDER"], env: {SPARK_HOME: SPARK}}
 """
 JOB = """
 import json, pathlib, sys, time
@@ -60,7 +59,7 @@ with run() as r:
 async def test_a_conflict_changes_nothing_and_a_retry_adds_nothing_twice(tmp_path):
     port = free_port()
     text = CONFIGURATION.replace("PORT", str(port)).replace("FOLDER", str(tmp_path))
-    (tmp_path / "watchers.yaml").write_text(text)
+    (tmp_path / "watchers.yaml").write_text(text.replace("SPARK}", f"{stand_in_spark(tmp_path)}}}"))
     (tmp_path / "job.py").write_text(JOB)
     async with (
         running_daemon(tmp_path / "watchers.yaml", f"http://127.0.0.1:{port}", os.environ) as daemon,
@@ -74,12 +73,12 @@ async def test_a_conflict_changes_nothing_and_a_retry_adds_nothing_twice(tmp_pat
             "/api/v2/dags/load_orders/dagRuns", json={"logical_date": None, "dag_run_id": "once"}
         )
         started.raise_for_status()
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             while not (tmp_path / "read").exists():
                 await anyio.sleep(0.1)
         (await client.put(f"{store}/seen", json={"value": 7})).raise_for_status()
         (tmp_path / "moved").touch()
-        with anyio.fail_after(120):
+        with anyio.fail_after(PATIENCE):
             while (await get(client, "/api/v2/dags/load_orders/dagRuns/once"))["state"] != "success":
                 await anyio.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""A job whose values stay outside: through the daemon, spark-submit and the database, with one Spark application."""
+"""A job whose values stay outside: through the daemon, the job and the database."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pathlib import Path
 
 import anyio
 import httpx
-import pytest
 
+from tests.effort import PATIENCE
+from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SECRET = "a value that belongs to the execution plane"
 CONFIGURATION = """
@@ -29,7 +28,7 @@ assets: {orders: {}}
 jobs:
   load_orders:
     outlets: [orders]
-    spark: {application: job.py, args: ["FOLDER"]}
+    spark: {application: job.py, args: ["FOLDER"], env: {SPARK_HOME: "SPARK"}}
 """
 JOB = f"""
 import json, pathlib, sys, time
@@ -38,7 +37,7 @@ from asset_job import run
 folder = pathlib.Path(sys.argv[1])
 with run() as r:
     orders = r.asset_store["orders"]
-    value = {{"text": {SECRET!r}, "rows": r.spark.range(3).count()}}
+    value = {{"text": {SECRET!r}, "rows": 3}}
     r.task_store.set("state", value)
     orders.set("summary", value)
     orders.set("small", 3)
@@ -56,7 +55,7 @@ def files(folder: Path) -> list[Path]:
 
 
 async def until(exists: Path, client: httpx.AsyncClient, run: str) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(PATIENCE):
         while not exists.exists():
             assert (await get(client, run))["state"] != "failed"
             await anyio.sleep(0.1)
@@ -65,7 +64,7 @@ async def until(exists: Path, client: httpx.AsyncClient, run: str) -> None:
 async def test_only_references_reach_the_database_and_success_leaves_nothing_outside(tmp_path):
     port, outside = free_port(), tmp_path / "outside"
     places = {"PORT": str(port), "URL": outside.as_uri(), "FOLDER": str(tmp_path)}
-    text = CONFIGURATION
+    text = CONFIGURATION.replace('"SPARK"', str(stand_in_spark(tmp_path)))
     for name, place in places.items():
         text = text.replace(name, place)
     (tmp_path / "watchers.yaml").write_text(text)
@@ -95,12 +94,12 @@ async def test_only_references_reach_the_database_and_success_leaves_nothing_out
         assert in_the_home == []
 
         (tmp_path / "seen").touch()
-        with anyio.fail_after(60):
+        with anyio.fail_after(PATIENCE):
             while (await get(client, run))["state"] != "success":
                 await anyio.sleep(0.1)
         value = {"text": SECRET, "rows": 3}
         assert json.loads((tmp_path / "read.json").read_text()) == [value, value, 3, looks_like_one]
-        with anyio.fail_after(60):  # the daemon forgets first, then the job removes
+        with anyio.fail_after(PATIENCE):  # the daemon forgets first, then the job removes
             while files(outside):
                 await anyio.sleep(0.1)
         assert (await get(client, f"{run}/taskInstances/job/state-store"))["task_state_store"] == []

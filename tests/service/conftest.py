@@ -1,11 +1,14 @@
-"""The servers of the service tests: started once a session, with a fresh database or bucket for each test."""
+"""The servers of the service tests: started once for each worker, with a fresh database or bucket for each test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from store.database import Database
+from tests.databases import copied, migrated_file, migrated_postgres
 from tests.servers import (
     PostgresDatabase,
     PostgresServer,
@@ -26,7 +29,8 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
         server.drop_templates()
         return
-    with running_postgres(max_prepared_transactions=64, max_connections=200) as server:
+    unsafe = {"fsync": "off", "full_page_writes": "off"}  # nobody takes the power away
+    with running_postgres(max_prepared_transactions=64, max_connections=200, **unsafe) as server:
         yield server
 
 
@@ -47,3 +51,31 @@ def bucket(s3_server: S3Server) -> Iterator[str]:
     """The name of an empty bucket."""
     with fresh_bucket(s3_server) as name:
         yield name
+
+
+@pytest.fixture(scope="session")
+def database_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite database with the schema in it, to copy."""
+    return migrated_file(tmp_path_factory.mktemp("template"))
+
+
+@pytest.fixture
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Of `database`: PostgreSQL, or what `tests.databases.on_both` says."""
+    return str(getattr(request, "param", "postgresql"))
+
+
+@pytest.fixture
+def database_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty metadata database of this test alone."""
+    if dialect == "sqlite":
+        yield copied(request.getfixturevalue("database_file"), tmp_path)
+    else:
+        with migrated_postgres(request.getfixturevalue("postgres_server")) as url:
+            yield url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    async with Database.open(database_url) as database:
+        yield database

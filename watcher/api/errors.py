@@ -68,7 +68,7 @@ def add_handlers(app: FastAPI) -> None:
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(ReplayedResponse, _replayed)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _told)
+    app.add_exception_handler(HTTPException, _http_error)
     for kind in UNAVAILABLE:
         app.add_exception_handler(kind, _unavailable)
     app.add_exception_handler(Exception, _failed)
@@ -87,14 +87,14 @@ async def _replayed(_request: Request, answer: Exception) -> Response:
     return Response(answer.body, answer.status, media_type=None if answer.body is None else "application/json")
 
 
-async def _told(_request: Request, error: Exception) -> ErrorResponse:
+async def _http_error(_request: Request, error: Exception) -> ErrorResponse:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for nothing else
     return ErrorResponse({"detail": error.detail}, error.status_code, headers=dict(error.headers or {}))
 
 
 async def _invalid(_request: Request, error: Exception) -> ErrorResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101  registered for nothing else
-    return ErrorResponse({"detail": [_shown(one) for one in error.errors()]}, 422)
+    return ErrorResponse({"detail": [_shown(fault) for fault in error.errors()]}, 422)
 
 
 def _shown(error: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from fastapi import HTTPException
+from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,6 +19,7 @@ from store.runs import decisions, jobs, runs
 from store.values import to_json
 from watcher.api.auth import Actor
 from watcher.api.context import ApiContext
+from watcher.api.parameters import Body, Moment, Text
 from watcher.api.writes import new_write_id
 from watcher.wakeups import Hint
 
@@ -26,19 +27,20 @@ _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
 _RESERVED: Final = ("scheduled__", "asset_triggered__", "asset_materialization__", "backfill__")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ManualRun:
-    """A run as somebody asks for it; without an id it gets one."""
+class RunRequest(Body):
+    """A run as somebody asks for it. `run_after` and partitions do not exist here: only null is accepted."""
 
-    run_id: str | None
-    conf: dict[str, Any]
-    note: str | None
-    logical_date: datetime | None
-    data_interval_start: datetime | None
-    data_interval_end: datetime | None
+    dag_run_id: Text | None = Field(default=None, max_length=250)
+    data_interval_start: Moment | None = None
+    data_interval_end: Moment | None = None
+    logical_date: Moment | None = None
+    run_after: None = None
+    conf: dict[str, Any] | None = None
+    note: Text | None = Field(default=None, max_length=1000)
+    partition_key: None = None
 
 
-async def materialize(context: ApiContext, actor: Actor, asset_id: int, request: ManualRun) -> tuple[str, str]:
+async def materialize(context: ApiContext, actor: Actor, asset_id: int, request: RunRequest) -> tuple[str, str]:
     """Make a run of the one job that has the asset as a direct outlet; returns its dag_id and run_id.
 
     Raises `NotFound` when there is none, `Conflict` when there are several, and what `trigger` raises.
@@ -95,10 +97,10 @@ async def pause(context: ApiContext, actor: Actor, dag_id: str, *, paused: bool)
         context.hint(Hint(what="queues", names=frozenset({dag_id})))
 
 
-async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: ManualRun, run_type: str = "manual") -> str:
+async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: RunRequest, run_type: str = "manual") -> str:
     """Make a queued run; returns its id. Raises `NotFound`, `Conflict`, `InvalidValue`, or 400 for a bad id."""
-    run_id = _checked(request.run_id) or f"{run_type}__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
-    conf = to_json(request.conf)
+    run_id = _checked(request.dag_run_id) or f"{run_type}__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
+    conf = to_json(request.conf or {})
     try:
         async with context.database.transaction() as connection:
             job = await jobs.get(connection, dag_id)

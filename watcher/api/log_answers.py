@@ -72,8 +72,8 @@ async def _excerpt(context: ApiContext, logs: Callable[[], Sequence[Log]], query
         lines = query.before + query.after
         return await _judged(context, await anyio.to_thread.run_sync(lambda: reading.last(logs(), lines)))
     look = partial(reading.around, write_id=query.around, before=query.before, after=query.after)
-    found = await anyio.to_thread.run_sync(lambda: look(logs()))
-    return await _from_history(context, query.around) if found is None else await _judged(context, found)
+    records = await anyio.to_thread.run_sync(lambda: look(logs()))
+    return await _from_history(context, query.around) if records is None else await _judged(context, records)
 
 
 async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Record]:

@@ -36,12 +36,12 @@ class Api:
 
     async def all(self, path: str, member: str, **query: Any) -> list[dict[str, Any]]:
         """All pages of a list."""
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         while True:
-            page = await self.get(path, limit=_PAGE, offset=len(found), **query)
-            found += page[member]
-            if len(found) >= page["total_entries"] or not page[member]:
-                return found
+            page = await self.get(path, limit=_PAGE, offset=len(rows), **query)
+            rows += page[member]
+            if len(rows) >= page["total_entries"] or not page[member]:
+                return rows
 
     async def send(
         self,

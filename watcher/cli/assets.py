@@ -22,12 +22,21 @@ COLUMNS: Columns = {
     "last event": lambda asset: (asset["last_asset_event"] or {}).get("timestamp"),
 }
 
+EVENTS: Columns = {
+    "event": lambda event: event["id"],
+    "asset": lambda event: event["name"],
+    "at": lambda event: event["timestamp"],
+    "from": lambda event: event["source_watcher"] or event["source_run_id"],
+    "runs": lambda event: ", ".join(f"{run['dag_id']} {run['run_id']}" for run in event["created_dagruns"]) or None,
+    "extra": lambda event: event["extra"],
+}
+
 
 @command(assets, "list")
 async def list_assets(api: Api, show: Show) -> None:
     """List the assets."""
-    found = await api.all("/api/v2/assets", "assets")
-    show(found, lambda: table(found, COLUMNS))
+    rows = await api.all("/api/v2/assets", "assets")
+    show(rows, lambda: table(rows, COLUMNS))
 
 
 @command(assets, "show")
@@ -36,3 +45,17 @@ async def show_asset(api: Api, show: Show, name: Name) -> None:
     asset = await asset_named(api, name)
     parts = {heading: part(asset) for heading, part in COLUMNS.items()}
     show(asset, lambda: properties({**parts, "group": asset["group"], "extra": asset["extra"]}))
+
+
+@command(assets, "events")
+async def list_events(
+    api: Api,
+    show: Show,
+    name: Annotated[str | None, typer.Argument(help="Of this asset only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many.")] = 20,
+) -> None:
+    """List the newest events: where each came from, and the runs that consumed it."""
+    asset_id = None if name is None else (await asset_named(api, name))["id"]
+    query = {"asset_id": asset_id, "order_by": "-timestamp", "limit": limit}
+    events = (await api.get("/api/v2/assets/events", **query))["asset_events"]
+    show(events, lambda: table(events, EVENTS))

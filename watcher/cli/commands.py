@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from store.errors import no_asset
 from watcher.cli.api import Api, Target
 from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption
 from watcher.cli.failures import Commands, Exit, Failure
@@ -125,4 +126,4 @@ async def asset_named(api: Api, name: str) -> dict[str, Any]:
     for asset in await api.all("/api/v2/assets", "assets", **query):
         if asset["name"] == name:
             return asset
-    raise Failure(f"no asset {name!r}; `watcher assets list` shows the ones there are", Exit.NOT_FOUND)
+    raise Failure(str(no_asset(name)), Exit.NOT_FOUND)

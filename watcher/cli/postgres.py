@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import anyio
 import typer
 
+from store.errors import no_watcher
 from watcher.cli.commands import JsonOption, group
 from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption, load_configuration
 from watcher.cli.failures import Exit, Failure
@@ -48,7 +49,7 @@ def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresCon
 
     watcher = configuration.watchers.get(name)
     if watcher is None:
-        raise Failure(f"no watcher {name!r}; `watcher watchers list` shows the ones there are", Exit.NOT_FOUND)
+        raise Failure(str(no_watcher(name)), Exit.NOT_FOUND)
     if not isinstance(watcher.options, NewRowsOptions) or watcher.connection is None:
         raise Failure(f"{name} watches no PostgreSQL table; name a watcher of postgres.new_rows", Exit.USAGE)
     return cast("PostgresConnection", configuration.connections[watcher.connection]), watcher.options

@@ -43,8 +43,8 @@ async def list_runs(
 ) -> None:
     """List the newest runs."""
     query = {"order_by": "-id", "limit": limit, **({} if state is None else {"state": state})}
-    found = (await api.get(f"/api/v2/dags/{_part(job)}/dagRuns", **query))["dag_runs"]
-    show(found, lambda: table(found, COLUMNS))
+    rows = (await api.get(f"/api/v2/dags/{_part(job)}/dagRuns", **query))["dag_runs"]
+    show(rows, lambda: table(rows, COLUMNS))
 
 
 @command(runs, "show")
@@ -68,16 +68,16 @@ async def retry(
     """Run again what is over, with the same events: one run, or all failed ones of a job."""
     if (failed is None) == (job is None or run_id is None) or (failed is not None and job is not None):
         raise Failure("name a job and a run, or a job whose failed runs are meant with --failed JOB", Exit.USAGE)
-    wanted = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
+    runs_to_repeat = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
     body = {"dry_run": False}
-    again = [(await api.send("POST", f"{_path(*one)}/clear", body=body)).json() for one in wanted]
+    again = [(await api.send("POST", f"{_path(*run)}/clear", body=body)).json() for run in runs_to_repeat]
     show(again, lambda: table(again, COLUMNS) if again else "no run has failed")
 
 
 async def _failed(api: Api, job: str) -> list[tuple[str, str]]:
     """The oldest first, so that they run again in their order."""
-    found = await api.all(f"/api/v2/dags/{_part(job)}/dagRuns", "dag_runs", state="failed", order_by="id")
-    return [(run["dag_id"], run["dag_run_id"]) for run in found]
+    rows = await api.all(f"/api/v2/dags/{_part(job)}/dagRuns", "dag_runs", state="failed", order_by="id")
+    return [(run["dag_id"], run["dag_run_id"]) for run in rows]
 
 
 @command(runs, "cancel")

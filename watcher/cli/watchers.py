@@ -33,15 +33,15 @@ COLUMNS: Columns = {
 @command(watchers, "list")
 async def list_watchers(api: Api, show: Show) -> None:
     """List the watchers."""
-    found = (await api.get("/api/v2/watchers"))["watchers"]
-    show(found, lambda: table(found, COLUMNS))
+    rows = (await api.get("/api/v2/watchers"))["watchers"]
+    show(rows, lambda: table(rows, COLUMNS))
 
 
 @command(watchers, "show")
 async def show_watcher(api: Api, show: Show, name: Name) -> None:
     """Show one watcher."""
-    found = await api.get(_path(name))
-    show(found, lambda: properties(found | {"open": _description(found)}))
+    row = await api.get(_path(name))
+    show(row, lambda: properties(row | {"open": _description(row)}))
 
 
 @command(watchers, "rename")
@@ -66,14 +66,14 @@ def register(app: typer.Typer) -> None:
 
 async def _pause(api: Api, show: Show, name: Name) -> None:
     """Pause a watcher; what comes meanwhile is found after `resume`."""
-    found = (await api.send("POST", _path(name) + "/pause")).json()
-    show(found, lambda: f"{name} is paused")
+    shown = (await api.send("POST", _path(name) + "/pause")).json()
+    show(shown, lambda: f"{name} is paused")
 
 
 async def _resume(api: Api, show: Show, name: Name) -> None:
     """Let a paused watcher go on where it was."""
-    found = (await api.send("POST", _path(name) + "/resume")).json()
-    show(found, lambda: f"{name} goes on")
+    shown = (await api.send("POST", _path(name) + "/resume")).json()
+    show(shown, lambda: f"{name} goes on")
 
 
 async def _logs(
@@ -137,8 +137,8 @@ def _echo(records: Iterable[Any], show: Show) -> None:
 async def _status(api: Api, show: Show) -> None:
     """Say how everything is doing."""
     health = await api.get("/api/v2/monitor/health")
-    found = (await api.get("/api/v2/watchers"))["watchers"]
-    states = Counter("paused" if watcher["paused"] else watcher["state"] for watcher in found)
+    rows = (await api.get("/api/v2/watchers"))["watchers"]
+    states = Counter("paused" if watcher["paused"] else watcher["state"] for watcher in rows)
     where = "none runs here" if api.logs_here is not None else str(api.client.base_url)
     status = {"daemon": where, **health, "watchers": dict(states)}
     parts = {
@@ -147,10 +147,10 @@ async def _status(api: Api, show: Show) -> None:
         "watchers": ", ".join(f"{count} {state}" for state, count in sorted(states.items())),
     }
     show(status, lambda: properties(parts))
-    failing = [watcher for watcher in found if watcher["error"]]
+    failing = [watcher for watcher in rows if watcher["error"]]
     if failing and not show.as_json:
         show(failing, lambda: table(failing, COLUMNS))
-    waiting = [(watcher["name"], sentence) for watcher in found if (sentence := _description(watcher))]
+    waiting = [(watcher["name"], sentence) for watcher in rows if (sentence := _description(watcher))]
     if waiting and not show.as_json:
         show(waiting, lambda: properties(dict(waiting)))
 

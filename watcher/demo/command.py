@@ -26,7 +26,7 @@ from watcher.demo.setting import JOBS, Setting, write_setting
 from watcher.demo.shop import Shop
 
 LOAD_SECONDS: Final = 15.0
-SETTLE_WITHIN: Final = 240.0
+SETTLE_WITHIN: Final = 600.0
 TICK: Final = 0.5
 LINE_EVERY: Final = 3.0
 

@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 import httpx
 
-READY_WITHIN: Final = 60.0
+READY_WITHIN: Final = 180.0
 STOP_WITHIN: Final = 45.0
 
 

@@ -39,6 +39,7 @@ class Scheduler:
         self._on_runs = on_runs
         self._late: frozenset[str] = frozenset()
         self._look_at = 0.0
+        self._collecting: set[str] = set()
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -49,13 +50,14 @@ class Scheduler:
             hinted = await self.wakeup.wait(self._look_at - anyio.current_time())
             async with keep_going("scheduler.failed"):
                 if hinted and anyio.current_time() < self._look_at:
-                    await self._schedule_all(sorted(hinted))
+                    await self._schedule_all(sorted(hinted - self._collecting))
                 else:
                     await self.look()
 
     async def look(self) -> None:
         """Make all runs that are due, whatever was hinted; and when one may become due by the clock alone, look again."""
         self._look_in(LOOK_EVERY, anew=True)
+        self._collecting.clear()
         if not self._leadership.leads:
             return
         async with self._database.reading() as connection:
@@ -64,7 +66,7 @@ class Scheduler:
         async with self._database.reading() as connection:
             tick = await queues.next_tick_in(connection)
             expected = await assets.expected(connection)
-        self._tell_late({asset.name for asset in expected if asset.is_late})
+        self._log_late({asset.name for asset in expected if asset.is_late})
         if tick is not None:
             self._look_in(tick or SHORTEST_PAUSE)
 
@@ -76,12 +78,13 @@ class Scheduler:
         for dag_id in dag_ids if self._leadership.leads else ():
             async with keep_going("scheduler.job_failed"):  # one job that cannot be decided on keeps no other waiting
                 made = await self._schedule(dag_id)
-                if made.look_again_in is not None:
+                if made.look_again_in is not None:  # by then all is looked at; what comes meanwhile makes it no earlier
                     self._look_in(made.look_again_in)
+                    self._collecting.add(dag_id)
                 if made.runs:
                     self._on_runs()
 
-    def _tell_late(self, late: set[str]) -> None:
+    def _log_late(self, late: set[str]) -> None:
         """Once when an asset gets late, once when it is not any more."""
         for asset in sorted(late - self._late):
             log.warning("asset.late", asset=asset)

@@ -49,7 +49,7 @@ class Preview:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moved:
+class MovedPosition:
     """A position that a person moved."""
 
     version: int
@@ -81,7 +81,7 @@ class Control:
         position = trigger.rewound(_same_source(loaded, identity), to)
         return await self._preview(trigger, _applied(position, loaded))
 
-    async def rewind(self, name: str, to: str, actor: str) -> Moved:
+    async def rewind(self, name: str, to: str, actor: str) -> MovedPosition:
         """Move the position; the running watcher goes on from there. Raises `Conflict` when it moved meanwhile."""
         trigger, loaded, identity = await self._checked(name)
         if loaded is None:
@@ -96,9 +96,9 @@ class Control:
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind", watcher=name, to=to, actor=actor, position_version=version, write_id=write_id)
         self.on_move(name)
-        return Moved(version=version, watermark=position.watermark)
+        return MovedPosition(version=version, watermark=position.watermark)
 
-    async def undo(self, name: str, actor: str) -> Moved:
+    async def undo(self, name: str, actor: str) -> MovedPosition:
         """Take the last rewind back. Raises `Conflict` once a batch has been committed after it."""
         self._known(name)
         write_id = uuid.uuid4().hex
@@ -108,9 +108,9 @@ class Control:
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info("watcher.rewind_undo", watcher=name, actor=actor, position_version=version, write_id=write_id)
         self.on_move(name)
-        return Moved(version=version, watermark=None if watermark is None else json.loads(watermark))
+        return MovedPosition(version=version, watermark=None if watermark is None else json.loads(watermark))
 
-    async def rename(self, old: str, new: str, actor: str) -> Moved:
+    async def rename(self, old: str, new: str, actor: str) -> MovedPosition:
         """Let a watcher go on under another name, from where it was under its old one. Raises `NotFound`, `Conflict`."""
         if new not in self.hosted:
             raise NotFound(
@@ -128,7 +128,8 @@ class Control:
         self.on_watermark(self.hosted[new].asset_id, new + WATERMARK_SUFFIX)
         log.info("watcher.rename", watcher=new, old=old, actor=actor, position_version=moved.version, write_id=write_id)
         self.on_move(new)
-        return Moved(version=moved.version, watermark=None if moved.watermark is None else json.loads(moved.watermark))
+        watermark = None if moved.watermark is None else json.loads(moved.watermark)
+        return MovedPosition(version=moved.version, watermark=watermark)
 
     async def _record(
         self,

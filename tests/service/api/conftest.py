@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,50 +11,40 @@ import pytest
 from store.catalog import catalog_sync
 from store.database import Database
 from store.state.attributed import AttributedEntries
-from tests.databases import copied, migrated_file, migrated_postgres
+from tests.databases import BOTH
 from tests.service.api.application import CONFIGURED, SECRET, Api, serving
 from watcher import logs
 from watcher.api.context import ApiContext
 from watcher.wakeups import Hint
 
 
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return migrated_file(tmp_path_factory.mktemp("api-template"))
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield copied(request.getfixturevalue("template"), tmp_path)
-    else:
-        with migrated_postgres(request.getfixturevalue("postgres_server")) as url:
-            yield url
+@pytest.fixture(params=BOTH)
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-async def api(database_url: str, tmp_path: Path) -> AsyncIterator[Api]:
+async def api(database: Database, tmp_path: Path) -> AsyncIterator[Api]:
     """Everybody may do everything."""
-    async with Database.open(database_url) as database:
-        async with database.transaction() as session:
-            applied = await catalog_sync.apply(session, CONFIGURED, database.dialect)
-        wakes: list[Hint] = []
-        context = ApiContext(
-            database=database,
-            entries=AttributedEntries(database.dialect),
-            secret=SECRET,
-            auth="none",
-            base_url=None,
-            logs_directory=tmp_path / "logs",
-            max_value_storage_bytes=65535,
-            default_retention_days=30,
-            clear_on_success=False,
-            hint=wakes.append,
-            configuration_hash="the hash",
-        )
-        with logs.configure(tmp_path / "logs", level="info", json=True, owner="owner", max_file_mb=1):
-            async with serving(context) as client:
-                yield Api(client, context, applied.asset_ids, wakes)
+    async with database.transaction() as session:
+        applied = await catalog_sync.apply(session, CONFIGURED, database.dialect)
+    wakes: list[Hint] = []
+    context = ApiContext(
+        database=database,
+        entries=AttributedEntries(database.dialect),
+        secret=SECRET,
+        auth="none",
+        base_url=None,
+        logs_directory=tmp_path / "logs",
+        max_value_storage_bytes=65535,
+        default_retention_days=30,
+        clear_on_success=False,
+        hint=wakes.append,
+        configuration_hash="the hash",
+    )
+    with logs.configure(tmp_path / "logs", level="info", json=True, owner="owner", max_file_mb=1):
+        async with serving(context) as client:
+            yield Api(client, context, applied.asset_ids, wakes)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from sqlalchemy import select, update
 from store.database import Database, schema
 from store.runs import tries
 from tests.databases import statements_of
+from tests.effort import PATIENCE
 from tests.service.api.application import Api, Try, claimed, superseded
 from watcher.api import create_app
 
@@ -232,7 +233,7 @@ async def test_who_waited_for_the_lock_sees_what_was_decided_meanwhile(api: Api)
 
 async def someone_waits(database: Database) -> None:
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         while True:
             async with database.reading() as session:
                 connection = session

@@ -16,6 +16,7 @@ from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database.schema import task_try
 from store.errors import Conflict
 from tests.contract.submitters import ended
+from tests.effort import PATIENCE
 from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.service.api.application import Api
@@ -241,13 +242,13 @@ async def test_following_shows_what_is_there_and_what_comes(api: Api) -> None:
     log.info("watcher.polled", watcher="landing_files", n=1)
     assert [record["n"] for record in await events(stream)] == [1]
     api.context.stopping.set()
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         assert [chunk async for chunk in stream if chunk != ":\n\n"] == []
 
 
 async def events(stream: AsyncIterator[str]) -> list[dict[str, Any]]:
     """The next events of a stream, without the comments that keep it open."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         while (chunk := await anext(stream)) == ":\n\n":
             pass
     return [json.loads(event.removeprefix("data: ")) for event in chunk.split("\n\n") if event]

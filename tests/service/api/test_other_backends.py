@@ -15,6 +15,7 @@ from store.catalog import assets
 from store.database import schema
 from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
+from tests.effort import PATIENCE
 from tests.service.api.application import Api, claimed, serving
 from watcher.watermark_copies import WatermarkCopies
 
@@ -182,7 +183,7 @@ async def test_every_configured_watermark_is_copied_at_start(elsewhere: Api, bac
     copies = WatermarkCopies(elsewhere.database, backend.entries(elsewhere.database))
     async with anyio.create_task_group() as tasks:
         await tasks.start(copies.run)
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             while await backend.aget(scope, WATERMARK) is None:
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()

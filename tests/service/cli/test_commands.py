@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
+from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
 from config.loader import load
 from store.base import TaskScope
-from store.catalog import catalog_sync
+from store.catalog import assets, catalog_sync
 from store.database.paging import Window
+from store.database.schema import asset_event
+from store.detection import events
+from store.detection.events import NewEvent
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
@@ -112,6 +116,31 @@ def test_a_value_is_written_read_and_removed_in_my_name(watcher: Watcher) -> Non
     history = answer(watcher("store", "history", "orders", "a/b", "--json"))
     assert [(h["version"], h["deleted"]) for h in history] == [(4, True), (3, False), (2, False), (1, False)]
     assert "(deleted)" in watcher("store", "history", "orders").stdout
+
+
+def test_the_newest_events_of_an_asset_are_listed(watcher: Watcher, configuration: Path) -> None:
+    assert answer(watcher("assets", "events", "--json")) == []
+    anyio.run(_two_events, configuration)
+    newest, older = answer(watcher("assets", "events", "inbox", "--json"))
+    assert (newest["extra"], newest["source_watcher"], older["name"]) == ({"n": 1}, "inbox_files", "inbox")
+    assert answer(watcher("assets", "events", "--limit", "1", "--json")) == [newest]
+    assert answer(watcher("assets", "events", "orders", "--json")) == []
+    for word in ("inbox", "inbox_files", '{"n": 1}'):
+        assert word in watcher("assets", "events").stdout
+    assert "no asset" in watcher("assets", "events", "nothing", exits=4).stderr
+
+
+async def _two_events(path: Path) -> None:
+    settings = load(path, vocabulary(), {}).settings
+    async with reaching.opened_database(settings) as database, database.transaction() as session:
+        asset_id = (await assets.ids_by_name(session))["inbox"]
+        new = [
+            NewEvent(asset_id=asset_id, extra=f'{{"n": {n}}}', trace_id="0" * 32, source_watcher="inbox_files")
+            for n in range(2)
+        ]
+        older, _ = await events.append(session, new)
+        yesterday = datetime.now(UTC) - timedelta(days=1)
+        await session.execute(update(asset_event).where(asset_event.c.id == older).values(timestamp=yesterday))
 
 
 def test_refusals_have_a_sentence_and_a_code(watcher: Watcher) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from config.loader import load
 from store.catalog import catalog_sync
-from store.database import Database, migrations, sqlite_url
+from store.database import Database, sqlite_url
 from store.database.schema import asset_store_history
 from store.detection import positions
 from watcher.cli.app import app
@@ -39,19 +39,16 @@ def configuration(tmp_path) -> Path:
     (tmp_path / "load.py").touch()
     path = tmp_path / "watchers.yaml"
     path.write_text(CONFIGURATION)
-    (tmp_path / ".watcher").mkdir()
     anyio.run(partial(apply, path, tmp_path / ".watcher" / "watcher.db"))
     return path
 
 
 async def apply(path: Path, database: Path) -> None:
     """The database as a daemon that never came to poll would leave it."""
-    async with Database.open(sqlite_url(database)) as opened:
-        await migrations.upgrade(opened)
-        async with opened.transaction() as session:
-            await catalog_sync.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
-            await positions.claim(session, "inbox_files", "somebody", opened.dialect)
-            await positions.release(session, "somebody")
+    async with Database.open(sqlite_url(database)) as opened, opened.transaction() as session:
+        await catalog_sync.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
+        await positions.claim(session, "inbox_files", "somebody", opened.dialect)
+        await positions.release(session, "somebody")
 
 
 def watcher(configuration, *words):

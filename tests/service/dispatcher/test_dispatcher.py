@@ -1,4 +1,4 @@
-"""The dispatcher with real processes under the real shim, on both databases; Spark itself is not needed for its rules."""
+"""The dispatcher with real processes under the real shim; Spark itself is not needed for its rules."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import Process
 from store.runs import decisions, runs, tries
+from tests.databases import on_both
+from tests.effort import PATIENCE
 from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.unit.submit.plain import PlainPython, plain_python, submissions, workspace
@@ -32,6 +34,7 @@ from watcher.dispatcher.submissions import JobToStart
 from watcher.leading import Leadership
 from watcher.submit.base import Progress, SparkApplication
 
+pytestmark = pytest.mark.service
 HOUR = timedelta(hours=1)
 LEASE = timedelta(seconds=15)
 NEVER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -96,15 +99,16 @@ def make(
     leadership=None,
     lease=LEASE,
 ):
-    return Dispatcher(
+    dispatcher = Dispatcher(
         database,
         submissions(jobs.programs, **(submitters or {"spark_submit": submitter or plain_python(jobs.folder)})),
         leadership or leading(database, home),
         Process(id=home, host="here", pid=1),
         limits=Limits(parallelism=parallelism, memory_mb=memory_mb),
         lease=lease,
-        on_end=lambda: None,
+        on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )
+    return dispatcher
 
 
 @asynccontextmanager
@@ -143,11 +147,12 @@ async def states(database):
 
 
 async def until_states(database, *wanted):
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE):
         while await states(database) != list(wanted):
             await anyio.sleep(0.05)
 
 
+@on_both
 async def test_a_queued_run_is_started_once_and_ends_as_its_exit_says(database, jobs):
     jobs.add("good", "")
     jobs.add("bad", "raise SystemExit(3)")
@@ -160,6 +165,7 @@ async def test_a_queued_run_is_started_once_and_ends_as_its_exit_says(database, 
     assert "3" in found[1].reason
 
 
+@on_both
 async def test_a_failed_try_is_repeated_as_often_as_allowed(database, jobs):
     jobs.add("bad", "raise SystemExit(1)", retries=2)
     await queue(database, jobs, "bad")
@@ -176,7 +182,7 @@ async def test_max_active_runs_and_parallelism_bound_what_runs(database, jobs):
     await queue(database, jobs, "one", "one", "two", "two", "two")
     most = 0
     async with dispatching(database, jobs, parallelism=3):
-        with anyio.fail_after(60):
+        with anyio.fail_after(PATIENCE):
             while (now := await states(database)).count("success") < 5:
                 most = max(most, now.count("running"))
                 ones = await rows(database, select(run.c.state).where(run.c.dag_id == "one", run.c.state == "running"))
@@ -201,7 +207,7 @@ async def test_what_does_not_fit_into_memory_keeps_its_place_and_says_why(databa
     await queue(database, jobs, "slow", "large", "slow", "usual")
     async with dispatching(database, jobs, memory_mb=1200) as dispatcher:
         await until_started(pids)
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while None in (said := (await details(database))[1:]):
                 await anyio.sleep(0.05)
         assert said == [
@@ -216,7 +222,7 @@ async def test_what_does_not_fit_into_memory_keeps_its_place_and_says_why(databa
         for number in (0, 2):
             await settle(database, "failed", f"manual__{number}")
         dispatcher.wakeup.set()
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while (await states(database))[1::2] != ["success", "success"]:
                 await anyio.sleep(0.05)
     assert (await details(database))[1::2] == [None, None]
@@ -229,7 +235,7 @@ async def test_a_job_larger_than_the_memory_runs_alone_with_a_warning(database, 
     together = []
     with capture_logs() as logs:
         async with dispatching(database, jobs):
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE):
                 while (now := await states(database)) != ["success", "success"]:
                     together.append(now.count("running"))
                     await anyio.sleep(0.02)
@@ -243,8 +249,7 @@ async def test_a_retry_is_started_when_it_is_due_not_at_the_next_look(database, 
     monkeypatch.setattr("watcher.dispatcher.dispatcher.LOOK_EVERY", timedelta(hours=1))
     jobs.add("bad", "raise SystemExit(1)", retries=2, retry_delay=0.2)
     await queue(database, jobs, "bad")
-    async with dispatching(database, jobs) as dispatcher:
-        dispatcher._on_end = dispatcher.wakeup.set
+    async with dispatching(database, jobs):
         await until_states(database, "failed")
     assert jobs.started == 3
 
@@ -301,12 +306,13 @@ async def test_a_start_without_a_stored_handle_is_found_again_and_not_repeated(d
     assert jobs.started == 1
 
 
+@on_both
 async def test_a_running_job_outlives_the_dispatcher_and_is_followed_again(database, jobs):
     jobs.add("good", "import time; time.sleep(1.5)")
     await queue(database, jobs, "good")
     async with dispatching(database, jobs):
         await until_states(database, "running")
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             while jobs.started < 1:
                 await anyio.sleep(0.05)
     async with dispatching(database, jobs):
@@ -318,7 +324,7 @@ async def test_stopping_with_the_jobs_uses_up_no_retry_and_they_start_again(data
     jobs.add("once", f"import time; time.sleep(600 if open({str(jobs.marks)!r}).read().count('started') == 1 else 0)")
     await queue(database, jobs, "once")
     async with dispatching(database, jobs) as dispatcher:
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             while jobs.started < 1:
                 await anyio.sleep(0.05)
         await dispatcher.cancel_all()
@@ -375,7 +381,7 @@ def alive(pids):
 
 
 async def until_started(pids):
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE):
         while not pids.exists() or not pids.read_text():
             await anyio.sleep(0.05)
 
@@ -386,11 +392,12 @@ async def settle(database, state, run_id="manual__0"):
 
 
 async def until_all_have_ended(database):
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE):
         while (None,) in await rows(database, select(task_try.c.ended_at)):
             await anyio.sleep(0.05)
 
 
+@on_both
 @pytest.mark.parametrize("state", ["failed", "success"])
 async def test_a_settled_run_has_its_driver_stopped_and_is_not_repeated(database, jobs, tmp_path, state):
     pids = tmp_path / "pids"
@@ -417,7 +424,7 @@ async def test_a_run_cancelled_while_the_daemon_was_down_is_stopped_at_its_start
     await settle(database, "failed")
     assert len(alive(pids)) == 1
     async with dispatching(database, jobs) as dispatcher:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while alive(pids):
                 dispatcher.wakeup.set()
                 await anyio.sleep(0.1)
@@ -462,7 +469,7 @@ async def test_a_run_cleared_before_its_old_process_has_ended_waits_for_that(dat
         await decisions.clear(session, "slow", "manual__0")
         assert await runs.startable(session) == []
     async with dispatching(database, jobs) as dispatcher:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while jobs.started < 2:
                 dispatcher.wakeup.set()
                 await anyio.sleep(0.1)
@@ -488,6 +495,7 @@ async def test_a_handle_that_is_stored_late_does_not_hide_that_the_run_was_clear
     assert await rows(database, select(task_instance.c.state)) == [("queued",)]
 
 
+@on_both
 async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsewhere(database, jobs):
     jobs.add("theirs", "")
     await queue(database, jobs, "theirs")
@@ -520,7 +528,7 @@ async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(datab
         elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
         await elsewhere._leadership.campaign()
         await elsewhere._starter.reap_orphans()
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while alive(pids):
                 dispatcher.wakeup.set()
                 await anyio.sleep(0.1)
@@ -585,11 +593,11 @@ async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, j
         if claimed:
             await tries.claim(session, task.key.task_instance_id, 1, "nonce")
     async with dispatching(database, jobs, submitter=submitter) as dispatcher:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while submitter.asked < (1 if claimed else 3):
                 await anyio.sleep(0.05)
         if not claimed:
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE):
                 while (await rows(database, select(task_try.c.progress)))[0].progress is None:
                     await anyio.sleep(0.05)
         await settle(database, "failed")
@@ -624,7 +632,7 @@ async def test_of_a_home_that_was_killed_another_one_attaches_to_the_driver_that
     jobs.add("remote", WAITING.format(go=str(go)), submitter=REMOTE)
     await queue(database, jobs, "remote")
     async with dispatching(database, jobs, submitters=remote(tmp_path / "one")):
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while jobs.started < 1:
                 await anyio.sleep(0.05)
     async with database.transaction() as connection:
@@ -639,7 +647,7 @@ async def test_of_a_home_that_was_killed_another_one_attaches_to_the_driver_that
             leadership=leading(database),
             lease=timedelta(0),
         ) as dispatcher:
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE):
                 while "run.attached" not in [entry["event"] for entry in logs]:
                     dispatcher.wakeup.set()
                     await anyio.sleep(0.05)
@@ -660,12 +668,12 @@ async def test_a_home_leaves_a_driver_alone_that_another_home_has_taken_over(dat
     await queue(database, jobs, "remote")
     with capture_logs() as logs:
         async with dispatching(database, jobs, submitters=remote(tmp_path)) as dispatcher:
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE):
                 while jobs.started < 1:
                     await anyio.sleep(0.05)
             async with database.transaction() as connection:
                 await connection.execute(update(task_try).values(home_id=str(uuid.uuid4())))
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE):
                 while dispatcher._followed:
                     dispatcher.wakeup.set()
                     await anyio.sleep(0.05)
@@ -685,7 +693,7 @@ async def test_a_try_whose_submitter_is_not_configured_any_more_is_left_alone(da
         await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)
     with capture_logs() as logs:
         async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE):
                 while (await rows(database, select(run.c.warning)))[0].warning is None:
                     dispatcher.wakeup.set()
                     await anyio.sleep(0.05)

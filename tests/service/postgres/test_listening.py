@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
+from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted, options
@@ -40,12 +41,12 @@ async def listened(postgres_database: PostgresDatabase, orders: asyncpg.Connecti
 
 async def connected(host: TinyHost) -> None:
     """Whoever begins to listen is woken once: it may have missed something before."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         await host.poll()
 
 
 async def found(host: TinyHost, *ids: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         while host.committed.ids != [*ids]:
             await host.poll()
 
@@ -104,7 +105,7 @@ async def test_polling_goes_on_while_nobody_may_listen(
     try:
         with capture_logs() as logs:
             async with hosted(dsn, listen=True) as host:
-                with anyio.fail_after(20):
+                with anyio.fail_after(PATIENCE):
                     while "postgres.listen_lost" not in {entry["event"] for entry in logs}:
                         await host.poll()
                 await orders.execute("INSERT INTO orders DEFAULT VALUES")

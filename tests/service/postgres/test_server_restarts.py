@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
+from tests.effort import PATIENCE
 from tests.service.postgres.conftest import MortalServer
 from tests.service.postgres.tiny_host import TinyHost, hosted, options
 from triggers.base import TriggerContext
@@ -24,7 +25,7 @@ INSERT = "INSERT INTO orders (note) VALUES ('a'), ('a')"
 
 async def catch_up_again(host: TinyHost) -> None:
     """As the daemon does: a new instance from the last commit after each passing error."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE):
         while not await succeeds(host.catch_up):
             pass
 

@@ -8,6 +8,7 @@ from random import Random
 import anyio
 import pytest
 
+from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
@@ -61,7 +62,7 @@ async def test_every_committed_row_comes_exactly_once(
         hosted(postgres_database.dsn, table="public.parted", batch={"max_rows": 50}) as parted,
         hosted(postgres_database.dsn, table="public.plain", **by_update) as updates,
     ):
-        with anyio.fail_after(300):
+        with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as group:
                 group.start_soon(write)
                 group.start_soon(poll_naively)

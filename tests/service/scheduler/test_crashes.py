@@ -11,6 +11,8 @@ from sqlalchemy import select
 
 from store.database.schema import run, task_try
 from store.processes.triggerers import Process
+from tests.databases import on_both
+from tests.effort import PATIENCE
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import plain_python, submissions
 from watcher.dispatcher.admission import Limits
@@ -20,6 +22,7 @@ from watcher.leading import Leadership
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import SparkApplication
 
+pytestmark = pytest.mark.service
 LEASE = timedelta(seconds=15)
 MOST_TRANSACTIONS = 20
 
@@ -63,14 +66,14 @@ async def live(database, folder):
         Process(id=HOME, host="here", pid=1),
         limits=Limits(parallelism=1, memory_mb=10_000),
         lease=LEASE,
-        on_end=lambda: None,
+        on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )
     scheduler = Scheduler(database, leadership, on_runs=dispatcher.wakeup.set)
     async with anyio.create_task_group() as tasks:
         await leadership.campaign()
         await tasks.start(scheduler.run)
         await tasks.start(dispatcher.run)
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while await ends(database) != [True]:
                 await anyio.sleep(0.02)
         tasks.cancel_scope.cancel()
@@ -97,6 +100,7 @@ def application(folder):
     return SparkApplication(application=str(program), conf={}, env={})
 
 
+@on_both
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_run_is_made_started_and_ended_once_wherever_the_daemon_dies(database, tmp_path, when):
     ids = await configure(database, [job_on("load", "a")])

@@ -1,4 +1,4 @@
-"""The scheduler on both databases: Airflow's page on assets, the clock, and very long queues."""
+"""The scheduler: Airflow's page on assets, the clock, and very long queues."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from store.catalog import aliases
-from store.database.schema import asset_alias, job, job_schedule_alias, leader, queued_event, run
+from store.database.schema import asset_alias, job_schedule_alias, leader, queued_event, run
 from store.errors import NotLeading
+from tests.databases import on_both
 from tests.service.scheduler.settings import (
     configure,
     consumed,
@@ -23,6 +24,7 @@ from tests.service.scheduler.settings import (
     wind,
 )
 
+pytestmark = pytest.mark.service
 HOUR = timedelta(hours=1)
 A_OR_BOTH = {"any": ["a", {"all": ["b", "c"]}]}
 
@@ -31,6 +33,7 @@ async def made(database, dag_id):
     return [len(events) for events in (await consumed(database, dag_id)).values()]
 
 
+@on_both
 @pytest.mark.parametrize(
     ("schedule", "updates", "runs_after"),
     [
@@ -73,6 +76,7 @@ async def test_ten_thousand_events_of_a_paused_job_make_one_run_for_each_max_eve
     print(f"10,000 events in {time.monotonic() - begun:.2f} s on {database.dialect}")  # noqa: T201
 
 
+@on_both
 async def test_the_clock_starts_a_run_of_its_own_and_takes_what_is_queued(database):
     jobs = [job_on("timed", {"all": ["a", "b"]}, cron="0 * * * *"), job_on("clock", None, cron="0 * * * *")]
     ids = await configure(database, jobs)
@@ -123,6 +127,7 @@ async def test_a_tick_waits_for_a_free_run_and_then_stands_for_all_that_were_mis
     assert len(await consumed(database, "clock")) == 1, "that tick had its run"
 
 
+@on_both
 async def test_a_tick_has_one_run_whatever_the_clock_does(database):
     await configure(database, [job_on("clock", None, cron="0 * * * *", catchup=True)])
     scheduler = await leading_scheduler(database)
@@ -170,12 +175,13 @@ async def test_an_alias_completes_a_condition_with_any_asset_it_resolved_to(data
 async def test_one_job_that_cannot_be_decided_on_keeps_no_other_waiting(database):
     ids = await configure(database, [job_on("broken", "a"), job_on("load", "a")])
     async with database.transaction() as session:
-        await session.execute(update(job).where(job.c.dag_id == "broken").values(definition="no JSON"))
+        await session.execute(text("UPDATE job SET definition = 'no JSON' WHERE dag_id = 'broken'"))
     await tell(database, ids["a"])
     await (await leading_scheduler(database)).look()
     assert await made(database, "load") == [1]
 
 
+@on_both
 async def test_who_was_leader_finds_out_before_anything_is_written(database):
     ids = await configure(database, [job_on("load", "a")])
     scheduler = await leading_scheduler(database)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,12 +13,13 @@ import anyio
 import pytest
 from sqlalchemy import select
 
-from store.database import Database, migrations
+from store.database import Database
 from store.database.schema import leader, run, task_try
+from tests.effort import PATIENCE, effort
 from tests.service.scheduler.settings import configure, consumed, job_on, queued, tell
 
 pytestmark = pytest.mark.service
-EVENTS = int(os.environ.get("WATCHER_TEST_EVENTS", "1000"))
+EVENTS = effort(300, 3000)
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def daemons(url, folder):
 
 
 async def leading(database, not_=None):
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE):
         while True:
             async with database.reading() as session:
                 home = (await session.execute(select(leader.c.owner))).scalar_one_or_none()
@@ -49,10 +49,9 @@ async def leading(database, not_=None):
             await anyio.sleep(0.05)
 
 
-async def test_no_run_is_doubled_and_none_is_missing_while_leaders_die_and_sleep(postgres_database, tmp_path):
-    url = postgres_database.sqlalchemy_url
+async def test_no_run_is_doubled_and_none_is_missing_while_leaders_die_and_sleep(database_url, tmp_path):
+    url = database_url
     async with Database.open(url) as database:
-        await migrations.upgrade(database)
         ids = await configure(database, [job_on("one", "a", max_events=25), job_on("two", {"all": ["a", "b"]})])
         homes = [str(uuid.uuid4()) for _ in range(2)]
         with daemons(url, tmp_path) as (running, start):
@@ -79,7 +78,7 @@ async def test_no_run_is_doubled_and_none_is_missing_while_leaders_die_and_sleep
             start(second)
             while len(told) < EVENTS:
                 told.extend(await tell(database, ids["a"], ids["b"]))
-            with anyio.fail_after(120):
+            with anyio.fail_after(PATIENCE):
                 while await unfinished(database):
                     await anyio.sleep(0.2)
         for dag_id, every in (("one", told), ("two", told)):

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.effort import PATIENCE
 from watcher.submit.command import SMALL
 from watcher.submit.runtime import spark_home_of
 
 WORKERS = 2
-_PATIENCE = 60.0
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
@@ -101,7 +101,7 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)

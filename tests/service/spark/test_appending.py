@@ -15,6 +15,7 @@ from obstore.store import LocalStore, S3Store
 from pyarrow import parquet
 
 from tests.contract.submitters import ended, log_of
+from tests.effort import PATIENCE
 from tests.servers import S3Server
 from tests.unit.sdk.execution_server import ExecutionServer, refused, running_execution_server
 from tests.unit.submit.plain import spark_submit
@@ -171,7 +172,7 @@ async def test_each_run_has_one_part_which_its_last_try_wrote(
 
 async def superseded(daemon: ExecutionServer, folder: Path) -> None:
     """Once the job asks for it, its try is no longer the one."""
-    with anyio.fail_after(120):
+    with anyio.fail_after(PATIENCE):
         while not (folder / "superseded?").exists() and not daemon.finished:
             await anyio.sleep(0.05)
     daemon.refusals["tries/token"] = refused(409, "fenced", "The try is superseded.")

@@ -82,15 +82,16 @@ async def test_the_documented_job_runs_as_documented(
 async def test_a_second_driver_of_a_try_ends_before_any_spark_work(
     daemon: ExecutionServer, new_try: Callable[..., Submission], tmp_path: Path
 ) -> None:
-    daemon.claimed_by = "another driver"
+    context = daemon.context()
+    daemon.claim_elsewhere()
     submitter = spark_submit(tmp_path)
     handle = await submitter.submit(
-        new_try("from asset_job import run\nwith run() as r: print(r.spark)", context=daemon.context())
+        new_try("from asset_job import run\nwith run() as r: print(r.spark)", context=context)
     )
     status = await ended(submitter, handle)
     assert (status.exit_code, status.reason) == (75, "another process had claimed this try before")
     log = await log_of(submitter, handle)
-    assert "this try is not ours to run: The try is claimed by another process." in log
+    assert "this try is not ours to run: try 1 is claimed by another process" in log
     assert daemon.finished == []
 
 

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from tests.contract.submitters import ended, log_of
+from tests.effort import PATIENCE
 from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Progress, Submission
@@ -28,7 +29,7 @@ spark.sparkContext.parallelize([0, 1, 2], 3).foreach(lambda number: number and c
         )
     )
     first = await anyio.to_thread.run_sync(switchboard.next_caller)
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE):
         while (progress := await submitter.progress(handle)) != Progress(stages=1, tasks=3, tasks_done=1):
             assert progress is None or progress.tasks_done <= 1
             await anyio.sleep(0.1)

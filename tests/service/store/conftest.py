@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import delete
 
 from store.database import Database
 from store.database.schema import metadata
-from tests.databases import copied, migrated_file, migrated_postgres
-
-BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]
-
-
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return migrated_file(tmp_path_factory.mktemp("template"))
+from tests.databases import BOTH, copied, migrated_postgres
 
 
 @pytest.fixture(scope="module", params=BOTH)
@@ -30,7 +22,7 @@ def database_url(
     dialect: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     if dialect == "sqlite":
-        yield copied(request.getfixturevalue("template"), tmp_path_factory.mktemp("database"))
+        yield copied(request.getfixturevalue("database_file"), tmp_path_factory.mktemp("database"))
     else:
         yield request.getfixturevalue("postgres_url")
 

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.base import NEVER_EXPIRE, AssetScope, TaskScope
 from store.database import Database, schema
+from store.keys import JobDefinition
 from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
 from store.processes import cleanup
@@ -172,7 +173,7 @@ async def a_run(database: Database, run_id: str, *, state: str, days: float, end
 
 @pytest.fixture
 async def job(database: Database) -> None:
-    row = {"dag_id": "load", "task_id": "load", "definition": "{}", "created_at": NOW, "updated_at": NOW}
+    row = {"dag_id": "load", "task_id": "load", "definition": JobDefinition(), "created_at": NOW, "updated_at": NOW}
     await put_in(database, schema.job, row)
 
 

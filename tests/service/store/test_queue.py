@@ -16,6 +16,7 @@ from store.errors import NotFound
 from store.keys import JobDefinition
 from store.runs import jobs, queues, runs
 from store.runs.queues import JobQueue, QueueFilter
+from tests.effort import PATIENCE
 from tests.service.store.words import append, apply, declared, event, rows, until_somebody_waits
 
 ASSETS = {"a": "test://a", "b": "test://b"}
@@ -194,7 +195,7 @@ async def test_a_deciding_scheduler_keeps_no_event_waiting(postgres: Database) -
     ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"]}))).asset_ids
     async with postgres.transaction() as session:
         assert await queues.lock_queue(session, "load") is not None
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             (late,) = await append(postgres, [event(ids["a"])])
     queue = await lock(postgres, "load")
     assert queue is not None

@@ -22,6 +22,7 @@ from store.errors import PositionLost
 from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import Process
+from tests.effort import PATIENCE
 
 
 async def rows(database: Database, table: Table, *where: ColumnElement[bool]) -> list[dict[str, Any]]:
@@ -101,7 +102,7 @@ async def until_somebody_waits(database: Database, how_many: int = 1) -> None:
     waiting = text(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         while True:
             async with database.reading() as session:
                 if (await session.execute(waiting)).scalar_one() >= how_many:

@@ -1,4 +1,4 @@
-"""The triggerer with a trigger as its users write them, on both databases."""
+"""The triggerer with a trigger as its users write them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from store.errors import Conflict
 from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import Process
+from tests.databases import on_both
+from tests.effort import PATIENCE
 from triggers.base import (
     BaseOptions,
     Finding,
@@ -49,6 +51,7 @@ from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
+pytestmark = pytest.mark.service
 JOB = {"schedule": "tape", "batch": {"mode": "coalesce", "debounce": 0, "max_wait": 0, "max_events": 10}}
 
 
@@ -208,7 +211,7 @@ async def items(database):
 
 
 async def until(condition):
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         while not await condition():
             await anyio.lowlevel.checkpoint()
 
@@ -228,6 +231,7 @@ async def in_state(database, name, state):
     await until(reached)
 
 
+@on_both
 async def test_every_item_becomes_one_event_with_a_queue_row_and_a_watermark(database, source):
     source.items = ["a", "b", "c"]
     async with triggerer(database, {"tape": source.name}):
@@ -243,6 +247,7 @@ async def test_every_item_becomes_one_event_with_a_queue_row_and_a_watermark(dat
     assert len(await rows(database, select(asset_store_history))) == 3
 
 
+@on_both
 async def test_a_restart_goes_on_where_the_last_commit_was(database, source):
     source.items = ["a", "b"]
     async with triggerer(database, {"tape": source.name}):
@@ -309,6 +314,7 @@ async def test_a_paused_watcher_stands_still_and_catches_up_after_resume(databas
     assert await items(database) == ["a", "b"]
 
 
+@on_both
 async def test_who_lost_the_position_commits_nothing_more(database, source):
     """Another owner takes over between two commits, as after a lapse of the lease."""
     source.items = ["a"]
@@ -382,6 +388,7 @@ async def test_a_rewind_of_a_running_watcher_repeats_on_purpose_and_is_in_audit_
     assert (kind, who) == ("api", "maria")
 
 
+@on_both
 async def test_an_undo_puts_the_whole_position_back_until_the_next_commit(database, source):
     source.items = ["a", "b", "c"]
     tapes = {"tape": source.name}
@@ -430,8 +437,6 @@ async def test_a_place_that_the_source_does_not_have_changes_nothing(database, s
 
 
 async def test_two_triggerers_share_the_watchers_and_a_leave_hands_over(database, source):
-    if database.dialect == "sqlite":
-        pytest.skip("an embedded database has one daemon")
     source.items = ["a"]
     tapes = {f"tape{n}": source.name for n in range(6)}
     async with triggerer(database, tapes, process_id="11111111-1111-1111-1111-111111111111") as first:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,13 @@ def test_an_old_java_in_java_home_is_not_replaced_but_named(tmp_path: Path, vers
     done = run(ROOT / "tools" / "java", JAVA_HOME=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr == f"JAVA_HOME={tmp_path} has no Java 17 or newer: unset it or point it to one.\n"
+
+
+def test_every_test_belongs_to_one_of_the_two_rounds() -> None:
+    [more] = re.findall(r"^MORE := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    markers = {line.partition(":")[0] for line in project["tool"]["pytest"]["ini_options"]["markers"]}
+    assert {*more.split(" or ")} == markers - {"service"}
 
 
 def test_an_old_python_is_named_with_the_remedy(tmp_path: Path) -> None:

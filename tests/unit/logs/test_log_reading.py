@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.effort import PATIENCE
 from watcher.logs import reading
 from watcher.logs.following import follow
 from watcher.logs.reading import Tail, around, fragment, last, unfinished
@@ -175,7 +176,7 @@ async def test_following_ends_when_it_is_told_to(tmp_path: Path) -> None:
     tail = Tail(lambda: [[tmp_path / "1.log"]])
     written(tmp_path / "1.log", "one")
     seen = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         async for records in follow(tail, stopping):
             seen += [record["event"] for record in records]
             stopping.set()

@@ -5,14 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.service.conftest import database_file
 from tests.unit.sdk.execution_server import ExecutionServer, running_execution_server
 from tests.unit.sdk.places import BesideADaemon, InAFolder, Place
 
+__all__ = ["database_file"]
+
 
 @pytest.fixture
-def daemon() -> Iterator[ExecutionServer]:
-    with running_execution_server() as found:
-        yield found
+def daemon(database_file: Path) -> Iterator[ExecutionServer]:
+    with running_execution_server(database_file) as server:
+        yield server
 
 
 @pytest.fixture(params=["daemon", "folder"])

@@ -1,24 +1,45 @@
-"""The other side of the SDK's protocol: the Execution API's routes for one try, over HTTP, in memory."""
+"""The other side of the SDK's protocol: the API itself on a socket, in a thread with a loop of its own, behind a test's faults."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
+import tempfile
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs
 
-TASK_INSTANCE = "6f3a0c5e-7c0a-4f0e-9a51-6d8a1f7c2b10"
+import anyio
+from anyio.abc import TaskStatus
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from fastapi import FastAPI
+from sqlalchemy import insert, select
+
+from store.catalog import aliases, catalog_sync
+from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob
+from store.database import Database
+from store.database.schema import asset_alias, asset_event, run_asset_event
+from store.keys import JobDefinition
+from store.runs import tries
+from store.state.attributed import AttributedEntries
+from tests.databases import copied, migrated_file
+from tests.service.api.application import DEFINITION, SECRET, Api, Try, application, next_try, serving
+from watcher import try_tokens
+from watcher.api.context import ApiContext
+from watcher.serving import listen, serve
+
 ORDERS = {"name": "orders", "uri": "file:///data/orders"}
 LANDING = {"name": "landing", "uri": "s3://landing/orders"}
 ALIAS = {"alias": "daily_outputs"}
 Answer = tuple[int, Any]
-NO_CONTENT: Answer = (204, None)
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 def token(name: str, life: float = 3600) -> str:
@@ -55,233 +76,305 @@ class Request:
     body: Any
 
 
-@dataclass
-class ExecutionServer:
-    """Tests set what is asked for, read what was asked, and plan faults for the requests to come."""
+@dataclass(kw_only=True)
+class Wire:
+    """ASGI middleware: what passes is kept, and a test plans what goes wrong."""
 
-    port: int = 0
-    claim: dict[str, Any] = field(default_factory=dict)
-    claimed_by: str | None = None
-    finished: list[dict[str, Any]] = field(default_factory=list)
-    entries: dict[tuple[str, str], Any] = field(default_factory=dict)
-    versions: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By asset and key; they go on after a delete."""
-    tag_form: str = '"{}"'
-    """What ETags look like; '' = there are none."""
-    transactions: set[tuple[str, int]] = field(default_factory=set)
-    """Whose increments are applied already: asset and ordinal."""
-    task_entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    application: FastAPI
     requests: list[Request] = field(default_factory=list)
+    answered: list[Request] = field(default_factory=list)
+    """Those that did their work."""
     faults: list[int] = field(default_factory=list)
     """For the next requests: a status to answer with, or 0 to do the work and then cut the connection."""
     refusals: dict[str, Answer] = field(default_factory=dict)
     """By the beginning of the path."""
     refreshed_token: str | None = None
-    progress: list[dict[str, int]] = field(default_factory=list)
+    tag_form: str = '"{}"'
+    """What ETags look like when they arrive; '' = there are none."""
     tokens_given: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    past_events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """By the asset's or alias' name or uri as it is asked about, oldest first."""
-    answers: dict[str, Answer] = field(default_factory=dict)
-    """By Idempotency-Key: asked again, the same answer is given and nothing is done."""
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        body = b""
+        while (message := await receive())["type"] == "http.request":
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        request = Request(
+            method=scope["method"],
+            path=scope["path"].removeprefix("/execution/"),
+            query={name: values[0] for name, values in parse_qs(scope["query_string"].decode()).items()},
+            headers={name.decode(): value.decode() for name, value in scope["headers"]},
+            body=json.loads(body) if body else None,
+        )
+        self.requests.append(request)
+        fault = self.faults.pop(0) if self.faults else None
+        refusals = [answer for start, answer in self.refusals.items() if request.path.startswith(start)]
+        if fault or refusals:
+            await _send(send, *((fault, {}) if fault else refusals[0]))
+        else:
+            await self._pass(scope, request, body, _cut(send) if fault == 0 else send)
+
+    async def _pass(self, scope: MutableMapping[str, Any], request: Request, body: bytes, send: Send) -> None:
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": body}
+
+        async def changed(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                if message["status"] < 300:
+                    self.answered.append(request)
+                message["headers"] = [*self._headers(message["headers"])]
+            await send(message)
+            if request.path == "tries/token" and message["type"] == "http.response.body":
+                self.tokens_given.release()
+
+        await self.application(scope, receive, changed)
+
+    def _headers(self, headers: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        for name, value in headers:
+            if name != b"etag":
+                yield name, value
+            elif self.tag_form:
+                yield name, self.tag_form.format(value.decode().strip('"')).encode()
+        if self.refreshed_token:
+            yield b"refreshed-api-token", self.refreshed_token.encode()
+
+
+async def _send(send: Send, status: int, content: Any) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(content).encode()})
+
+
+def _cut(send: Send) -> Send:
+    """The answer begins and does not end: the server closes the connection."""
+
+    async def begin(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            await send({**message, "status": 200, "headers": [(b"content-length", b"10")]})
+
+    return begin
+
+
+class ExecutionServer(Wire):
+    """Tests set `claim` before they ask for a `context`, read what was asked and stored, and plan faults."""
+
+    def __init__(self, portal: BlockingPortal, api: Api, url: str) -> None:
+        super().__init__(application=application(api.context))
+        self.portal, self.api, self.url = portal, api, url
+        self.claim: dict[str, Any] = {}
+        """What a try is told: inlets, outlets, triggering_asset_events, worker_backend, clear_on_success, options."""
+        self.past_events: dict[str, list[dict[str, Any]]] = {}
+        """By the name of the asset or alias."""
+        self.resolved: list[dict[str, str]] = []
+        """Assets that the job's alias has resolved to."""
+        self.current: Try | None = None
+        self._is_over = False
+        self._assets: dict[str, str] = {}
+        self._somebody: Try | None = None
 
     def context(self, **more: Any) -> dict[str, Any]:
-        return {"api": self.url, "token": token("first"), "task_instance_id": TASK_INSTANCE, "connections": {}, **more}
-
-    def answer(self, request: Request) -> Answer:
-        key = request.headers.get("idempotency-key", "")
-        if key not in self.answers:
-            answer = self._refusal(request) or self._route(request)
-            if not key:
-                return answer
-            self.answers[key] = answer
-        return self.answers[key]
-
-    def _refusal(self, request: Request) -> Answer | None:
-        found = [answer for start, answer in self.refusals.items() if request.path.startswith(start)]
-        return found[0] if found else None
-
-    def _route(self, request: Request) -> Answer:
-        match request.path.split("/", 3):
-            case ["tries", what]:
-                answer: Answer = getattr(self, f"_{what}")(request.body)
-                return answer
-            case ["store", "asset", ("by-name" | "by-uri"), what]:
-                name = request.query.get("name") or request.query["uri"]
-                return self._asset(request, what, name)
-            case ["store", "asset", "transaction"]:
-                return self._transact(request.body)
-            case ["asset-events", _]:
-                found = self.past_events.get(request.query.get("name") or request.query["uri"], [])
-                found = found if request.query["ascending"] == "true" else found[::-1]
-                return 200, {"asset_events": found[: int(request.query.get("limit", len(found)))]}
-            case ["store", "ti", identifier, *key]:
-                assert identifier == TASK_INSTANCE
-                return self._task(request, *map(unquote, key))
-        return 404, {"detail": "Not Found"}
-
-    def _claim(self, body: dict[str, Any]) -> Answer:
-        self.claimed_by = self.claimed_by or body["nonce"]
-        if self.claimed_by != body["nonce"]:
-            return refused(409, "fenced", "The try is claimed by another process.")
-        return 200, {
-            "dag_id": "load_orders",
-            "run_id": "manual__1",
-            "task_id": "load",
-            "map_index": -1,
-            "try_number": 2,
-            "task_instance_id": TASK_INSTANCE,
-            "triggering_asset_events": {},
-            "inlets": [],
-            "outlets": [],
-            "options": {},
-            "worker_backend": None,
-            "default_retention_days": 30,
-            "clear_on_success": False,
-            **self.claim,
+        """Of the current try, or of the next one after `again`."""
+        self.portal.call(self._prepare)
+        return {
+            "api": self.url,
+            "token": self.token(),
+            "task_instance_id": self.task_instance_id,
+            "connections": {},
+            **more,
         }
 
-    def _finish(self, body: dict[str, Any]) -> Answer:
-        self.finished.append(body)
-        return 200, {}
+    @property
+    def task_instance_id(self) -> str:
+        assert self.current is not None
+        return self.current.task_instance_id
 
-    def _progress(self, body: dict[str, int]) -> Answer:
-        self.progress.append(body)
-        return NO_CONTENT
+    def token(self, life: timedelta = timedelta(hours=1)) -> str:
+        """Another token of the current try."""
+        assert self.current is not None
+        return try_tokens.issue(SECRET, self.current.task_instance_id, self.current.number, lifetime=life)
 
-    def _token(self, _body: dict[str, Any]) -> Answer:
-        self.tokens_given.release()
-        return 200, {"token": token("renewed", life=0.6), "expires_at": "2026-11-20T10:00:00Z"}
+    def again(self) -> None:
+        """The next context is of a new try: of the same run after a failure, else of the next run."""
+        self._is_over = True
+
+    def supersede(self) -> None:
+        """The current try's home was given up, and the run is tried elsewhere."""
+        self.again()
+        self.portal.call(self._prepare)
+
+    def claim_elsewhere(self) -> None:
+        assert self.current is not None
+        self.portal.call(partial(self.current.done, "POST", "tries/claim", body={"nonce": "another process"}))
+
+    @property
+    def finished(self) -> list[dict[str, Any]]:
+        return [request.body for request in self.answered if request.path == "tries/finish"]
+
+    @property
+    def progress(self) -> list[dict[str, int]]:
+        return [request.body for request in self.answered if request.path == "tries/progress"]
+
+    @property
+    def entries(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Of all assets, by asset and key."""
+        return {
+            (name, entry["key"]): _brief(entry)
+            for name, asset_id in self.api.asset_ids.items()
+            for entry in self._get(f"assets/{asset_id}/store", limit=100)["asset_store"]
+        }
+
+    @property
+    def task_entries(self) -> dict[str, dict[str, Any]]:
+        assert self.current is not None
+        path = f"dags/load_orders/dagRuns/{self.current.run_id}/taskInstances/load/state-store"
+        found = self._get(path, limit=100)["task_state_store"]
+        return {entry["key"]: {**_brief(entry), "expires_at": entry["expires_at"]} for entry in found}
 
     def put(self, place: tuple[str, str], body: dict[str, Any]) -> None:
-        self.entries[place] = body
-        self.versions[place] = self.versions.get(place, 0) + 1
+        """Write an asset's entry as another job does."""
+        self.portal.call(self._put, place, body)
 
-    def version(self, place: tuple[str, str]) -> int:
-        return self.versions.get(place, 1) if place in self.entries else 0
+    def _get(self, path: str, **query: Any) -> Any:
+        return self.portal.call(partial(self.api.get, f"/api/v2/{path}", **query))
 
-    def _transact(self, body: dict[str, Any]) -> Answer:
-        asset, again = body["asset"], (body["asset"], body["ordinal"]) in self.transactions
-        if any(self.version((asset, key)) != version for key, version in body["reads"].items()):
-            return refused(409, "conflict", "somebody else wrote meanwhile")
-        self.transactions.add((asset, body["ordinal"]))
-        for key, value in body["set"].items():
-            self.put((asset, key), {"value": value, **({"is_ref": True} if key in body["refs"] else {})})
-        for key in body["delete"]:
-            self.entries.pop((asset, key), None)
-        for key, n in {} if again else body["increment"].items():
-            self.put((asset, key), {"value": self.entries.get((asset, key), {"value": 0})["value"] + n})
-        return 200, {
-            "versions": {key: self.version((asset, key)) for key in [*body["set"], *body["increment"]]},
-            "values": {key: self.entries.get((asset, key), {}).get("value") for key in body["increment"]},
-        }
+    async def _put(self, place: tuple[str, str], body: dict[str, Any]) -> None:
+        await self._declare()
+        if self._somebody is None:
+            self._somebody = await self.api.start_try("another__1", "another_job")
+            await self._somebody.done("POST", "tries/claim", body={"nonce": "another job"})
+        await self._somebody.done(
+            "PUT", "store/asset/by-name/value", query={"name": place[0], "key": place[1]}, body=body
+        )
 
-    def _asset(self, request: Request, what: str, name: str) -> Answer:
-        if what == "keys":
-            return 200, {"keys": sorted(key for asset, key in self.entries if asset == name)}
-        if what == "references":
-            return _references({key: entry for (asset, key), entry in self.entries.items() if asset == name})
-        if what == "clear":
-            self.entries = {key: value for key, value in self.entries.items() if key[0] != name}
-            return NO_CONTENT
-        place = (name, request.query["key"])
-        if request.method == "PUT":
-            self.put(place, request.body)
-            return NO_CONTENT
-        return _on_entry(request, self.entries, place)
+    async def _prepare(self) -> None:
+        await self._declare()
+        if self.current is None:
+            self.current = await self.api.start_try("manual__1")
+            await self._tell_events()
+        elif self._is_over and self.finished and self.finished[-1]["state"] != "failed":
+            async with self.api.database.transaction() as connection:
+                [open_try] = [one for one in await tries.open_tries(connection, "home") if one.dag_id == "load_orders"]
+                await tries.end(
+                    connection,
+                    open_try,
+                    exit_code=0,
+                    state="success",
+                    run_state="success",
+                    reason=None,
+                    warning=None,
+                    retry_in=None,
+                )
+            number = int(self.current.run_id.removeprefix("manual__")) + 1
+            self.current = await self.api.start_try(f"manual__{number}")
+            await self._tell_events()
+        elif self._is_over:
+            self.current = await next_try(self.api, self.current)
+        self._is_over = False
 
-    def tag(self, request: Request) -> str | None:
-        """The ETag of an answer."""
-        if not self.tag_form or request.method != "GET" or not request.path.endswith("/value"):
-            return None
-        name = request.query.get("name") or request.query["uri"]
-        return self.tag_form.format(self.version((name, request.query["key"])))
+    async def _declare(self) -> None:
+        declared = {role: self.claim.get(role, []) for role in ("inlets", "outlets")}
+        told = [*self.claim.get("triggering_asset_events", {}).values(), *self.past_events.values()]
+        known = [one for role in declared.values() for one in role if "name" in one] + self.resolved
+        for asset in [*known, *(one["asset"] for events in told for one in events)]:
+            self._assets.setdefault(asset["name"], asset["uri"])
+        names = {role: frozenset(one["name"] for one in found if "name" in one) for role, found in declared.items()}
+        through = {role: frozenset(one["alias"] for one in found if "alias" in one) for role, found in declared.items()}
+        definition = JobDefinition.from_json(json.dumps({**DEFINITION, "options": self.claim.get("options", {})}))
+        common: dict[str, Any] = {"task_id": "load", "definition": definition, "paused": False, "schedule": frozenset()}
+        mine = DeclaredJob(
+            dag_id="load_orders",
+            **names,
+            inlet_aliases=through["inlets"],
+            outlet_aliases=through["outlets"],
+            **common,
+        )
+        others = DeclaredJob(dag_id="another_job", inlets=frozenset(), outlets=frozenset(self._assets), **common)
+        wanted = Declared(
+            hash="",
+            assets=[DeclaredAsset(name=name, uri=uri, group="", extra="{}") for name, uri in self._assets.items()],
+            watchers=[],
+            jobs=[mine, others],
+            aliases=[DeclaredAlias(name=name, group="") for name in through["inlets"] | through["outlets"]],
+        )
+        database = self.api.database
+        async with database.transaction() as connection:
+            self.api.asset_ids = (await catalog_sync.apply(connection, wanted, database.dialect)).asset_ids
+            alias_ids = (await connection.execute(select(asset_alias.c.id))).scalars().all()
+            resolved = [self.api.asset_ids[asset["name"]] for asset in self.resolved]
+            pairs = [(asset_id, alias_id) for asset_id in resolved for alias_id in alias_ids]
+            await aliases.associate(connection, pairs, database.dialect)
+        self.application.state.context = replace(
+            self.api.context,
+            worker_backend=self.claim.get("worker_backend"),
+            clear_on_success=self.claim.get("clear_on_success", False),
+        )
 
-    def _task(self, request: Request, key: str | None = None) -> Answer:
-        if key is None and request.method == "GET":
-            wants_keys = request.query.get("what") == "keys"
-            return (200, {"keys": sorted(self.task_entries)}) if wants_keys else _references(self.task_entries)
-        if key is None:
-            self.task_entries.clear()
-            return NO_CONTENT
-        return _on_entry(request, self.task_entries, key)
+    async def _tell_events(self) -> None:
+        assert self.current is not None
+        async with self.api.database.transaction() as connection:
+            names = select(asset_alias.c.name, asset_alias.c.id)
+            alias_ids = dict((await connection.execute(names)).all())
+            taken = set((await connection.execute(select(asset_event.c.id))).scalars())
 
+            async def tell(one: dict[str, Any]) -> int:
+                row = {
+                    "asset_id": self.api.asset_ids[one["asset"]["name"]],
+                    "extra": json.dumps(one["extra"] or {}),
+                    "timestamp": datetime.fromisoformat(one["timestamp"]),
+                    "trace_id": "t",
+                    "source_watcher": one["source_watcher"],
+                    **({} if one["id"] in taken else {"id": one["id"]}),
+                }
+                made = await connection.execute(insert(asset_event).values(row).returning(asset_event.c.id))
+                taken.add(number := int(made.scalar_one()))
+                return number
 
-def _on_entry(request: Request, entries: dict[Any, Any], key: Any) -> Answer:
-    if request.method == "PUT":
-        entries[key] = request.body
-        return NO_CONTENT
-    if request.method == "DELETE":
-        entries.pop(key, None)
-        return NO_CONTENT
-    if key not in entries:
-        return refused(404, "not_found", f"{key} is not there")
-    mark = {"is_ref": True} if entries[key].get("is_ref") else {}
-    return 200, {"value": entries[key]["value"], **mark}
-
-
-def _references(entries: dict[str, Any]) -> Answer:
-    return 200, {"references": {key: entry["value"] for key, entry in entries.items() if entry.get("is_ref")}}
-
-
-def _handler(state: ExecutionServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def handle_request(self) -> None:
-            parts = urlsplit(self.path)
-            length = int(self.headers.get("Content-Length", 0))
-            request = Request(
-                method=self.command,
-                path=parts.path.removeprefix("/execution/"),
-                query={name: values[0] for name, values in parse_qs(parts.query).items()},
-                headers={name.lower(): value for name, value in self.headers.items()},
-                body=json.loads(self.rfile.read(length)) if length else None,
-            )
-            state.requests.append(request)
-            fault = state.faults.pop(0) if state.faults else None
-            if fault:
-                self.send_error(fault)
-                return
-            try:
-                (status, content), tag = state.answer(request), state.tag(request)
-            except Exception as error:  # noqa: BLE001 - a job would wait long for a server that fails
-                status, content, tag = 418, {"detail": f"a fault of the test server: {error!r}"}, None
-            if fault is None:
-                self.reply(status, content, tag)
-            else:
-                self.close_connection = True
-
-        def reply(self, status: int, content: Any, tag: str | None) -> None:
-            encoded = b"" if content is None else json.dumps(content).encode()
-            self.send_response(HTTPStatus(status))
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(encoded)))
-            if tag:
-                self.send_header("ETag", tag)
-            if state.refreshed_token:
-                self.send_header("Refreshed-API-Token", state.refreshed_token)
-            self.end_headers()
-            self.wfile.write(encoded)
-
-        do_GET = do_PUT = do_POST = do_DELETE = handle_request  # noqa: N815 - http.server's names
-
-        def log_message(self, *_: Any) -> None:
-            """Quiet."""
-
-    return Handler
+            for events in self.claim.get("triggering_asset_events", {}).values():
+                for one in events:
+                    edge = {"dag_id": "load_orders", "run_id": self.current.run_id, "event_id": await tell(one)}
+                    await connection.execute(insert(run_asset_event).values(edge))
+            for name, events in self.past_events.items():
+                for one in events:
+                    number = await tell(one)
+                    if name in alias_ids:
+                        await aliases.remember(connection, [(number, alias_ids[name])])
 
 
-@contextlib.contextmanager
-def running_execution_server() -> Iterator[ExecutionServer]:
-    state = ExecutionServer()
-    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(state)) as server:
-        state.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+def _brief(entry: dict[str, Any]) -> dict[str, Any]:
+    return {"value": entry["value"], **({"is_ref": True} if entry.get("is_ref") else {})}
+
+
+async def _serve(portal: BlockingPortal, url: str, folder: Path, *, task_status: TaskStatus[ExecutionServer]) -> None:
+    async with Database.open(url) as database, anyio.create_task_group() as tasks:
+        context = ApiContext(
+            database=database,
+            entries=AttributedEntries(database.dialect),
+            secret=SECRET,
+            auth="none",
+            base_url=None,
+            logs_directory=folder,
+            max_value_storage_bytes=65535,
+            default_retention_days=30,
+            clear_on_success=False,
+            hint=lambda _hint: None,
+            configuration_hash=None,
+        )
+        async with serving(context) as client:
+            with listen("127.0.0.1", 0) as bound:
+                server = ExecutionServer(portal, Api(client, context, {}), f"http://127.0.0.1:{bound.getsockname()[1]}")
+                await tasks.start(partial(serve, server, bound))  # type: ignore[arg-type]  # any ASGI application does
+                task_status.started(server)
+                await anyio.sleep_forever()
+
+
+@contextmanager
+def running_execution_server(template: Path | None = None) -> Iterator[ExecutionServer]:
+    """`template` is a migrated database file, for who runs many of these."""
+    with tempfile.TemporaryDirectory() as name, start_blocking_portal() as portal:
+        folder = Path(name)
+        url = copied(template or portal.call(anyio.to_thread.run_sync, migrated_file, folder), folder)
+        running, server = portal.start_task(partial(_serve, portal, url, folder))
         try:
-            yield state
+            yield server
         finally:
-            server.shutdown()
-            thread.join()
+            running.cancel()

@@ -1,4 +1,4 @@
-"""Where a run can take place: beside a daemon, here its test server, or in a folder. One suite runs in both."""
+"""Where a run can take place: beside a daemon, here its API alone, or in a folder. One suite runs in both."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ class BesideADaemon(Place):
         self.daemon = daemon
 
     def run(self) -> Run:
-        self.daemon.claimed_by = None
+        self._tell()
+        self.daemon.again()
+        return submitted_run(self.daemon.context())
+
+    def _tell(self) -> None:
         self.daemon.claim = {
             "inlets": self.inlets,
             "outlets": self.outlets,
@@ -58,7 +62,6 @@ class BesideADaemon(Place):
             "worker_backend": self.worker_backend,
         }
         self.daemon.past_events = self.past_events
-        return submitted_run(self.daemon.context())
 
     def finished(self) -> dict[str, Any] | None:
         return self.daemon.finished[-1] if self.daemon.finished else None
@@ -67,6 +70,7 @@ class BesideADaemon(Place):
         return {key: entry["value"] for (name, key), entry in self.daemon.entries.items() if name == asset}
 
     def store(self, asset: str, key: str, value: Any) -> None:
+        self._tell()
         self.daemon.put((asset, key), {"value": value})
 
 

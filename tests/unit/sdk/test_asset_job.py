@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import PATIENCE
 from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, ExecutionServer, event, refused, token
 from watcher.sdk.asset_job import (
     Alias,
     Fenced,
+    Forbidden,
     NoContext,
     Unreachable,
     run,
@@ -32,18 +34,19 @@ def finished_as(daemon: ExecutionServer) -> list[str]:
 
 def test_a_run_knows_what_it_is(daemon: ExecutionServer) -> None:
     with submitted_run(daemon.context(connections={"lake": {"type": "s3", "region": "eu"}})) as r:
-        assert (r.dag_id, r.run_id, r.task_id, r.map_index, r.try_number) == ("load_orders", "manual__1", "load", -1, 2)
+        assert (r.dag_id, r.run_id, r.task_id, r.map_index, r.try_number) == ("load_orders", "manual__1", "load", -1, 1)
         assert r.connections["lake"]["region"] == "eu"
         assert r.now().utcoffset() == timedelta(0)
 
 
 def test_every_call_carries_the_token_and_every_write_a_key_of_its_own(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS]}
-    with submitted_run(daemon.context()) as r:
+    context = daemon.context()
+    with submitted_run(context) as r:
         r.asset_store.set("a", 1)
         r.asset_store.get("a")
         r.asset_store.delete("a")
-    assert {request.headers["authorization"] for request in daemon.requests} == {f"Bearer {token('first')}"}
+    assert {request.headers["authorization"] for request in daemon.requests} == {f"Bearer {context['token']}"}
     keys = [request.headers.get("idempotency-key") for request in daemon.requests if request.method != "GET"]
     assert None not in keys
     assert len(set(keys)) == 4
@@ -56,7 +59,7 @@ def test_a_second_claimer_exits_with_75_and_reports_nothing(
         with pytest.raises(SystemExit) as ended, submitted_run(daemon.context()):
             pytest.fail("entered")
         assert ended.value.code == 75
-        assert "The try is claimed by another process." in caplog.text
+        assert "try 1 is claimed by another process" in caplog.text
         assert daemon.finished == []
 
 
@@ -163,24 +166,40 @@ def test_a_proxy_of_the_environment_is_not_used(daemon: ExecutionServer, monkeyp
 
 
 def test_a_token_renewed_by_an_answer_is_used_from_then_on(daemon: ExecutionServer) -> None:
-    with submitted_run(daemon.context()) as r:
-        daemon.refreshed_token = token("second")
+    context = daemon.context()
+    first, second = context["token"], daemon.token()
+    with submitted_run(context) as r:
+        daemon.refreshed_token = second
         r.task_store.get("a")
         r.task_store.get("b")
     assert [request.headers["authorization"] for request in daemon.requests] == [
-        f"Bearer {token(name)}" for name in ("first", "first", "second", "second")
+        f"Bearer {token}" for token in (first, first, second, second)
     ]
 
 
 def test_a_token_is_renewed_while_the_job_computes(daemon: ExecutionServer) -> None:
-    with submitted_run(daemon.context(token=token("short", life=0.6))):
+    context = daemon.context()
+    context["token"] = daemon.token(timedelta(seconds=1))
+    with submitted_run(context):
         for _ in range(2):
-            assert daemon.tokens_given.acquire(timeout=30)
-    asked = [request for request in daemon.requests if request.path == "tries/token"]
-    assert [request.headers["authorization"] for request in asked[:2]] == [
-        f"Bearer {token('short', life=0.6)}",
-        f"Bearer {token('renewed', life=0.6)}",
-    ]
+            assert daemon.tokens_given.acquire(timeout=PATIENCE)
+    asked = [request.headers["authorization"] for request in daemon.requests if request.path == "tries/token"]
+    assert asked[1] not in {asked[0], f"Bearer {context['token']}"}
+
+
+def test_a_token_that_has_expired_lets_nobody_in(daemon: ExecutionServer) -> None:
+    context = daemon.context()
+    context["token"] = daemon.token(timedelta(minutes=-5))
+    with pytest.raises(Forbidden, match="Invalid token: Signature has expired"), submitted_run(context):
+        pytest.fail("entered")
+
+
+def test_who_was_superseded_writes_no_more_and_reports_no_success(daemon: ExecutionServer) -> None:
+    with pytest.raises(Fenced, match="try 1 is "), submitted_run(daemon.context()) as r:  # noqa: PT012 - its end raises
+        daemon.supersede()
+        with pytest.raises(Fenced):
+            r.task_store.set("a", 1)
+    assert (daemon.task_entries, daemon.finished) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -222,7 +241,7 @@ def test_a_job_runs_with_the_sdk_alone(daemon: ExecutionServer, tmp_path: Path) 
         env={"PYTHONPATH": str(sdk_archive(tmp_path))},
         check=True,
     )
-    assert daemon.task_entries["a"]["value"] == 2
+    assert daemon.task_entries["a"]["value"] == 1
     assert finished_as(daemon) == ["success"]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.sdk.execution_server import ORDERS, TASK_INSTANCE, ExecutionServer, refused
+from tests.unit.sdk.execution_server import ALIAS, ORDERS, ExecutionServer, refused
 from watcher.sdk.asset_job import (
     NEVER_EXPIRE,
     Fenced,
@@ -31,7 +31,8 @@ from watcher.sdk.asset_job.runs import submitted_run
     ],
 )
 def test_an_asset_is_named_by_its_name_or_its_uri(daemon: ExecutionServer, asset: str, query: dict[str, str]) -> None:
-    daemon.claim = {"outlets": [ORDERS, {"name": "odd", "uri": "relative"}]}
+    daemon.claim = {"outlets": [ORDERS, {"name": "odd", "uri": "relative"}, ALIAS]}
+    daemon.resolved = [{"name": "of_an_alias", "uri": "s3://lake/alias"}, {"name": "day", "uri": "s3://lake/day=1"}]
     with submitted_run(daemon.context()) as r:
         r.asset_store[asset].set("a", 1)
     put = next(request for request in daemon.requests if request.method == "PUT")
@@ -91,4 +92,4 @@ def test_task_entries_are_of_this_task_instance(daemon: ExecutionServer, key: st
         r.task_store.clear()
         assert r.task_store.get(key) is None
     paths = {request.path for request in daemon.requests if request.path.startswith("store/")}
-    assert all(path.startswith(f"store/ti/{TASK_INSTANCE}") for path in paths)
+    assert all(path.startswith(f"store/ti/{daemon.task_instance_id}") for path in paths)

@@ -197,11 +197,11 @@ def test_a_job_that_the_daemon_started_is_no_local_run(
     daemon: ExecutionServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a program may keep its folder for the author's machine."""
-    (tmp_path / "context.json").write_text(json.dumps(daemon.context()))
     monkeypatch.setenv("ASSET_JOB_CONTEXT", str(tmp_path / "context.json"))
     monkeypatch.setenv("ASSET_JOB_LOCAL", str(tmp_path / "local"))
     for local in (None, tmp_path / "local"):
-        daemon.claimed_by = None
+        daemon.again()
+        (tmp_path / "context.json").write_text(json.dumps(daemon.context()))
         with run(local=local):
             pass
     assert len(daemon.finished) == 2

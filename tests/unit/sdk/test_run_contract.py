@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, event
-from tests.unit.sdk.places import Place
+from tests.unit.sdk.places import InAFolder, Place
 from watcher.sdk.asset_job import (
     NEVER_EXPIRE,
     Alias,
@@ -103,7 +104,9 @@ def test_files_ranges_and_rows_come_in_the_order_of_their_events(place: Place) -
         assert events.rows() == [{"id": 11}]
 
 
-def test_an_event_names_the_run_that_made_it(place: Place) -> None:
+def test_an_event_names_the_run_that_made_it(tmp_path: Path) -> None:
+    """The API's side is test_an_alias_is_where_its_events_come_from's."""
+    place = InAFolder(tmp_path)
     source = {"dag_id": "x", "run_id": "r", "data_interval_start": None, "data_interval_end": None}
     made = {
         **event(1, "orders", "2026-11-20T09:00:00Z"),
@@ -238,7 +241,7 @@ def test_the_only_asset_needs_no_name(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outlets", "known"), [([ORDERS, LANDING], "orders, landing"), ([ALIAS], "no asset among its inlets and outlets")]
+    ("outlets", "known"), [([LANDING, ORDERS], "landing, orders"), ([ALIAS], "no asset among its inlets and outlets")]
 )
 def test_without_a_name_one_of_several_is_not_guessed(place: Place, outlets: list[dict[str, str]], known: str) -> None:
     place.outlets = outlets

@@ -59,6 +59,7 @@ def test_a_lost_answer_is_asked_for_again_as_the_same(daemon: ExecutionServer) -
 
 def test_each_assets_transactions_are_counted_whichever_name_it_has(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS, {"name": "other", "uri": "s3://other"}, ALIAS]}
+    daemon.resolved = [{"name": "of_the_alias", "uri": "s3://lake/alias"}, {"name": "day", "uri": "s3://lake/day=1"}]
     with submitted_run(daemon.context()) as r:
         for name in ("orders", ORDERS["uri"], "other", "orders", "s3://lake/day=1", "of_the_alias", "s3://lake/day=1"):
             with r.asset_store[name].transaction() as t:

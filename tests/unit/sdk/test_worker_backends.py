@@ -65,7 +65,7 @@ def vault(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 def run(daemon: ExecutionServer, path: str = "my_vault.Vault", **claim: Any) -> Run:
     options = {"name": "vault"} if path == "my_vault.Vault" else claim.pop("options", {})
-    daemon.claimed_by = None
+    daemon.again()
     daemon.claim = {"outlets": [ORDERS, LANDING], "worker_backend": {"path": path, "options": options}, **claim}
     return submitted_run(daemon.context())
 
@@ -89,7 +89,7 @@ def test_only_references_travel_and_values_come_back(daemon: ExecutionServer, va
 def test_a_text_that_looks_like_a_reference_stays_a_text(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
     with run(daemon) as r:
         r.asset_store["orders"].set("k", [2])
-        daemon.entries["orders", "plain"] = {"value": ORDERS_REFERENCE}
+        daemon.put(("orders", "plain"), {"value": ORDERS_REFERENCE})
         assert r.asset_store["orders"].get("plain") == ORDERS_REFERENCE
         r.asset_store["orders"].delete("plain")
     assert vault == {ORDERS_REFERENCE: [2]}
@@ -170,9 +170,9 @@ def test_a_reader_without_the_backend_gets_the_reference_and_one_warning(
     daemon: ExecutionServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     for spec in (None, {"path": "no_such_module.Vault", "options": {}}):
-        daemon.claimed_by = None
+        daemon.again()
         daemon.claim = {"outlets": [ORDERS], "worker_backend": spec}
-        daemon.entries["orders", "k"] = {"value": "vault/k", "is_ref": True}
+        daemon.put(("orders", "k"), {"value": "vault/k", "is_ref": True})
         caplog.clear()
         with submitted_run(daemon.context()) as r:
             assert [r.asset_store.get("k") for _ in range(3)] == ["vault/k"] * 3

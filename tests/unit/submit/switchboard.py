@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-PATIENCE = 60.0
+from tests.effort import PATIENCE
 
 CALL = """
 import os, signal, socket, subprocess, sys

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 
+from tests.effort import PATIENCE
 from triggers.base import BaseEventTrigger, JsonValue, Position, StoredPosition, TriggerEvent
 
 
@@ -71,7 +72,7 @@ class DictHost:
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """While another task runs the trigger."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while not reached():
                 await self._moved.wait()
 

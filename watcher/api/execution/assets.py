@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
@@ -9,22 +10,23 @@ from fastapi import APIRouter, Depends, HTTPException, Query
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
+from store.catalog.assets import Asset
 from store.database.paging import Window
 from store.detection import events
-from store.detection.events import EventFilter
+from store.detection.events import EventAsset, EventFilter
 from store.errors import NotFound
+from store.runs.try_lock import AssetSelector
 from watcher.api.context import Context
 from watcher.api.execution.identity import (
     EVENTS,
     SELECTORS,
-    AssetName,
     Identity,
     declared_asset,
     forbidden,
     speaking,
 )
 from watcher.api.parameters import BIGGEST, Moment
-from watcher.api.shapes.events import AssetEvents, ExecutionAsset
+from watcher.api.shapes.events import AssetEvents
 
 router = APIRouter(tags=["Execution: assets"])
 
@@ -36,27 +38,31 @@ async def _window(*, ascending: bool = True, limit: Annotated[int, Query(ge=0, l
 InOrder = Annotated[Window, Depends(_window)]
 
 
-def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetName]]) -> None:
+def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetSelector]]) -> None:
     @router.get(f"/assets/{path}", name=f"asset_{path.replace('-', '_')}")
     async def get_asset(
         context: Context,
         identity: Identity,
-        selected: AssetName = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
-    ) -> ExecutionAsset:
+        selected: AssetSelector = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
+    ) -> EventAsset:
         async with speaking(context, identity) as (connection, task):
-            return ExecutionAsset.of(await declared_asset(connection, task.dag_id, selected, EVENTS))
+            return _shown(await declared_asset(connection, task.dag_id, EVENTS, **{selected.by: selected.text}))
 
 
-for path, selector in SELECTORS.items():
-    _add_asset_route(path, selector)
+for _path, _selector in SELECTORS.items():
+    _add_asset_route(_path, _selector)
 
 
 @router.get("/assets/by-alias")
-async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[ExecutionAsset]:
+async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[EventAsset]:
     """What the alias has resolved to so far."""
     async with speaking(context, identity) as (connection, task):
         alias_id = await _alias(connection, task.dag_id, alias_name)
-        return [ExecutionAsset.of(asset) for asset in await assets.of_alias(connection, alias_id)]
+        return [_shown(asset) for asset in await assets.of_alias(connection, alias_id)]
+
+
+def _shown(asset: Asset) -> EventAsset:
+    return EventAsset(name=asset.name, uri=asset.uri, group=asset.group, extra=json.loads(asset.extra))
 
 
 async def _alias(connection: AsyncConnection, dag_id: str, name: str) -> int:
@@ -79,10 +85,9 @@ async def events_by_asset(
     """Both parameters must be there, and one of them may be empty, as in Airflow; `after` and `before` are inclusive."""
     if not name and not uri:
         raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
-    selector = AssetName(name=name or None, uri=uri or None)
     async with speaking(context, identity) as (connection, task):
         try:
-            asset = await declared_asset(connection, task.dag_id, selector, EVENTS)
+            asset = await declared_asset(connection, task.dag_id, EVENTS, name=name or None, uri=uri or None)
         except NotFound:
             return AssetEvents(asset_events=[])
         which = EventFilter(asset_id=asset.id, not_before=after, not_after=before)

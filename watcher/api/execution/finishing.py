@@ -112,7 +112,7 @@ async def _to_append(
 ) -> Mapping[tuple[int, str], _EventToAppend]:
     """One event per (asset, extra), however often the job reports it, and one for each outlet it reports nothing of."""
     around = await assets.around_job(connection, dag_id)
-    outlets = {asset.name: asset.id for asset in around if asset.role == "outlet"}
+    outlets: dict[str, int] = {asset.name: asset.id for asset in around if asset.role == "outlet"}
     alias_ids = await aliases.of_job(connection, dag_id, {"outlet"})
     events_by_content: dict[tuple[int, str], _EventToAppend] = {}
     silent = set(outlets.values())

@@ -17,6 +17,7 @@ from store.catalog.assets import Asset
 from store.keys import TaskInstanceKey, TryKey
 from store.runs import answers, task_instances, tries
 from store.runs.answers import IdempotencyKey
+from store.runs.try_lock import AssetSelector
 from watcher import try_tokens
 from watcher.api.auth import Bearer, not_authenticated
 from watcher.api.context import ApiContext, of_app
@@ -88,20 +89,12 @@ def renewed(context: ApiContext, identity: TryIdentity) -> str:
     return try_tokens.issue(context.secret, identity.task_instance_id, identity.try_number, lifetime=identity.lifetime)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AssetName:
-    """An asset as a job names it, by either."""
-
-    name: str | None = None
-    uri: str | None = None
+async def _by_name(name: str) -> AssetSelector:
+    return AssetSelector(by="name", text=name)
 
 
-async def _by_name(name: str) -> AssetName:
-    return AssetName(name=name)
-
-
-async def _by_uri(uri: str) -> AssetName:
-    return AssetName(uri=uri)
+async def _by_uri(uri: str) -> AssetSelector:
+    return AssetSelector(by="uri", text=uri)
 
 
 SELECTORS: Final = {"by-name": _by_name, "by-uri": _by_uri}
@@ -132,13 +125,13 @@ async def speaking(
 
 
 async def declared_asset(
-    connection: AsyncConnection, dag_id: str, selector: AssetName, roles: Collection[str]
+    connection: AsyncConnection, dag_id: str, roles: Collection[str], *, name: str | None = None, uri: str | None = None
 ) -> Asset:
-    """The asset, if the job declares it, or an alias that resolved to it, in one of the roles.
+    """The asset of this name, uri, or both, if the job declares it, or an alias that resolved to it, in one of the roles.
 
     Raises `NotFound`, or 403 (Airflow leaves this open).
     """
-    asset, is_declared = await assets.named_by_job(connection, dag_id, roles, name=selector.name, uri=selector.uri)
+    asset, is_declared = await assets.named_by_job(connection, dag_id, roles, name=name, uri=uri)
     if not is_declared:
         raise undeclared(dag_id, asset.name)
     return asset

@@ -20,8 +20,8 @@ from store.state.transactions import Outcome, Transaction
 from store.values import check_key, to_json
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.identity import (
+    SELECTORS,
     STORE,
-    AssetName,
     Call,
     Identity,
     Writing,
@@ -67,14 +67,6 @@ class Changed(Shape):
 
     versions: dict[str, int]
     values: dict[str, Any]
-
-
-async def _by_name(name: str) -> AssetSelector:
-    return AssetSelector(by="name", text=name)
-
-
-async def _by_uri(uri: str) -> AssetSelector:
-    return AssetSelector(by="uri", text=uri)
 
 
 def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) -> None:
@@ -127,7 +119,7 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
         return {"references": {key: json.loads(reference) for key, reference in stored.items()}}
 
 
-for _path, _selector in {"by-name": _by_name, "by-uri": _by_uri}.items():
+for _path, _selector in SELECTORS.items():
     _add_routes(_path, _selector)
 
 
@@ -197,10 +189,7 @@ async def _reading(
 ) -> AsyncIterator[tuple[AsyncConnection, Asset]]:
     """Raises `NotFound`, or 403 for an asset that is neither inlet nor outlet of the job."""
     async with speaking(context, identity) as (connection, task):
-        yield (
-            connection,
-            await declared_asset(connection, task.dag_id, AssetName(**{selector.by: selector.text}), STORE),
-        )
+        yield connection, await declared_asset(connection, task.dag_id, STORE, **{selector.by: selector.text})
 
 
 def _warn_of_large(write: EntryWrite, key: str, text: str) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
@@ -18,14 +17,13 @@ from store.runs import decisions, runs
 from watcher.api import jobs
 from watcher.api.auth import Operator, Viewer
 from watcher.api.context import Context
-from watcher.api.jobs import ManualRun
-from watcher.api.parameters import BIGGEST, AssetId, Body, Moment, Pattern, Text, ordered_window
+from watcher.api.jobs import RunRequest
+from watcher.api.parameters import BIGGEST, AssetId, Pattern, ordered_window
 from watcher.api.shapes.assets import (
     AssetAliasCollectionResponse,
     AssetAliasResponse,
     AssetCollectionResponse,
     AssetResponse,
-    Neighbours,
     asset_response,
 )
 from watcher.api.shapes.runs import DAGRunResponse, run_response
@@ -87,17 +85,8 @@ async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResp
         return (await _responses(connection, [asset]))[0]
 
 
-class MaterializeAssetBody(Body):
-    """`run_after` and partitions do not exist here: only null is accepted."""
-
-    dag_run_id: Text | None = Field(default=None, max_length=250)
-    data_interval_start: Moment | None = None
-    data_interval_end: Moment | None = None
-    logical_date: Moment | None = None
-    run_after: None = None
-    conf: dict[str, Any] | None = None
-    note: Text | None = Field(default=None, max_length=1000)
-    partition_key: None = None
+class MaterializeAssetBody(RunRequest):
+    pass
 
 
 @router.post("/{asset_id}/materialize")
@@ -105,25 +94,14 @@ async def materialize(
     context: Context, actor: Operator, asset_id: AssetId, body: MaterializeAssetBody | None = None
 ) -> DAGRunResponse:
     """Run the job that updates the asset."""
-    body = body or MaterializeAssetBody()
-    request = ManualRun(
-        run_id=body.dag_run_id,
-        conf=body.conf or {},
-        note=body.note,
-        logical_date=body.logical_date,
-        data_interval_start=body.data_interval_start,
-        data_interval_end=body.data_interval_end,
-    )
-    dag_id, run_id = await jobs.materialize(context, actor, asset_id, request)
+    dag_id, run_id = await jobs.materialize(context, actor, asset_id, body or MaterializeAssetBody())
     async with context.database.reading() as connection:
         return run_response(await runs.get(connection, dag_id, run_id))
 
 
 async def _responses(connection: AsyncConnection, rows: Sequence[Asset]) -> list[AssetResponse]:
     ids = [row.id for row in rows]
-    known = Neighbours(
-        jobs=await assets.jobs_around(connection, ids),
-        attached=await assets.attached(connection, ids),
-        unprocessed=await decisions.unprocessed_of_assets(connection, ids),
-    )
-    return [asset_response(row, known) for row in rows]
+    jobs_around = await assets.jobs_around(connection, ids)
+    attached = await assets.attached(connection, ids)
+    unprocessed = await decisions.unprocessed_of_assets(connection, ids)
+    return [asset_response(row, jobs_around, attached, unprocessed) for row in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
@@ -16,7 +16,7 @@ from store.runs.runs import RUN_ORDERS, RunFilter
 from watcher.api import jobs
 from watcher.api.auth import Operator, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.jobs import ManualRun
+from watcher.api.jobs import RunRequest
 from watcher.api.parameters import Body, MapIndex, Moment, Pattern, Text, ordered_window
 from watcher.api.shapes.dags import DAGCollectionResponse, DAGResponse, dag_response
 from watcher.api.shapes.runs import (
@@ -36,17 +36,8 @@ class DAGPatchBody(Body):
     is_paused: bool
 
 
-class TriggerDAGRunPostBody(Body):
-    """`run_after` and partitions do not exist here: only null is accepted."""
-
+class TriggerDAGRunPostBody(RunRequest):
     logical_date: Moment | None
-    dag_run_id: Text | None = Field(default=None, max_length=250)
-    data_interval_start: Moment | None = None
-    data_interval_end: Moment | None = None
-    run_after: None = None
-    conf: dict[str, Any] | None = None
-    note: Text | None = Field(default=None, max_length=1000)
-    partition_key: None = None
 
 
 class DAGRunPatchBody(Body):
@@ -128,15 +119,7 @@ async def list_runs(
 
 @router.post("/{dag_id}/dagRuns")
 async def trigger_run(context: Context, actor: Operator, dag_id: str, body: TriggerDAGRunPostBody) -> DAGRunResponse:
-    request = ManualRun(
-        run_id=body.dag_run_id,
-        conf=body.conf or {},
-        note=body.note,
-        logical_date=body.logical_date,
-        data_interval_start=body.data_interval_start,
-        data_interval_end=body.data_interval_end,
-    )
-    run_id = await jobs.trigger(context, actor, dag_id, request)
+    run_id = await jobs.trigger(context, actor, dag_id, body)
     return await _run(context, dag_id, run_id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -14,11 +15,25 @@ from store.runs.queues import QueueFilter
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import AssetId
-from watcher.api.shapes.queued_events import QueuedEventCollectionResponse, QueuedEventResponse
+from watcher.api.shapes.base import Shape
 from watcher.api.writes import new_write_id
 
 router = APIRouter(tags=["Asset"])
 Before = Annotated[str | None, Query()]
+
+
+class QueuedEventResponse(Shape):
+    """The events of one asset that wait for the rest of one job's schedule; `created_at` is the oldest one's."""
+
+    dag_id: str
+    asset_id: int
+    created_at: datetime
+    dag_display_name: str
+
+
+class QueuedEventCollectionResponse(Shape):
+    queued_events: Sequence[QueuedEventResponse]
+    total_entries: int
 
 
 @router.get("/assets/{asset_id}/queuedEvents")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,11 +19,26 @@ from watcher.api.context import ApiContext, Context
 from watcher.api.errors import UNAVAILABLE
 from watcher.api.log_answers import WriteId
 from watcher.api.parameters import UnorderedWindow
-from watcher.api.shapes.watchers import AuditCollection, AuditRecord
+from watcher.api.shapes.base import JsonObject, Shape
 from watcher.versions import program_version
 
 router = APIRouter(tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])
+
+
+class AuditRecord(Shape):
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    target: str
+    detail: JsonObject
+    write_id: str | None
+
+
+class AuditCollection(Shape):
+    audit: Sequence[AuditRecord]
+    total_entries: int
 
 
 @router.get("/audit")
@@ -39,23 +55,18 @@ async def health(context: Context) -> dict[str, Any]:
         async with context.database.reading() as connection:
             newest = await triggerers.heartbeats(connection)
     except UNAVAILABLE:
-        return {
-            "metadatabase": {"status": "unhealthy"},
-            "scheduler": _health("scheduler", None),
-            "triggerer": _health("triggerer", None),
-        }
+        return {"metadatabase": {"status": "unhealthy"}, **_health({"scheduler": None, "triggerer": None})}
+    return {"metadatabase": {"status": "healthy"}, **_health(newest), "dag_processor": None}
+
+
+def _health(newest: Mapping[str, Heartbeat | None]) -> dict[str, Any]:
     return {
-        "metadatabase": {"status": "healthy"},
-        "scheduler": _health("scheduler", newest.dispatcher),
-        "triggerer": _health("triggerer", newest.triggerer),
-        "dag_processor": None,
+        kind: {"status": _status(beat), f"latest_{kind}_heartbeat": beat and beat.at} for kind, beat in newest.items()
     }
 
 
-def _health(kind: str, newest: Heartbeat | None) -> dict[str, str | datetime | None]:
-    if newest is None:
-        return {"status": None, f"latest_{kind}_heartbeat": None}
-    return {"status": "healthy" if newest.lives else "unhealthy", f"latest_{kind}_heartbeat": newest.at}
+def _status(beat: Heartbeat | None) -> str | None:
+    return None if beat is None else "healthy" if beat.lives else "unhealthy"
 
 
 @router.get("/version")

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.base import NEVER_EXPIRE, NeverExpire, TaskScope
 from store.errors import NotFound
 from store.processes import audit
-from store.runs import runs
+from store.runs import task_instances
 from store.state.entries import TaskEntry
 from watcher.api.auth import Actor, Admin, Viewer
 from watcher.api.context import ApiContext, Context
@@ -84,7 +84,7 @@ async def list_task_state_store(
 @router.get("/{key:path}", response_model_exclude_defaults=True)
 async def get_task_state_store(context: Context, _: Viewer, scope: Scope, key: Key) -> TaskStateStoreResponse:
     async with context.database.reading() as connection:
-        await runs.check_task_instance(connection, scope)
+        await task_instances.check(connection, scope)
         return _response(await context.entries.task_entry(connection, scope, key))
 
 
@@ -128,7 +128,7 @@ async def _audited(
     """A change of a task instance's store by a person or tool. Raises `NotFound` for the task instance."""
     async with context.database.transaction() as connection:
         siblings = detail.get("all_map_indices", False)
-        await runs.check_task_instance(connection, scope, any_map_index=siblings)
+        await task_instances.check(connection, scope, any_map_index=siblings)
         yield connection
         target = f"{scope.dag_id}/{scope.run_id}/{scope.task_id}/{scope.map_index}"
         await audit.record(connection, actor=actor.name, action=f"task_store.{action}", target=target, detail=detail)

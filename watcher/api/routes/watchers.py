@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -14,13 +16,35 @@ from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.log_answers import LogQueryParameters, answer
 from watcher.api.parameters import Body, Text
-from watcher.api.shapes.watchers import Watcher, WatcherCollection
+from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import new_write_id
 from watcher.logs.places import watcher_logs
-from watcher.triggerer.control import Control, Moved, Preview
+from watcher.triggerer.control import Control, MovedPosition, Preview
 from watcher.wakeups import Hint
 
 router = APIRouter(prefix="/watchers", tags=["Watcher"])
+
+
+class Watcher(Shape):
+    name: str
+    asset: str
+    trigger: str
+    state: str
+    owner: str | None
+    position_version: int | None
+    watermark: JsonValue
+    last_poll_at: datetime | None
+    last_event_at: datetime | None
+    lag_seconds: None = None
+    """Nothing measures it yet; the key is there because clients know it."""
+    error: str | None
+    error_count: int
+    paused: bool
+
+
+class WatcherCollection(Shape):
+    watchers: Sequence[Watcher]
+    total_entries: int
 
 
 @router.get("")
@@ -70,14 +94,14 @@ async def poll(context: Context, _: Operator, name: str, dry_run: bool = False) 
 
 
 @router.post("/{name}/rewind")
-async def rewind(context: Context, actor: Operator, name: str, body: RewindBody) -> Preview | Moved:
+async def rewind(context: Context, actor: Operator, name: str, body: RewindBody) -> Preview | MovedPosition:
     if body.preview:
         return await _control(context).preview(name, body.to)
     return await _control(context).rewind(name, body.to, actor.name)
 
 
 @router.post("/{name}/rewind/undo")
-async def undo_rewind(context: Context, actor: Operator, name: str) -> Moved:
+async def undo_rewind(context: Context, actor: Operator, name: str) -> MovedPosition:
     return await _control(context).undo(name, actor.name)
 
 
@@ -86,7 +110,7 @@ class RenameBody(Body):
 
 
 @router.post("/{name}/rename")
-async def rename(context: Context, actor: Operator, name: str, body: RenameBody) -> Moved:
+async def rename(context: Context, actor: Operator, name: str, body: RenameBody) -> MovedPosition:
     """Move the position of a watcher that is configured no more to one that is and has none yet."""
     return await _control(context).rename(name, body.to, actor.name)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from store.catalog.assets import Asset, Attached, JobOfAsset
@@ -73,19 +72,12 @@ class AssetCollectionResponse(Shape):
     total_entries: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Neighbours:
-    """What stands around some assets."""
-
-    jobs: Sequence[JobOfAsset]
-    attached: Sequence[Attached]
-    unprocessed: Mapping[int, int]
-
-
-def asset_response(asset: Asset, known: Neighbours) -> AssetResponse:
-    """`known` may tell of other assets too."""
-    jobs = [job for job in known.jobs if job.asset_id == asset.id]
-    names = [name for name in known.attached if name.asset_id == asset.id]
+def asset_response(
+    asset: Asset, around: Sequence[JobOfAsset], attached: Sequence[Attached], unprocessed: Mapping[int, int]
+) -> AssetResponse:
+    """What stands around it; all may tell of other assets too."""
+    jobs = [job for job in around if job.asset_id == asset.id]
+    names = [name for name in attached if name.asset_id == asset.id]
     last = None
     if asset.last_event_id is not None and asset.last_event_at is not None:
         last = LastAssetEventResponse(id=asset.last_event_id, timestamp=asset.last_event_at)
@@ -97,7 +89,7 @@ def asset_response(asset: Asset, known: Neighbours) -> AssetResponse:
         aliases=[name for name in names if name.kind == "alias"],
         watchers=[_watcher(name.name, asset) for name in names if name.kind == "watcher"],
         last_asset_event=last,
-        unprocessed=known.unprocessed.get(asset.id, 0),
+        unprocessed=unprocessed.get(asset.id, 0),
         expect_every=None if asset.expect_every is None else asset.expect_every.total_seconds(),
         is_late=asset.is_late,
     )

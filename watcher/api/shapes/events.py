@@ -8,7 +8,7 @@ from datetime import datetime
 
 from store.detection.events import AssetEvent, EventFields
 from store.runs.runs import ConsumingRun
-from watcher.api.shapes.base import JsonObject, Shape
+from watcher.api.shapes.base import Shape
 
 
 class DagRunAssetReference(Shape):
@@ -55,15 +55,6 @@ def event_response(event: AssetEvent, runs: Sequence[ConsumingRun]) -> AssetEven
 def _run(run: ConsumingRun) -> DagRunAssetReference:
     """Airflow's client insists on a start; a run that still waits has been started to wait."""
     return DagRunAssetReference.of(run, start_date=run.start_date or run.queued_at)
-
-
-class ExecutionAsset(Shape):
-    """An asset as a job sees it."""
-
-    name: str
-    uri: str
-    group: str
-    extra: JsonObject
 
 
 class AssetEvents(Shape):

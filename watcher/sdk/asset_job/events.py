@@ -37,7 +37,7 @@ class TriggeringAssetEvents(Mapping[str, list[AssetEvent]]):
     """The events this run consumes: asset name -> its events, oldest first."""
 
     def __init__(self, events: Mapping[str, list[dict[str, Any]]]) -> None:
-        self._events = {asset: sorted(map(asset_event, found), key=_age) for asset, found in events.items()}
+        self._events = {asset: sorted(map(asset_event, sent), key=_age) for asset, sent in events.items()}
 
     def __getitem__(self, asset: str) -> list[AssetEvent]:
         return self._events[asset]
@@ -85,10 +85,10 @@ class PastEvents(Sequence[AssetEvent]):
         if isinstance(place, slice):
             return self._all[place]
         count = place + 1 if place >= 0 else -place
-        found = self._fetch(ascending=place >= 0, limit=count)
-        if len(found) < count:
-            raise IndexError(f"there are only {len(found)} events")
-        return found[-1]
+        events = self._fetch(ascending=place >= 0, limit=count)
+        if len(events) < count:
+            raise IndexError(f"there are only {len(events)} events")
+        return events[-1]
 
     def __len__(self) -> int:
         return len(self._all)
@@ -102,7 +102,7 @@ class PastEvents(Sequence[AssetEvent]):
 
     def _fetch(self, *, ascending: bool = True, limit: int | None = None) -> list[AssetEvent]:
         query = {**self._query, "ascending": json.dumps(ascending), **({} if limit is None else {"limit": str(limit)})}
-        return [asset_event(found) for found in self._client.call("GET", self._path, query=query)["asset_events"]]
+        return [asset_event(sent) for sent in self._client.call("GET", self._path, query=query)["asset_events"]]
 
 
 class InletEvents:
@@ -121,16 +121,12 @@ class InletEvents:
         return PastEvents(self._client, "asset-events/by-asset", named)
 
 
-def asset_event(found: Mapping[str, Any]) -> AssetEvent:
-    source = {name: found.get(name) for name in AssetEvent.__dataclass_fields__ if name.startswith("source_")}
-    return AssetEvent(
-        id=found["id"],
-        asset=found["asset"]["name"],
-        uri=found["asset"]["uri"],
-        timestamp=datetime.fromisoformat(found["timestamp"]),
-        extra=found.get("extra") or {},
-        **source,
-    )
+def asset_event(sent: Mapping[str, Any]) -> AssetEvent:
+    """As the daemon, or a folder in its place, sends it."""
+    same = {name: sent.get(name) for name in AssetEvent.__dataclass_fields__}
+    asset, timestamp = sent["asset"], datetime.fromisoformat(sent["timestamp"])
+    shaped = {"asset": asset["name"], "uri": asset["uri"], "timestamp": timestamp, "extra": sent.get("extra") or {}}
+    return AssetEvent(**{**same, **shaped})
 
 
 def _age(event: AssetEvent) -> tuple[datetime, int]:

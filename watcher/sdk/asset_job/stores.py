@@ -240,9 +240,8 @@ class TaskStore(_Store):
     """The entries of this task instance; a retry finds what earlier tries left. Values are any JSON but null."""
 
     def __init__(self, client: Transport, worker: Worker, claim: Mapping[str, Any]) -> None:
-        super().__init__(
-            client, worker, TaskScope(**{name: claim[name] for name in ("dag_id", "run_id", "task_id", "map_index")})
-        )
+        ids = {"dag_id": claim["dag_id"], "run_id": claim["run_id"], "task_id": claim["task_id"]}
+        super().__init__(client, worker, TaskScope(**ids, map_index=claim["map_index"]))
         self._path = f"store/ti/{claim['task_instance_id']}"
         self._default = timedelta(days=claim["default_retention_days"]) or NEVER_EXPIRE
 

@@ -1,3 +1,0 @@
-from tests.service.triggerer.conftest import database
-
-__all__ = ["database"]
