@@ -173,7 +173,7 @@ async def superseded(api: Api) -> tuple[Try, Try]:
 async def next_try(api: Api, old: Try) -> Try:
     async with api.database.transaction() as session:
         of_home = await tries.open_tries(session, "home")
-        open_try = next(one for one in of_home if one.task_instance_id == old.task_instance_id)
+        open_try = next(one for one in of_home if one.key.task_instance_id == old.task_instance_id)
         await tries.end(
             session,
             open_try,
