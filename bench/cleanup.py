@@ -20,7 +20,7 @@ from store.base import TaskScope
 from store.database import Database, migrations, sqlite_url
 from store.metastore import MetastoreStoreBackend
 from store.processes.cleanup import Removed, Retention, Sweep
-from watcher.cleaning import Cleaner, Limits
+from watcher.cleanup import Cleaner, Limits
 from watcher.demo.servers import running_postgres
 
 COLUMNS = "task_store (dag_id, run_id, task_id, map_index, key, value, updated_at, expires_at, never_expire, is_ref)"

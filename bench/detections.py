@@ -52,7 +52,7 @@ async def measure(url: str) -> None:
 
         async def whole() -> None:
             nonlocal held
-            found = Detection(
+            detection = Detection(
                 held=held,
                 asset_id=asset_id["landing"],
                 position=NewPosition(
@@ -64,7 +64,7 @@ async def measure(url: str) -> None:
                 events=[new_event(asset_id["landing"])],
             )
             async with database.transaction() as connection:
-                (answer,) = await detections.commit(connection, [found])
+                (answer,) = await detections.commit(connection, [detection])
             assert isinstance(answer, Committed)
             held = answer.held
 

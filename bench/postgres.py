@@ -186,24 +186,24 @@ async def latency(dsn: str, *, listen: bool) -> None:
         async with connection.open() as client:
             trigger = NewRows(watched, client, TriggerContext(watcher=name))
             await trigger.check()
-            found = anyio.Event()
+            detected = anyio.Event()
 
             async def watch() -> None:
-                nonlocal found
+                nonlocal detected
                 async with aclosing(trigger.events(None)) as batches:
                     async for batch in batches:
                         if batch.events:
-                            found.set()
+                            detected.set()
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch)
                 await anyio.sleep(1.5)
                 for _ in range(COMMITS):
                     await anyio.sleep(random.uniform(0.2, 1.3))
-                    found = anyio.Event()
+                    detected = anyio.Event()
                     await writer.execute(INSERT.format(name=name, rows=1))
                     committed = time.perf_counter()
-                    await found.wait()
+                    await detected.wait()
                     spent.append((time.perf_counter() - committed) * 1000)
                 tasks.cancel_scope.cancel()
     p50, p95 = median(spent), quantiles(spent, n=20)[-1]

@@ -96,9 +96,9 @@ async def ours(endpoint: str, _objects: int, *, looks: int, **options: object) -
     from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 
     connection = S3Connection(endpoint_url=endpoint, region="us-east-1", access_key_id="a", secret_access_key="b")
-    wanted = S3NewFilesOptions.model_validate({"bucket": "landing", "prefix": "orders/", **options})
+    options_of_trigger = S3NewFilesOptions.model_validate({"bucket": "landing", "prefix": "orders/", **options})
     async with connection.open() as client:
-        trigger = S3NewFiles(wanted, client, TriggerContext(watcher="w"))
+        trigger = S3NewFiles(options_of_trigger, client, TriggerContext(watcher="w"))
         await client.list_page("landing", "", None)  # credentials and connection
         for look in range(looks):
             trigger.wake()

@@ -123,9 +123,9 @@ async def latency(endpoint: str, options: str) -> None:
     queue = sqs.create_queue(QueueName="hints")["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     s3.create_bucket(Bucket="landing")
-    wanted = [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]
+    queues = [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]
     s3.put_bucket_notification_configuration(
-        Bucket="landing", NotificationConfiguration={"QueueConfigurations": wanted}
+        Bucket="landing", NotificationConfiguration={"QueueConfigurations": queues}
     )
     with tempfile.TemporaryDirectory() as folder:
         configuration, port = Path(folder) / "watchers.yaml", free_port()
@@ -139,7 +139,7 @@ async def latency(endpoint: str, options: str) -> None:
                 s3.put_object(Bucket="landing", Key=f"{options[:13]} {number}", Body=b"x")
                 written[f"{options[:13]} {number}"] = time.time()
                 await anyio.sleep(0.05 + number % 7 / 20)
-            seen = await told(client, set(written))
+            seen = await detected(client, set(written))
     taken = sorted(seen[key] - at for key, at in written.items())
     cuts = quantiles(taken, n=20)
     print(f"  {options:42}p50{cuts[9]:7.2f} s  p95{cuts[18]:7.2f} s  most{taken[-1]:7.2f} s")
@@ -147,7 +147,7 @@ async def latency(endpoint: str, options: str) -> None:
     sqs.close()
 
 
-async def told(client: httpx.AsyncClient, keys: set[str]) -> dict[str, float]:
+async def detected(client: httpx.AsyncClient, keys: set[str]) -> dict[str, float]:
     """When the event of each key was committed."""
     seen: dict[str, float] = {}
     with anyio.fail_after(60):

@@ -139,7 +139,7 @@ def report(costs: Mapping[str, list[Cost]]) -> None:
     print(f"\ntrivial job, medians of {ROUNDS} in turns")
     print(f"  {'':<22}{'CPU s':>8}{'peak MB':>10}{'first action s':>16}")
     middle = {
-        name: [median(values) for values in zip(*map(figures, found), strict=True)] for name, found in costs.items()
+        name: [median(values) for values in zip(*map(figures, rounds), strict=True)] for name, rounds in costs.items()
     }
     for name, (cpu, peak, first) in middle.items():
         print(f"  {name:<22}{cpu:8.1f}{peak:10.0f}{first:16.1f}")
@@ -181,8 +181,8 @@ async def make_events(daemon: Daemon, folder: Path) -> None:
 
 
 async def events(client: httpx.AsyncClient) -> int:
-    found: int = (await get(client, "/api/v2/assets/events", limit=1))["total_entries"]
-    return found
+    total: int = (await get(client, "/api/v2/assets/events", limit=1))["total_entries"]
+    return total
 
 
 if __name__ == "__main__":

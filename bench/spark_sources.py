@@ -56,13 +56,13 @@ def serve(port: Any, megabytes: int) -> None:
             body = bodies.get(Path(self.path.partition("?")[0]).suffix)
             if body is None:  # s3a looks for folders
                 body = b"<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>"
-            wanted = self.headers.get("Range")
+            byte_range = self.headers.get("Range")
             first, last = 0, len(body) - 1
-            if wanted:
-                low, _, high = wanted.removeprefix("bytes=").partition("-")
+            if byte_range:
+                low, _, high = byte_range.removeprefix("bytes=").partition("-")
                 first, last = int(low), min(int(high or last), last)
-            self.send_response(206 if wanted else 200)
-            if wanted:
+            self.send_response(206 if byte_range else 200)
+            if byte_range:
                 self.send_header("Content-Range", f"bytes {first}-{last}/{len(body)}")
             self.send_header("Content-Length", str(last - first + 1))
             self.send_header("ETag", '"1"')
@@ -105,10 +105,9 @@ def noop(frame: Any) -> None:
 
 def bench_files(spark: Any, endpoint: str, sizes: dict[str, int]) -> None:
     import obstore
-    from asset_job.sources.items import S3File
-    from asset_job.sources.request import Reading
-    from asset_job.sources.s3_reading import s3_files
-    from asset_job.sources.s3access import s3_access
+    from asset_job.sources.request import ReadRequest, S3File
+    from asset_job.sources.s3_frames import s3_files
+    from asset_job.sources.s3_objects import s3_access
 
     connection = {"type": "s3", "endpoint_url": endpoint, "region": "r", "access_key_id": "a", "secret_access_key": "b"}
 
@@ -116,7 +115,7 @@ def bench_files(spark: Any, endpoint: str, sizes: dict[str, int]) -> None:
         return [S3File(bucket="lake", key=f"in/{at}{ending}", size=sizes[ending], etag="1") for at in range(FILES)]
 
     def frame(ending: str, count: int = FILES, **more: Any) -> Any:
-        return s3_files(Reading(spark=spark, connections={"lake": connection}, **more), files(ending)[:count])
+        return s3_files(ReadRequest(spark=spark, connections={"lake": connection}, **more), files(ending)[:count])
 
     def download() -> None:
         store = s3_access(connection).store("lake")
@@ -144,34 +143,33 @@ def bench_files(spark: Any, endpoint: str, sizes: dict[str, int]) -> None:
 def bench_rows(spark: Any, dsn: str) -> None:
     import psycopg
     from adbc_driver_postgresql import dbapi
-    from asset_job.sources.items import Rows
-    from asset_job.sources.postgres_reading import _by_adbc, _by_jdbc
-    from asset_job.sources.request import Reading
+    from asset_job.sources.postgres_frames import _by_adbc, _by_jdbc
+    from asset_job.sources.request import ReadRequest, Rows
 
     with psycopg.connect(dsn) as connection:
         connection.execute(TABLE.format(rows=ROWS))
     half = [(first, first + 999) for first in range(1, ROWS, 2000)]
-    wanted = sum(high - low + 1 for low, high in half)
+    count = sum(high - low + 1 for low, high in half)
 
     def adbc() -> None:
         with dbapi.connect(dsn) as connection, connection.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM orders WHERE id <= {wanted}")
+            cursor.execute(f"SELECT * FROM orders WHERE id <= {count}")
             for _ in cursor.fetch_record_batch():
                 pass
 
     def copy() -> None:
-        asked = f"COPY (SELECT * FROM orders WHERE id <= {wanted}) TO STDOUT (FORMAT BINARY)"
-        with psycopg.connect(dsn) as connection, connection.cursor() as cursor, cursor.copy(asked) as found:
-            for _ in found:
+        statement = f"COPY (SELECT * FROM orders WHERE id <= {count}) TO STDOUT (FORMAT BINARY)"
+        with psycopg.connect(dsn) as connection, connection.cursor() as cursor, cursor.copy(statement) as blocks:
+            for _ in blocks:
                 pass
 
-    reading, rows = Reading(spark=spark), Rows(table="public.orders", column="id", ranges=tuple(half))
-    noop(_by_adbc(reading, Rows(table="public.orders", column="id", ranges=((1, 10),)), dsn))
-    measured("plain ADBC, one range", wanted, "rows", adbc)
-    measured("psycopg COPY, one range, bytes only", wanted, "rows", copy)
-    measured(f"pgrows, {len(half)} ranges", wanted, "rows", lambda: noop(_by_adbc(reading, rows, dsn)))
+    request, rows = ReadRequest(spark=spark), Rows(table="public.orders", column="id", ranges=tuple(half))
+    noop(_by_adbc(request, Rows(table="public.orders", column="id", ranges=((1, 10),)), dsn))
+    measured("plain ADBC, one range", count, "rows", adbc)
+    measured("psycopg COPY, one range, bytes only", count, "rows", copy)
+    measured(f"pgrows, {len(half)} ranges", count, "rows", lambda: noop(_by_adbc(request, rows, dsn)))
     if "--maven" in sys.argv:
-        measured(f"JDBC, {len(half)} ranges", wanted, "rows", lambda: noop(_by_jdbc(reading, rows, dsn)))
+        measured(f"JDBC, {len(half)} ranges", count, "rows", lambda: noop(_by_jdbc(request, rows, dsn)))
 
 
 def main() -> None:

@@ -33,17 +33,17 @@ from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
-from watcher.cleaning import Cleaner, Limits
+from watcher.cleanup import Cleaner, Limits
 from watcher.declaring import declared, jobs_to_start, submitters
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
 from watcher.errors import StartRefused
 from watcher.home import Home, open_home
-from watcher.leading import Leadership
+from watcher.http_server import listen, serve, url_here
+from watcher.leader_election import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
-from watcher.serving import listen, serve, url_here
 from watcher.submit.base import Addresses, Workspace
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.clients import Clients
@@ -234,7 +234,7 @@ class Daemon:
 
     def _owe_copy(self, asset_id: int, key: str) -> None:
         if self._copies is not None:
-            self._copies.owe(asset_id, key)
+            self._copies.mark_dirty(asset_id, key)
 
     def _cleaner(self) -> Cleaner:
         limits = Limits.of(self._settings)

@@ -30,13 +30,13 @@ def main() -> None:
 def find_stranger(home: Path) -> str | None:
     """Why the first of our names that would not be imported from the folder `home` is wrong, and what to do about it."""
     for name in PACKAGES:
-        found = _location(name)
-        if found is None:
+        location = _location(name)
+        if location is None:
             return f"the package '{name}' is missing; install Asset Watcher again"
-        if found != home / name:
+        if location != home / name:
             return (
-                f"'{name}' would be imported from {found}, which hides a package of the same name in Asset Watcher; "
-                f"take {found.parent} off PYTHONPATH, or start from another folder"
+                f"'{name}' would be imported from {location}, which hides a package of the same name in Asset Watcher; "
+                f"take {location.parent} off PYTHONPATH, or start from another folder"
             )
     return None
 

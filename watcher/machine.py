@@ -1,9 +1,10 @@
-"""What this machine, or the container we are in, lets us have."""
+"""The machine, or the container the process is in, and the release installed on it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
 
 _MB = 1024 * 1024
@@ -41,3 +42,11 @@ def _limit(file: Path) -> Iterator[int]:
         return
     if content.isdigit():  # and not `max`
         yield int(content)
+
+
+def program_version() -> str:
+    """The installed release; `unknown` when the program runs from its sources, not installed."""
+    try:
+        return version("asset-watcher")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,8 +1,8 @@
 """Watermark entries in a store backend outside the metadata database: copied after the commit that wrote them.
 
 The entry in the metadata database is the truth and part of its watcher's transaction. A copy is always made of what that
-entry says at the moment, so that copies may be owed twice, late, or by several processes, and the newest one stays. What
-a crash left undone is made good at the next start, when every configured watcher's entry is copied once.
+entry holds at that moment, so an entry may be copied twice, late, or by several processes, and the newest value stays.
+Copies that a crash prevented are made at the next start, which copies every configured watcher's entry once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from store.catalog import assets
 from store.database import Database
 from store.errors import BackendFailed, NotFound
 from store.state.attributed import AttributedEntries
-from store.state.entries import Entries
-from watcher.retrying import keep_going
+from watcher.retries import keep_going
 from watcher.wakeups import Wakeup
 
 LOOK_EVERY: Final = 60.0
@@ -29,44 +28,44 @@ log = structlog.get_logger()
 
 
 class WatermarkCopies:
-    """`owe` may be called from any task; `run` pays."""
+    """AttributedEntries whose copy may be out of date, and the task that copies them."""
 
-    def __init__(self, database: Database, entries: Entries) -> None:
+    def __init__(self, database: Database, entries: AttributedEntries) -> None:
         self._database = database
         self._entries = entries
-        self._owed: dict[tuple[int, str], None] = {}
+        self._dirty: dict[tuple[int, str], None] = {}
         self._wakeup = Wakeup()
 
-    def owe(self, asset_id: int, key: str) -> None:
-        """The watermark entry under this key was written, or its copy is gone."""
-        self._owed[asset_id, key] = None
+    def mark_dirty(self, asset_id: int, key: str) -> None:
+        """Have the watermark entry under this key copied: it was written, or its copy is gone. Callable from any task."""
+        self._dirty[asset_id, key] = None
         self._wakeup.set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled."""
+        """Copy until cancelled."""
         task_status.started()
         known = False
         while True:
             async with keep_going("watermark.copying_failed"):
                 if not known:
-                    await self._owe_all()
+                    await self._mark_all()
                     known = True
-                await self.settle()
+                await self.flush()
             await self._wakeup.wait(LOOK_EVERY)
 
-    async def settle(self) -> None:
-        """Copy all that is owed. Raises `BackendFailed` when the backend does not recover; the debt stays."""
-        for place in list(self._owed):
-            del self._owed[place]  # owed anew while we copy, it is copied anew
+    async def flush(self) -> None:
+        """Copy every dirty entry. Raises `BackendFailed` when the backend does not recover; what is not copied stays dirty."""
+        for place in list(self._dirty):
+            del self._dirty[place]  # marked again while it is copied, it is copied again
             try:
                 await self._copy(*place)
             except BaseException:
-                self._owed[place] = None
+                self._dirty[place] = None
                 raise
 
-    async def _owe_all(self) -> None:
+    async def _mark_all(self) -> None:
         async with self._database.reading() as connection:
-            self._owed.update(dict.fromkeys(await assets.watermark_places(connection)))
+            self._dirty.update(dict.fromkeys(await assets.watermark_places(connection)))
 
     async def _copy(self, asset_id: int, key: str) -> None:
         copied = None

@@ -167,9 +167,6 @@ def _unknown_outcomes_told() -> Iterator[None]:
         ) from error
 
 
-# --- SQLite
-
-
 def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> AsyncEngine:
     engine = create_async_engine(
         url.set(drivername="sqlite+aiosqlite"),
@@ -201,9 +198,6 @@ def _prepared(engine: Engine, *, read_only: bool = False) -> Engine:
     event.listen(engine, "connect", configure)
     event.listen(engine, "begin", start)
     return engine
-
-
-# --- PostgreSQL
 
 
 def _postgresql_engine(url: URL, pool_size: int, idle_milliseconds: str) -> AsyncEngine:

@@ -19,7 +19,7 @@ from watcher.api.routes import (
     task_store,
     watchers,
 )
-from watcher.versions import program_version
+from watcher.machine import program_version
 
 
 def create_app(context: ApiContext) -> FastAPI:

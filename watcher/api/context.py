@@ -11,7 +11,7 @@ import anyio
 from fastapi import Depends, Request
 
 from store.database import Database
-from store.state.entries import Entries
+from store.state.attributed import AttributedEntries
 from watcher.metrics import Metrics
 from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control
@@ -23,7 +23,7 @@ class ApiContext:
     """What the routes need; `hint` is called after a commit that gave somebody something to do."""
 
     database: Database
-    entries: Entries
+    entries: AttributedEntries
     secret: bytes
     """Signs the tokens of tries."""
     auth: Literal["tokens", "none"]

@@ -27,12 +27,12 @@ from store.errors import (
 )
 from store.runs.answers import ReplayedResponse
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
-from watcher.logs.places import NotAPlace
+from watcher.logs.paths import InvalidLogName
 
 _KINDS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     InvalidValue: (422, "invalid"),
     NotFound: (404, "not_found"),
-    NotAPlace: (404, "not_found"),
+    InvalidLogName: (404, "not_found"),
     TryFenced: (409, "fenced"),
     Conflict: (409, "conflict"),
     ConfigurationError: (422, "invalid"),

@@ -17,10 +17,8 @@ from store.errors import NotFound
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.api.context import ApiContext
-from watcher.logs import reading
-from watcher.logs.following import follow
-from watcher.logs.reading import LINES, Log, Record, Tail
-from watcher.logs.words import as_text
+from watcher.logs import reader
+from watcher.logs.reader import LINES, Log, Record, Tail, as_text, follow
 
 _MOST_LINES: Final = 5000
 _COMMENT_AFTER: Final = 20
@@ -70,8 +68,8 @@ def in_form(records: Iterable[Record], accept: str) -> Response:
 async def _excerpt(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery) -> Sequence[Record]:
     if query.around is None:
         lines = query.before + query.after
-        return await _judged(context, await anyio.to_thread.run_sync(lambda: reading.last(logs(), lines)))
-    look = partial(reading.around, write_id=query.around, before=query.before, after=query.after)
+        return await _judged(context, await anyio.to_thread.run_sync(lambda: reader.last(logs(), lines)))
+    look = partial(reader.around, write_id=query.around, before=query.before, after=query.after)
     records = await anyio.to_thread.run_sync(lambda: look(logs()))
     return await _from_history(context, query.around) if records is None else await _judged(context, records)
 
@@ -82,7 +80,7 @@ async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Re
     A missing confirmation alone proves nothing: the daemon may have died right after COMMIT, or the line lies beyond the
     excerpt. The history decides.
     """
-    doubtful = reading.unfinished(records)
+    doubtful = reader.unfinished(records)
     if not doubtful:
         return records
     async with context.database.reading() as connection:

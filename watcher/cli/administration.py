@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import anyio
 import typer
 
-from watcher.cli.commands import JsonOption, Show, group
-from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption, load_configuration
+from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, JsonOption, Show, group, load_configuration
 from watcher.cli.failures import Exit, Failure
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def check(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
 
 
 async def _open(settings: Settings, upgrade: bool) -> None:
-    from watcher.cli.reaching import opened_database  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.connections import opened_database  # noqa: PLC0415  see watcher.cli
 
     async with opened_database(settings, upgrade=upgrade):
         pass
@@ -68,7 +67,7 @@ def create(
 
 async def _create(settings: Settings, subject: str, role: str) -> str:
     from store.processes import audit, tokens  # noqa: PLC0415  see watcher.cli
-    from watcher.cli.reaching import account, opened_database  # noqa: PLC0415
+    from watcher.cli.connections import account, opened_database  # noqa: PLC0415
 
     async with opened_database(settings) as database, database.transaction() as connection:
         detail = {"role": role}

@@ -9,17 +9,17 @@ import typer
 from watcher.cli import (
     administration,
     assets,
-    checking,
+    configuration,
     daemon,
-    moving,
     postgres,
+    rewind,
     runs,
     state_store,
     store,
     watchers,
 )
 from watcher.cli.failures import EXIT_CODES, Commands
-from watcher.versions import program_version
+from watcher.machine import program_version
 
 app = typer.Typer(
     name="watcher",
@@ -31,8 +31,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(program_version())
         raise typer.Exit
 
@@ -44,10 +44,10 @@ def watcher(
     """New files and new rows, each exactly once, to PySpark jobs."""
 
 
-for function in (daemon.run, daemon.demo, checking.check, checking.schema):
+for function in (daemon.run, daemon.demo, configuration.check, configuration.schema):
     app.command()(function)
 watchers.register(app)
-moving.register(app)
+rewind.register(app)
 for part in (
     watchers.watchers,
     assets.assets,

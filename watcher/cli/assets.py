@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli.api import Api
+from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import Columns, Show, asset_named, command, group, properties, table
 
 assets = group("assets", "The assets, and what is around them.")
@@ -33,14 +33,14 @@ EVENTS: Columns = {
 
 
 @command(assets, "list")
-async def list_assets(api: Api, show: Show) -> None:
+async def list_assets(api: ApiClient, show: Show) -> None:
     """List the assets."""
     rows = await api.all("/api/v2/assets", "assets")
     show(rows, lambda: table(rows, COLUMNS))
 
 
 @command(assets, "show")
-async def show_asset(api: Api, show: Show, name: Name) -> None:
+async def show_asset(api: ApiClient, show: Show, name: Name) -> None:
     """Show one asset with all its parts."""
     asset = await asset_named(api, name)
     parts = {heading: part(asset) for heading, part in COLUMNS.items()}
@@ -49,7 +49,7 @@ async def show_asset(api: Api, show: Show, name: Name) -> None:
 
 @command(assets, "events")
 async def list_events(
-    api: Api,
+    api: ApiClient,
     show: Show,
     name: Annotated[str | None, typer.Argument(help="Of this asset only.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many.")] = 20,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import anyio
 import typer
@@ -18,10 +19,19 @@ from rich.table import Table
 from rich.text import Text
 
 from store.errors import no_asset
-from watcher.cli.api import Api, Target
-from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption
+from watcher.cli.api_client import ApiClient, Target
 from watcher.cli.failures import Commands, Exit, Failure
 
+if TYPE_CHECKING:
+    from config.models import Configuration
+
+ConfigOption = Annotated[
+    Path,
+    typer.Option(
+        "--config", "-c", envvar="WATCHER_CONFIG", help="The YAML file, or a folder of them.", show_default=True
+    ),
+]
+DEFAULT_CONFIG = Path("watchers.yaml")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Url = Annotated[str | None, typer.Option("--url", envvar="WATCHER_URL", help="The daemon's address.")]
 _Token = Annotated[str | None, typer.Option("--token", envvar="WATCHER_TOKEN", help="Your API token.")]
@@ -53,6 +63,14 @@ class Show:
         """Say what was done; nothing with `--json`."""
         if not self.as_json:
             typer.echo(sentence)
+
+
+def load_configuration(path: Path, *, with_files: bool = False) -> Configuration:
+    """Read and check it, `with_files` also that the jobs' applications are there. Raises `ConfigurationInvalid`."""
+    from config.loader import load  # noqa: PLC0415  see watcher.cli
+    from watcher.vocabulary import vocabulary  # noqa: PLC0415
+
+    return load(path, vocabulary(), os.environ, with_files=with_files)
 
 
 def group(name: str, about: str) -> typer.Typer:
@@ -88,9 +106,9 @@ def _common(
 async def _call(
     function: Callable[..., Awaitable[None]], target: Target, show: Show, arguments: Mapping[str, Any]
 ) -> None:
-    from watcher.cli.reaching import reached  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.connections import connected  # noqa: PLC0415  see watcher.cli
 
-    async with reached(target) as api:
+    async with connected(target) as api:
         await function(api, show, **arguments)
 
 
@@ -120,7 +138,7 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-async def asset_named(api: Api, name: str) -> dict[str, Any]:
+async def asset_named(api: ApiClient, name: str) -> dict[str, Any]:
     """The asset of this name, also an inactive one. Raises `Failure`."""
     query = {"name_prefix_pattern": name, "only_active": False, "order_by": "name"}
     for asset in await api.all("/api/v2/assets", "assets", **query):

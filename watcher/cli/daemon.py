@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import anyio
 import typer
 
-from watcher.cli.commands import JsonOption
-from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption, load_configuration
+from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, JsonOption, load_configuration
 from watcher.cli.failures import Exit, Failure
 
 ROLES = ("triggerer", "scheduler", "api")

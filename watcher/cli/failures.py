@@ -20,7 +20,7 @@ EXIT_CODES = (
 
 
 class Exit(IntEnum):
-    """What the shell is told."""
+    """The exit codes."""
 
     FAILED = 1
     USAGE = 2

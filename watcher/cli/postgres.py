@@ -9,8 +9,7 @@ import anyio
 import typer
 
 from store.errors import no_watcher
-from watcher.cli.commands import JsonOption, group
-from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption, load_configuration
+from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, JsonOption, group, load_configuration
 from watcher.cli.failures import Exit, Failure
 
 if TYPE_CHECKING:

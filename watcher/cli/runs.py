@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from watcher.cli.api import Api
+from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import Columns, Show, command, group, table
 from watcher.cli.failures import Exit, Failure
 
@@ -35,7 +35,7 @@ TASKS: Columns = {
 
 @command(runs, "list")
 async def list_runs(
-    api: Api,
+    api: ApiClient,
     show: Show,
     job: Annotated[str, typer.Argument(help="Of this job only.")] = "~",
     state: Annotated[str | None, typer.Option(help="queued, running, success or failed.")] = None,
@@ -48,7 +48,7 @@ async def list_runs(
 
 
 @command(runs, "show")
-async def show_run(api: Api, show: Show, job: Job, run_id: RunId) -> None:
+async def show_run(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     """Show one run and its task instances."""
     run = await api.get(_path(job, run_id))
     tasks = (await api.get(f"{_path(job, run_id)}/taskInstances"))["task_instances"]
@@ -59,7 +59,7 @@ async def show_run(api: Api, show: Show, job: Job, run_id: RunId) -> None:
 
 @command(runs, "retry")
 async def retry(
-    api: Api,
+    api: ApiClient,
     show: Show,
     job: Annotated[str | None, typer.Argument(help="The job (its dag_id).")] = None,
     run_id: Annotated[str | None, typer.Argument(help="The run's id.")] = None,
@@ -74,14 +74,14 @@ async def retry(
     show(again, lambda: table(again, COLUMNS) if again else "no run has failed")
 
 
-async def _failed(api: Api, job: str) -> list[tuple[str, str]]:
+async def _failed(api: ApiClient, job: str) -> list[tuple[str, str]]:
     """The oldest first, so that they run again in their order."""
     rows = await api.all(f"/api/v2/dags/{_part(job)}/dagRuns", "dag_runs", state="failed", order_by="id")
     return [(run["dag_id"], run["dag_run_id"]) for run in rows]
 
 
 @command(runs, "cancel")
-async def cancel(api: Api, show: Show, job: Job, run_id: RunId) -> None:
+async def cancel(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     """Stop a run: its driver is stopped, and it counts as failed."""
     run = await api.get(_path(job, run_id))
     if run["state"] not in {"queued", "running"}:
@@ -92,7 +92,7 @@ async def cancel(api: Api, show: Show, job: Job, run_id: RunId) -> None:
 
 @command(runs, "logs")
 async def show_logs(
-    api: Api,
+    api: ApiClient,
     show: Show,
     job: Job,
     run_id: RunId,

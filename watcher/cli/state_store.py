@@ -11,12 +11,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from watcher.cli.commands import JsonOption, Show, group, table
-from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption, load_configuration
+from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, JsonOption, Show, group, load_configuration, table
 
 if TYPE_CHECKING:
     from config.models import Configuration
-    from watcher.cleaning import Progress as Told
+    from watcher.cleanup import Progress as CleanupProgress
 
 state_store = group("state-store", "The state that jobs keep.")
 
@@ -43,8 +42,8 @@ def cleanup_task_states(
 async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
     from watcher import logs  # noqa: PLC0415  see watcher.cli
     from watcher.app import logs_directory, open_backend  # noqa: PLC0415
-    from watcher.cleaning import Cleaner, Limits  # noqa: PLC0415
-    from watcher.cli.reaching import opened_database  # noqa: PLC0415
+    from watcher.cleanup import Cleaner, Limits  # noqa: PLC0415
+    from watcher.cli.connections import opened_database  # noqa: PLC0415
 
     settings, console = configuration.settings, Console(stderr=True)
     directory = logs_directory(settings)
@@ -59,16 +58,16 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
         level = "info" if talk and not console.is_terminal else "warning"
         with (
             logs.configure(directory, level=level, json=False, owner="cli", max_file_mb=64),
-            _progress(console) as told,
+            _progress(console) as progress,
         ):
-            return await cleaner.clean(told)
+            return await cleaner.clean(progress)
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Told]:
+def _progress(console: Console) -> Iterator[CleanupProgress]:
     """A bar for each sweep on a terminal, log lines elsewhere."""
     if not console.is_terminal:
-        from watcher.cleaning import in_the_log  # noqa: PLC0415  see watcher.cli
+        from watcher.cleanup import in_the_log  # noqa: PLC0415  see watcher.cli
 
         yield in_the_log
         return

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from watcher.cli.api import Api
+from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import Columns, Show, asset_named, command, group, table
 from watcher.cli.failures import Exit, Failure
 
@@ -48,14 +48,14 @@ HISTORY: Columns = {
 
 
 @command(store, "list")
-async def list_entries(api: Api, show: Show, asset: Asset) -> None:
+async def list_entries(api: ApiClient, show: Show, asset: Asset) -> None:
     """List an asset's entries."""
-    found = await api.all(await _path(api, asset), "asset_store")
-    show(found, lambda: table(found, COLUMNS))
+    entries = await api.all(await _path(api, asset), "asset_store")
+    show(entries, lambda: table(entries, COLUMNS))
 
 
 @command(store, "get")
-async def get_entry(api: Api, show: Show, asset: Asset, key: Key) -> None:
+async def get_entry(api: ApiClient, show: Show, asset: Asset, key: Key) -> None:
     """Print one value, as JSON; with --json the whole entry."""
     entry = await api.get(await _path(api, asset, key))
     show(entry, lambda: json.dumps(entry["value"], ensure_ascii=False))
@@ -63,7 +63,7 @@ async def get_entry(api: Api, show: Show, asset: Asset, key: Key) -> None:
 
 @command(store, "set")
 async def set_entry(
-    api: Api,
+    api: ApiClient,
     show: Show,
     asset: Asset,
     key: Key,
@@ -81,7 +81,7 @@ async def set_entry(
 
 
 @command(store, "delete")
-async def delete_entry(api: Api, show: Show, asset: Asset, key: Key, if_version: IfVersion = None) -> None:
+async def delete_entry(api: ApiClient, show: Show, asset: Asset, key: Key, if_version: IfVersion = None) -> None:
     """Remove one entry, if it is there."""
     await api.send("DELETE", await _path(api, asset, key), query={"if_version": if_version})
     show.done(f"{asset}: {key} is gone")
@@ -89,15 +89,18 @@ async def delete_entry(api: Api, show: Show, asset: Asset, key: Key, if_version:
 
 @command(store, "history")
 async def list_history(
-    api: Api, show: Show, asset: Asset, key: Annotated[str | None, typer.Argument(help="Of this entry only.")] = None
+    api: ApiClient,
+    show: Show,
+    asset: Asset,
+    key: Annotated[str | None, typer.Argument(help="Of this entry only.")] = None,
 ) -> None:
     """List the newest hundred writes and deletes, newest first."""
     path = (await _path(api, asset)) + "-history"
-    found = (await api.get(path, limit=100, **({} if key is None else {"key": key})))["history"]
-    show(found, lambda: table(found, HISTORY))
+    changes = (await api.get(path, limit=100, **({} if key is None else {"key": key})))["history"]
+    show(changes, lambda: table(changes, HISTORY))
 
 
-async def _path(api: Api, asset: str, key: str | None = None) -> str:
+async def _path(api: ApiClient, asset: str, key: str | None = None) -> str:
     path = f"/api/v2/assets/{(await asset_named(api, asset))['id']}/store"
     return path if key is None else f"{path}/{quote(key, safe='').replace('.', '%2E')}"
 

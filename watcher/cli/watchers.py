@@ -14,7 +14,7 @@ import anyio
 import httpx
 import typer
 
-from watcher.cli.api import Api, check
+from watcher.cli.api_client import ApiClient, check
 from watcher.cli.commands import Columns, Show, command, group, properties, table
 from watcher.cli.failures import Failure
 
@@ -31,22 +31,22 @@ COLUMNS: Columns = {
 
 
 @command(watchers, "list")
-async def list_watchers(api: Api, show: Show) -> None:
+async def list_watchers(api: ApiClient, show: Show) -> None:
     """List the watchers."""
     rows = (await api.get("/api/v2/watchers"))["watchers"]
     show(rows, lambda: table(rows, COLUMNS))
 
 
 @command(watchers, "show")
-async def show_watcher(api: Api, show: Show, name: Name) -> None:
+async def show_watcher(api: ApiClient, show: Show, name: Name) -> None:
     """Show one watcher."""
-    row = await api.get(_path(name))
-    show(row, lambda: properties(row | {"open": _description(row)}))
+    watcher = await api.get(_path(name))
+    show(watcher, lambda: properties(watcher | {"open": _description(watcher)}))
 
 
 @command(watchers, "rename")
 async def rename_watcher(
-    api: Api,
+    api: ApiClient,
     show: Show,
     name: Name,
     new: Annotated[str, typer.Argument(help="Its name in the configuration from now on.")],
@@ -64,20 +64,20 @@ def register(app: typer.Typer) -> None:
     command(app, "status")(_status)
 
 
-async def _pause(api: Api, show: Show, name: Name) -> None:
+async def _pause(api: ApiClient, show: Show, name: Name) -> None:
     """Pause a watcher; what comes meanwhile is found after `resume`."""
-    shown = (await api.send("POST", _path(name) + "/pause")).json()
-    show(shown, lambda: f"{name} is paused")
+    watcher = (await api.send("POST", _path(name) + "/pause")).json()
+    show(watcher, lambda: f"{name} is paused")
 
 
-async def _resume(api: Api, show: Show, name: Name) -> None:
+async def _resume(api: ApiClient, show: Show, name: Name) -> None:
     """Let a paused watcher go on where it was."""
-    shown = (await api.send("POST", _path(name) + "/resume")).json()
-    show(shown, lambda: f"{name} goes on")
+    watcher = (await api.send("POST", _path(name) + "/resume")).json()
+    show(watcher, lambda: f"{name} goes on")
 
 
 async def _logs(
-    api: Api,
+    api: ApiClient,
     show: Show,
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
@@ -94,7 +94,7 @@ async def _logs(
     typer.echo(answer.text, nl=False)
 
 
-async def _follow(api: Api, show: Show, name: str, query: dict[str, Any]) -> None:
+async def _follow(api: ApiClient, show: Show, name: str, query: dict[str, Any]) -> None:
     if api.logs_here is not None:
         await _follow_files(api, show, name, query)
         return
@@ -111,11 +111,10 @@ async def _follow(api: Api, show: Show, name: str, query: dict[str, Any]) -> Non
         raise Failure(f"the daemon went away: {error}") from error
 
 
-async def _follow_files(api: Api, show: Show, name: str, query: dict[str, Any]) -> None:
+async def _follow_files(api: ApiClient, show: Show, name: str, query: dict[str, Any]) -> None:
     """Without a daemon the API runs in this process, where a stream arrives only when it ends: read the files."""
-    from watcher.logs.following import follow  # noqa: PLC0415  see watcher.cli
-    from watcher.logs.places import watcher_logs  # noqa: PLC0415
-    from watcher.logs.reading import Tail  # noqa: PLC0415
+    from watcher.logs.paths import watcher_logs  # noqa: PLC0415
+    from watcher.logs.reader import Tail, follow  # noqa: PLC0415
 
     assert api.logs_here is not None  # noqa: S101  the caller has looked
     tail = Tail(partial(watcher_logs, api.logs_here, name))
@@ -128,13 +127,13 @@ async def _follow_files(api: Api, show: Show, name: str, query: dict[str, Any]) 
 
 
 def _echo(records: Iterable[Any], show: Show) -> None:
-    from watcher.logs.words import as_text  # noqa: PLC0415  see watcher.cli
+    from watcher.logs.reader import as_text  # noqa: PLC0415  see watcher.cli
 
     for record in records:
         typer.echo(json.dumps(record) if show.as_json else as_text(record))
 
 
-async def _status(api: Api, show: Show) -> None:
+async def _status(api: ApiClient, show: Show) -> None:
     """Say how everything is doing."""
     health = await api.get("/api/v2/monitor/health")
     rows = (await api.get("/api/v2/watchers"))["watchers"]

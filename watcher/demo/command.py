@@ -194,8 +194,8 @@ async def _keep_showing(
 
 async def _newest_runs(client: httpx.AsyncClient, dag_id: str) -> Sequence[dict[str, Any]]:
     page = await get(client, f"/api/v2/dags/{dag_id}/dagRuns", order_by="-id", limit=3)
-    found: Sequence[dict[str, Any]] = page["dag_runs"]
-    return found
+    runs: Sequence[dict[str, Any]] = page["dag_runs"]
+    return runs
 
 
 async def _entries(client: httpx.AsyncClient) -> list[tuple[str, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""What the daemon saw, counted from the outside: from the asset events its API tells of, against what was written."""
+"""What the daemon detected, counted from outside: the asset events of its API against what was written."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Count:
 
 
 def count(written: Iterable[object], seen: Counter[Any]) -> Count:
-    """Compare what was committed with what events told of."""
-    wanted = set(written)
+    """Compare what was committed with what the events name."""
+    expected = set(written)
     return Count(
-        written=len(wanted),
+        written=len(expected),
         seen=len(seen),
-        lost=len(wanted - seen.keys()),
-        repeated=sum(times - 1 for times in seen.values()) + len(seen.keys() - wanted),
+        lost=len(expected - seen.keys()),
+        repeated=sum(times - 1 for times in seen.values()) + len(seen.keys() - expected),
     )
 
 
@@ -45,27 +45,18 @@ class Seen:
         self.latest: list[dict[str, Any]] = []
 
     async def update(self) -> None:
-        """Take in the events that came since."""
-        async for event in self._new():
+        """Count the events since the last call."""
+        path, query = "/api/v2/assets/events", {"order_by": "timestamp"}
+        async for event in members(self._client, path, "asset_events", offset=self._offset, **query):
+            self._offset += 1
             extra = event["extra"]
             self.events += 1
             self.latest = [event, *self.latest[:5]]
             if "watcher" not in extra:
-                continue  # a job told of its table
+                continue  # of a job, about its table
             self.files.update(file["key"] for file in extra.get("files", ()))
             for low, high in extra.get("ranges", ()):
                 self.rows.update(range(low, high + 1))
-
-    async def _new(self) -> AsyncIterator[dict[str, Any]]:
-        while True:
-            page = await get(
-                self._client, "/api/v2/assets/events", limit=PAGE, offset=self._offset, order_by="timestamp"
-            )
-            for event in page["asset_events"]:
-                yield event
-            self._offset += len(page["asset_events"])
-            if len(page["asset_events"]) < PAGE:
-                return
 
 
 async def get(client: httpx.AsyncClient, path: str, **query: Any) -> Any:
@@ -73,6 +64,19 @@ async def get(client: httpx.AsyncClient, path: str, **query: Any) -> Any:
     answer = await client.get(path, params=query)
     answer.raise_for_status()
     return answer.json()
+
+
+async def members(
+    client: httpx.AsyncClient, path: str, member: str, *, offset: int = 0, **query: Any
+) -> AsyncIterator[dict[str, Any]]:
+    """The members of a list from an offset on, page by page."""
+    while True:
+        page = (await get(client, path, limit=PAGE, offset=offset, **query))[member]
+        for item in page:
+            yield item
+        offset += len(page)
+        if len(page) < PAGE:
+            return
 
 
 async def runs_by_state(client: httpx.AsyncClient, jobs: Iterable[str]) -> Counter[str]:
@@ -87,13 +91,7 @@ async def runs_by_state(client: httpx.AsyncClient, jobs: Iterable[str]) -> Count
 async def store_writes(client: httpx.AsyncClient) -> Counter[str]:
     """How many writes of each kind the assets' histories hold."""
     kinds: Counter[str] = Counter()
-    for asset in (await get(client, "/api/v2/assets", limit=PAGE))["assets"]:
-        offset = 0
-        while True:
-            path = f"/api/v2/assets/{asset['id']}/store-history"
-            page = await get(client, path, limit=PAGE, offset=offset)
-            kinds.update((entry["last_updated_by"] or {}).get("kind", "none") for entry in page["history"])
-            offset += len(page["history"])
-            if len(page["history"]) < PAGE:
-                break
+    async for asset in members(client, "/api/v2/assets", "assets"):
+        async for entry in members(client, f"/api/v2/assets/{asset['id']}/store-history", "history"):
+            kinds[(entry["last_updated_by"] or {}).get("kind", "none")] += 1
     return kinds

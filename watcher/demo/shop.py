@@ -64,8 +64,6 @@ class Shop:
             for number in range(self._file_writers):
                 tasks.start_soon(self._write_files, number, random.Random(100 + number))  # noqa: S311  no secret
 
-    # --- rows
-
     async def _write_rows(self, chance: random.Random) -> None:
         end = anyio.current_time() + self._seconds
         async with _connection(self._dsn) as connection:
@@ -96,8 +94,6 @@ class Shop:
             return []
         await savepoint.commit()
         return ids
-
-    # --- files
 
     async def _write_files(self, writer: int, chance: random.Random) -> None:
         end = anyio.current_time() + self._seconds
@@ -148,12 +144,12 @@ def _happens(chance: random.Random, probability: float) -> bool:
 
 async def _insert(connection: Any, chance: random.Random, rows: int) -> list[int]:
     values = [(f"c{chance.randrange(10**9)}@example.com", chance.choice(CITIES)) for _ in range(rows)]
-    found = await connection.fetch(
+    inserted = await connection.fetch(
         "INSERT INTO customers (email, city) SELECT * FROM unnest($1::text[], $2::text[]) RETURNING id",
         [email for email, _ in values],
         [city for _, city in values],
     )
-    return [row["id"] for row in found]
+    return [row["id"] for row in inserted]
 
 
 def _order(chance: random.Random) -> dict[str, Any]:

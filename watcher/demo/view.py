@@ -19,7 +19,7 @@ LONGEST_CELL: Final = 60
 
 @dataclass(kw_only=True)
 class State:
-    """What is known so far; filled by the demo, drawn by `live` or told by `line`."""
+    """What is known so far; filled by the demo, drawn by `live` or written by `line`."""
 
     url: str
     phase: str = "starting"

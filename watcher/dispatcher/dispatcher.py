@@ -23,8 +23,8 @@ from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.followed_try import LOOK_EVERY, POLL_EVERY, FollowedTry, warn_of_submitter
 from watcher.dispatcher.run_starter import RunStarter
 from watcher.dispatcher.submissions import Submissions
-from watcher.leading import Leadership
-from watcher.retrying import keep_going
+from watcher.leader_election import Leadership
+from watcher.retries import keep_going
 from watcher.wakeups import Wakeup
 
 log = structlog.get_logger()

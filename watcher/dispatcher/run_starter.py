@@ -17,7 +17,7 @@ from store.runs.tries import OpenTry
 from watcher.dispatcher.admission import Admission, Limits, admit
 from watcher.dispatcher.followed_try import LOST, record_end, warn_of_submitter
 from watcher.dispatcher.submissions import Submissions
-from watcher.leading import Leadership
+from watcher.leader_election import Leadership
 from watcher.submit.base import Needs
 
 _BEHIND: Final = "waits for its turn behind older runs"

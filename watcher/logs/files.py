@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from watcher.logs.places import rotated
+from watcher.logs.paths import rotated
 
 _OPEN_AT_MOST: Final = 64
 

@@ -16,8 +16,8 @@ from store.catalog import aliases, assets
 from store.database import Database
 from store.runs import queues, runs
 from store.runs.queues import JobQueue
-from watcher.leading import Leadership
-from watcher.retrying import keep_going
+from watcher.leader_election import Leadership
+from watcher.retries import keep_going
 from watcher.scheduler import ticks
 from watcher.scheduler.conditions import names_alias
 from watcher.scheduler.planning import Capacity, Plan, PlannedRun, Waits, plan

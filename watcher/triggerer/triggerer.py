@@ -15,7 +15,7 @@ from store.database import Database
 from store.detection import positions
 from store.processes import triggerers
 from store.processes.triggerers import Process
-from watcher.retrying import keep_going
+from watcher.retries import keep_going
 from watcher.triggerer.assignment import assigned
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.supervisor import Supervisor

@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.api.application import Api
 from watcher.api import create_app
-from watcher.serving import listen, serve
+from watcher.http_server import listen, serve
 
 client = pytest.importorskip("airflow_client.client", reason="apache-airflow-client is not installed")
 

@@ -22,7 +22,7 @@ from tests.plugins.remote_cluster import RemoteCluster
 from tests.service.api.application import Api
 from tests.unit.submit.plain import make_submission, workspace
 from watcher.api.log_answers import LogQuery, answer
-from watcher.logs.places import watcher_logs
+from watcher.logs.paths import watcher_logs
 
 log = structlog.get_logger()
 LOGS = "/api/v2/watchers/landing_files/logs"

@@ -161,16 +161,16 @@ async def test_a_copy_is_made_of_the_newest_watermark_and_made_again_when_it_is_
     scope = AssetScope(asset_id=ref.id, name=ref.name, uri=ref.uri)
     for value in ('"a"', '"b"'):
         await write_watermark(elsewhere, value)
-        copies.owe(*place)
+        copies.mark_dirty(*place)
     backend.failures = 1
-    await copies.settle()
+    await copies.flush()
     assert await backend.aget(scope, WATERMARK) == '"b"'
     assert [named.name for named in backend.scopes] == ["landing", "landing"]  # a failure, and one copy for two writes
 
     assert (await elsewhere.client.delete(elsewhere.store("landing"))).status_code == 204
     assert len(elsewhere.wakes) == 1
-    copies.owe(*place)
-    await copies.settle()
+    copies.mark_dirty(*place)
+    await copies.flush()
     assert await backend.aget(scope, WATERMARK) == '"b"'
 
 

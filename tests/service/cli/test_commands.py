@@ -36,11 +36,11 @@ from watcher import app as daemon
 from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.cli import connections
 from watcher.cli import daemon as daemon_commands
-from watcher.cli import reaching
 from watcher.cli.app import app
 from watcher.declaring import declared
-from watcher.serving import listen, serve
+from watcher.http_server import listen, serve
 from watcher.vocabulary import vocabulary
 
 ROOT = Path(__file__).parents[3]
@@ -76,7 +76,7 @@ def configuration(tmp_path: Path) -> Path:
 
 async def _apply(path: Path) -> None:
     loaded = load(path, vocabulary(), {})
-    async with reaching.opened_database(loaded.settings) as database, database.transaction() as session:
+    async with connections.opened_database(loaded.settings) as database, database.transaction() as session:
         await catalog_sync.apply(session, declared(loaded), database.dialect)
 
 
@@ -132,13 +132,13 @@ def test_the_newest_events_of_an_asset_are_listed(watcher: Watcher, configuratio
 
 async def _two_events(path: Path) -> None:
     settings = load(path, vocabulary(), {}).settings
-    async with reaching.opened_database(settings) as database, database.transaction() as session:
+    async with connections.opened_database(settings) as database, database.transaction() as session:
         asset_id = (await assets.ids_by_name(session))["inbox"]
         new = [
             NewEvent(asset_id=asset_id, extra=f'{{"n": {n}}}', trace_id="0" * 32, source_watcher="inbox_files")
             for n in range(2)
         ]
-        older, _ = await events.append(session, new)
+        (older, _), _ = (await events.append(session, new)).rows
         yesterday = datetime.now(UTC) - timedelta(days=1)
         await session.execute(update(asset_event).where(asset_event.c.id == older).values(timestamp=yesterday))
 
@@ -222,7 +222,7 @@ def test_a_runs_log_is_printed_whole(watcher: Watcher, configuration: Path) -> N
 
 async def _tried_run(path: Path) -> None:
     settings = load(path, vocabulary(), {}).settings
-    async with reaching.opened_database(settings) as database, database.transaction() as session:
+    async with connections.opened_database(settings) as database, database.transaction() as session:
         await runs.create_manual_run(
             session, "load_orders", "mine", "load_orders", triggered_by="cli", conf="{}", note=None
         )
@@ -317,7 +317,7 @@ def test_a_token_is_shown_once_and_told_to_the_audit(watcher: Watcher, configura
 
 async def _audited(path: Path) -> list[str]:
     settings = load(path, vocabulary(), {}).settings
-    async with reaching.opened_database(settings) as database, database.reading() as session:
+    async with connections.opened_database(settings) as database, database.reading() as session:
         page = await audit.listed(session, None, Window(limit=10))
     return [f"{entry.action} {entry.target}" for entry in page.rows]
 
@@ -345,7 +345,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
     settings = load(path, vocabulary(), {}).settings
     directory = daemon.logs_directory(settings)
     with logs.configure(directory, level="info", json=True, owner="owner", max_file_mb=1):
-        async with reaching.opened_database(settings) as database, anyio.create_task_group() as tasks:
+        async with connections.opened_database(settings) as database, anyio.create_task_group() as tasks:
             context = ApiContext(
                 database=database,
                 entries=AttributedEntries(database.dialect),
@@ -473,7 +473,7 @@ def test_references_need_a_backend_that_marks_them(watcher: Watcher, configurati
 
 async def _expire(path: Path, count: int) -> None:
     settings = load(path, vocabulary(), {}).settings
-    async with reaching.opened_database(settings) as database:
+    async with connections.opened_database(settings) as database:
         store = MetastoreStoreBackend(database)
         scope = TaskScope(dag_id="load_orders", run_id="r", task_id="load")
         for number in range(count):

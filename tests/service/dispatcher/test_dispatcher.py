@@ -31,7 +31,7 @@ from tests.unit.submit.plain import PlainPython, plain_python, submissions, work
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import JobToStart
-from watcher.leading import Leadership
+from watcher.leader_election import Leadership
 from watcher.submit.base import Progress, SparkApplication
 
 pytestmark = pytest.mark.service

@@ -12,9 +12,8 @@ import pytest
 
 from tests.servers import S3Server
 from watcher.sdk.asset_job.errors import SourceFailed
-from watcher.sdk.asset_job.sources.items import S3File
-from watcher.sdk.asset_job.sources.objects import FileUnreadable, pieces, told_of
-from watcher.sdk.asset_job.sources.s3access import S3Access, s3_access
+from watcher.sdk.asset_job.sources.request import S3File
+from watcher.sdk.asset_job.sources.s3_objects import FileUnreadable, S3Access, errors_naming, pieces, s3_access
 
 pytestmark = pytest.mark.service
 
@@ -48,7 +47,7 @@ def access(s3_server: S3Server) -> S3Access:
 
 
 def read(access: S3Access, file: S3File) -> bytes:
-    with told_of(file):
+    with errors_naming(file):
         return b"".join(pieces(access.store(file.bucket), file))
 
 

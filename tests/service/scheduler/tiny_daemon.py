@@ -15,7 +15,7 @@ from tests.unit.submit.plain import plain_python, submissions
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import JobToStart
-from watcher.leading import Leadership
+from watcher.leader_election import Leadership
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import SparkApplication
 

@@ -27,9 +27,9 @@ JOB = """
 import json, pathlib
 from asset_job import AssetJobSkip, run
 from asset_job.events import TriggeringAssetEvents
-from asset_job.ingesting.job import Ingest
-from asset_job.ingesting.plan import IngestOptions
-from asset_job.sources.failures import words_of
+from asset_job.ingest.job import Ingest
+from asset_job.ingest.plan import IngestOptions
+from asset_job.errors import describe
 
 found = {}
 with run() as r:
@@ -40,7 +40,7 @@ with run() as r:
             Ingest(run=r, options=IngestOptions.of(options)).execute()
             found[name] = r.outlet_events["orders"].extra
         except (Exception, AssetJobSkip) as error:
-            found[name] = words_of(error)
+            found[name] = describe(error)
     pathlib.Path(RESULT).write_text(json.dumps(found))
 """
 SCHEMA = "id long, amount double, day date"

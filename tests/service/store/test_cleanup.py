@@ -22,9 +22,9 @@ from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs import runs, tries
 from tests.databases import new_asset
-from watcher.cleaning import LOG_FILES, Cleaner, Limits
+from watcher.cleanup import LOG_FILES, Cleaner, Limits
 from watcher.logs.files import LogFiles
-from watcher.logs.places import try_log
+from watcher.logs.paths import try_log
 
 NOW = datetime.now(UTC)
 KEPT = Retention(task_days=30, history_days=90, event_days=90, run_days=90, orphan_days=30)

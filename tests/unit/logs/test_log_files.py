@@ -11,7 +11,7 @@ import structlog
 
 from watcher import logs
 from watcher.logs.files import LogFiles
-from watcher.logs.places import NotAPlace, try_log, watcher_log, watcher_logs
+from watcher.logs.paths import InvalidLogName, try_log, watcher_log, watcher_logs
 
 IDENTITY = {
     "dag_id": "load",
@@ -59,7 +59,7 @@ def test_what_no_file_can_hold_still_reaches_stderr(tmp_path: Path, capsys: pyte
 
     first, second, third = map(json.loads, capsys.readouterr().err.splitlines())
     assert "not_kept" in first
-    assert "no name of ours" in second["not_kept"]
+    assert "cannot be part of a log file" in second["not_kept"]
     assert third["text"] == "\ud800"
     assert not (tmp_path.parent / "escape").exists()
 
@@ -159,12 +159,12 @@ def test_our_record_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
     "name", ["", ".", "..", "../x", "a/b", "/etc", "a\0b", "-x", ".x", "a b", "ü", "x" * 251, "a\n"]
 )
 def test_names_are_checked_before_they_become_paths(tmp_path: Path, name: str) -> None:
-    with pytest.raises(NotAPlace):
+    with pytest.raises(InvalidLogName):
         watcher_logs(tmp_path, name)
-    with pytest.raises(NotAPlace):
+    with pytest.raises(InvalidLogName):
         watcher_log(tmp_path, "w", name)
     for place in range(3):
         parts = ["a", "b", "c"]
         parts[place] = name
-        with pytest.raises(NotAPlace):
+        with pytest.raises(InvalidLogName):
             try_log(tmp_path, *parts, -1, 1)

@@ -10,10 +10,8 @@ import anyio
 import pytest
 
 from tests.effort import PATIENCE
-from watcher.logs import reading
-from watcher.logs.following import follow
-from watcher.logs.reading import Tail, around, fragment, last, unfinished
-from watcher.logs.words import as_text
+from watcher.logs import reader
+from watcher.logs.reader import Tail, around, as_text, follow, fragment, last, unfinished
 
 
 def written(path: Path, *records: Any) -> Path:
@@ -36,7 +34,7 @@ def ids(records: Any) -> list[int]:
 @pytest.fixture(params=[1_048_576, 64], ids=["one block", "many blocks"])
 def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small blocks, so that lines lie across their borders."""
-    monkeypatch.setattr(reading, "_BLOCK", request.param)
+    monkeypatch.setattr(reader, "_BLOCK", request.param)
 
 
 @pytest.fixture

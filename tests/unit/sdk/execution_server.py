@@ -32,7 +32,7 @@ from tests.databases import copied, migrated_file
 from tests.service.api.application import DEFINITION, SECRET, Api, Try, application, next_try, serving
 from watcher import try_tokens
 from watcher.api.context import ApiContext
-from watcher.serving import listen, serve
+from watcher.http_server import listen, serve
 
 ORDERS = {"name": "orders", "uri": "file:///data/orders"}
 LANDING = {"name": "landing", "uri": "s3://landing/orders"}

@@ -20,8 +20,7 @@ from watcher.sdk.asset_job import (
 )
 from watcher.sdk.asset_job.background import token_life
 from watcher.sdk.asset_job.client import Client
-from watcher.sdk.asset_job.context import context_path
-from watcher.sdk.asset_job.runs import submitted_run
+from watcher.sdk.asset_job.runs import context_path, submitted_run
 from watcher.submit.sdk_archive import sdk_archive
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.sdk.asset_job.sources.lines import batches_of_lines
+from watcher.sdk.asset_job.sources.arrow import batches_of_lines
 
 
 def lines(*pieces: bytes) -> list[str]:

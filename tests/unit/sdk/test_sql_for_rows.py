@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from watcher.sdk.asset_job.errors import SourceFailed
-from watcher.sdk.asset_job.sources.items import Rows
 from watcher.sdk.asset_job.sources.pgrows import Postgres
 from watcher.sdk.asset_job.sources.postgres_sql import (
     TableColumn,
@@ -14,7 +13,8 @@ from watcher.sdk.asset_job.sources.postgres_sql import (
     queries,
     table_sql,
 )
-from watcher.sdk.asset_job.sources.s3access import s3_access
+from watcher.sdk.asset_job.sources.request import Rows
+from watcher.sdk.asset_job.sources.s3_objects import s3_access
 
 
 def column(name: str, kind: str, key_place: int = 0) -> TableColumn:

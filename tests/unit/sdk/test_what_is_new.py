@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from tests.unit.sdk.execution_server import event
 from watcher.sdk.asset_job import AssetJobError
-from watcher.sdk.asset_job.errors import SourceFailed
+from watcher.sdk.asset_job.errors import SourceFailed, describe, require, sentence_from
 from watcher.sdk.asset_job.events import TriggeringAssetEvents
-from watcher.sdk.asset_job.sources.connections import connection_of
-from watcher.sdk.asset_job.sources.failures import require, sentence_in, words_of
-from watcher.sdk.asset_job.sources.items import LocalFile, Rows, S3File, items_of
-from watcher.sdk.asset_job.sources.splitting import merged, split_files, split_ranges
+from watcher.sdk.asset_job.sources.request import LocalFile, Rows, S3File, connection_of, items_of
+from watcher.sdk.asset_job.sources.shares import merged, split_files, split_ranges
 
 A = {"bucket": "landing", "key": "a.json", "size": 3, "etag": "1"}
 RANGES = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9)).map(lambda one: (one[0], one[0] + one[1])))
@@ -123,10 +121,12 @@ def test_the_only_connection_of_a_kind_needs_no_name():
 
 
 def test_a_sentence_is_found_in_what_spark_makes_of_it():
-    trace = "PythonException: Traceback …\n  raise X\nasset_job.sources.objects.FileUnreadable: s3://a/b was deleted\n\nat org…"
-    assert sentence_in(trace) == "s3://a/b was deleted"
-    assert str(sentence_in("x\nModuleNotFoundError: No module named 'obstore'\n")).startswith("obstore missing in the")
-    assert sentence_in("ValueError: No module named 'mine'") is None
+    trace = "PythonException: Traceback …\n  raise X\nasset_job.sources.s3_objects.FileUnreadable: s3://a/b was deleted\n\nat org…"
+    assert sentence_from(trace) == "s3://a/b was deleted"
+    assert str(sentence_from("x\nModuleNotFoundError: No module named 'obstore'\n")).startswith(
+        "obstore missing in the"
+    )
+    assert sentence_from("ValueError: No module named 'mine'") is None
 
 
 class Py4JJavaError(Exception):
@@ -135,8 +135,8 @@ class Py4JJavaError(Exception):
 
 def test_what_java_says_is_told_without_its_trace():
     said = "An error occurred while calling o1.parquet.\n: org.apache.spark.SparkException: [FAILED] a.json SQLSTATE: KD001\n\tat x"
-    assert words_of(Py4JJavaError(said)) == "SparkException: [FAILED] a.json"
-    assert words_of(ValueError("a\n: b: c")) == "ValueError: a\n: b: c"
+    assert describe(Py4JJavaError(said)) == "SparkException: [FAILED] a.json"
+    assert describe(ValueError("a\n: b: c")) == "ValueError: a\n: b: c"
 
 
 def test_a_missing_package_is_named_with_the_remedies():

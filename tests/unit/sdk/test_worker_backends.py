@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.unit.sdk.execution_server import LANDING, ORDERS, ExecutionServer, refused
-from watcher.sdk.asset_job import AssetJobError, Fenced, Run, StoreConflict, worker
+from watcher.sdk.asset_job import AssetJobError, Fenced, Run, StoreConflict, backends
 from watcher.sdk.asset_job.backends import AssetScope, BaseStateBackend
 from watcher.sdk.asset_job.runs import submitted_run
 from watcher.sdk.asset_job.storage import ObjectStorageStateBackend
@@ -58,7 +58,7 @@ class Vault(BaseStateBackend):
 def vault(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     monkeypatch.setattr(Vault, "values", {})
     monkeypatch.setattr(Vault, "broken", 0)
-    monkeypatch.setattr(worker, "_PAUSES", (0, 0))
+    monkeypatch.setattr(backends, "_PAUSES", (0, 0))
     monkeypatch.setitem(sys.modules, "my_vault", sys.modules[__name__])
     return Vault.values
 

@@ -19,7 +19,7 @@ from watcher.api.context import Context
 from watcher.api.log_answers import LogQueryParameters, answer, in_form
 from watcher.api.parameters import BIGGEST, MapIndex
 from watcher.logs import try_log
-from watcher.logs.reading import Fragment, fragment, fragment_of
+from watcher.logs.reader import Fragment, fragment, fragment_of
 from watcher.submit.base import Handle, Submitter
 
 router = APIRouter(tags=["Logs"])

@@ -20,7 +20,7 @@ from watcher.api.errors import UNAVAILABLE
 from watcher.api.log_answers import WriteId
 from watcher.api.parameters import UnorderedWindow
 from watcher.api.shapes.base import JsonObject, Shape
-from watcher.versions import program_version
+from watcher.machine import program_version
 
 router = APIRouter(tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])

@@ -18,7 +18,7 @@ from watcher.api.log_answers import LogQueryParameters, answer
 from watcher.api.parameters import Body, Text
 from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import new_write_id
-from watcher.logs.places import watcher_logs
+from watcher.logs.paths import watcher_logs
 from watcher.triggerer.control import Control, MovedPosition, Preview
 from watcher.wakeups import Hint
 

@@ -13,7 +13,6 @@ write with one Idempotency-Key, so that it takes effect once. Needs Python 3.11 
 `errors` draws the tree of what can be raised.
 """
 
-from .assets import Alias, Asset, Metadata
 from .errors import (
     AssetJobError,
     AssetJobSkip,
@@ -29,6 +28,7 @@ from .errors import (
     Unreachable,
 )
 from .events import AssetEvent
+from .outlets import Alias, Asset, Metadata
 from .runs import Run, run
 from .stores import NEVER_EXPIRE, NeverExpire
 from .transactions import Transaction

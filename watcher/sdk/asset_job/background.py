@@ -10,8 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from .client import Client
-from .transport import Transport
+from .client import Client, Transport
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
@@ -23,7 +22,7 @@ _RENEW_EVERY = 300.0
 
 
 class Background(threading.Thread, ABC):
-    """Does something now and then beside the job; what goes wrong there is no concern of the job's."""
+    """Acts periodically beside the job; its failures do not reach the job."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=f"asset-job-{name}", daemon=True)
@@ -91,14 +90,14 @@ class Progress(Background):
         self._safely()  # the last counts, so that a bar ends where the job ended
 
     def look(self, tracker: StatusTracker) -> None:
-        """Of a job that ended, what was not done never will be: skipped stages count as nothing."""
+        """Of an ended job only finished tasks count: its skipped stages have none."""
         for job in {*tracker.getJobIdsForGroup(None), *tracker.getActiveJobsIds()} - self._settled:
             info = tracker.getJobInfo(job)
             ended = info is not None and info.status != "RUNNING"
             for stage in info.stageIds if info else ():
-                if found := tracker.getStageInfo(stage):
-                    done = found.numCompletedTasks
-                    self._stages[stage] = (done if ended else found.numTasks, done)
+                if counts := tracker.getStageInfo(stage):
+                    done = counts.numCompletedTasks
+                    self._stages[stage] = (done if ended else counts.numTasks, done)
             if ended:
                 self._settled.add(job)
 

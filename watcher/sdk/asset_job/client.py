@@ -1,4 +1,4 @@
-"""The Execution API over HTTP."""
+"""What carries the SDK's calls: the Execution API over HTTP, or a folder that stands in for it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,88 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 from uuid import uuid4
 
 from .errors import AssetJobError, Fenced, Forbidden, InvalidValue, NotFound, Refused, StoreConflict, Unreachable
-from .transport import PATIENCE, Answer, Transport
+
+PATIENCE = 600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    content: Any = None
+    """Decoded; None when it is empty."""
+    version: int | None = None
+    """Of the entry that was asked for, where entries have one."""
+
+
+class Transport(ABC):
+    """Paths, queries and bodies are the Execution API's, whoever answers. Used by several threads.
+
+    Raises the errors of `errors`: a `Refused` has changed nothing, after `Unreachable` that is unknown.
+    """
+
+    @abstractmethod
+    def answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        patience: float = PATIENCE,
+    ) -> Answer:
+        """Takes effect once, however often it is repeated within `patience` seconds while nobody answers."""
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        patience: float = PATIENCE,
+    ) -> Any:
+        """The content of the answer."""
+        return self.answer(method, path, query=query, body=body, patience=patience).content
+
+
+def storable(key: str, value: Any) -> Any:
+    """The value as JSON has it; dates and times become ISO text. Raises `InvalidValue`."""
+    if value is None:
+        raise InvalidValue(f"None cannot be stored as {key!r}: delete the key instead")
+    try:
+        return json.loads(json.dumps(value, allow_nan=False, default=_encode))
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"The value of {key!r} is not JSON: {error}") from error
+
+
+def _encode(value: object) -> str:
+    if isinstance(value, (date, datetime)):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} cannot be stored")
+
+
+def now() -> datetime:
+    """The present moment, in UTC."""
+    return datetime.now(UTC)
+
 
 _REQUEST_TIMEOUT = 30.0
 
 
-class _Passing(Exception):
-    """What a repetition may cure."""
+class _Transient(Exception):
+    """A failure that a repetition may cure."""
 
 
 class Client(Transport):
-    """`patience`: how long the daemon may be away, for instance while it restarts."""
+    """The Execution API over HTTP; `patience` covers a daemon that is away, for instance while it restarts."""
 
     def __init__(self, api: str, token: str) -> None:
         self._base = f"{api.rstrip('/')}/execution"
@@ -50,7 +115,7 @@ class Client(Transport):
         while True:
             try:
                 return self._once(urllib.request.Request(url, data, headers, method=method))  # noqa: S310 - our daemon
-            except _Passing as error:
+            except _Transient as error:
                 if time.monotonic() + pause > give_up:
                     raise Unreachable(f"Asset Watcher did not answer at {self._base}: {error}") from error
             time.sleep(pause)
@@ -68,10 +133,10 @@ class Client(Transport):
             with error:
                 content = self._read(error)
             if error.code >= 500 or error.code == 429:  # noqa: PLR2004
-                raise _Passing(f"HTTP {error.code}") from error
+                raise _Transient(f"HTTP {error.code}") from error
             raise _refusal(error.code, content) from error
         except (OSError, HTTPException, ValueError) as error:
-            raise _Passing(str(error) or type(error).__name__) from error
+            raise _Transient(str(error) or type(error).__name__) from error
 
     def _read(self, answer: HTTPResponse | urllib.error.HTTPError) -> bytes:
         self.token = answer.headers.get("Refreshed-API-Token") or self.token
@@ -80,8 +145,8 @@ class Client(Transport):
 
 def _version(tag: str | None) -> int | None:
     """Of an ETag, which a proxy may have marked as weak."""
-    found = re.fullmatch(r'(?:W/)?"(\d+)"', tag or "")
-    return int(found[1]) if found else None
+    match = re.fullmatch(r'(?:W/)?"(\d+)"', tag or "")
+    return int(match[1]) if match else None
 
 
 _BY_REASON = {

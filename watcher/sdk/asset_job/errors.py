@@ -1,4 +1,4 @@
-"""What the SDK raises. Each error is one sentence for people.
+"""What the SDK raises, and the sentence in what Spark reports. Each error is one sentence for people.
 
 AssetJobError
 ├── NoContext          the program was not started by Asset Watcher
@@ -15,6 +15,10 @@ AssetJobSkip           raised by `r.skip()`; ends the try as skipped
 """
 
 from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
 
 
 class AssetJobError(Exception):
@@ -63,3 +67,52 @@ class NotFound(Refused):
 
 class AssetJobSkip(Exception):
     """Ends the try as skipped: no outlet event, no retry."""
+
+
+_SENTENCE = re.compile(r"\b(?:SourceFailed|FileUnreadable|TargetFailed): (.+)")
+_SQLSTATE = re.compile(r" SQLSTATE: \w+$")
+_NOT_THERE = re.compile(r"No module named '(\w+)")
+_OF_JAVA = re.compile(r"^: (?:\w+\.)*(\w+: .+)$", re.MULTILINE)
+_PACKAGES = {
+    "pyarrow": "pyarrow",
+    "obstore": "obstore",
+    "adbc_driver_manager": "adbc-driver-manager",
+    "adbc_driver_postgresql": "adbc-driver-postgresql",
+}
+
+
+def sentence_from(text: str) -> str | None:
+    """The SDK's own sentence in Spark's report of a failed task, which repeats its trace; None when it has none."""
+    if match := _SENTENCE.search(text):
+        return _SQLSTATE.sub("", match[1]).strip()
+    lacking = _NOT_THERE.search(text)
+    return _lacking([_PACKAGES[lacking[1]]]) if lacking and lacking[1] in _PACKAGES else None
+
+
+def describe(error: BaseException) -> str:
+    """What went wrong, without the traces that Spark wraps around it."""
+    text = f"{type(error).__name__}: {error}"
+    java = _OF_JAVA.search(text) if text.startswith("Py4JJavaError") else None
+    return sentence_from(text) or (_SQLSTATE.sub("", java[1]) if java else text)
+
+
+def require(*modules: str) -> None:
+    """Raises `SourceFailed` where Python packages are missing."""
+    missing = [_PACKAGES[module] for module in modules if not _importable(module)]
+    if missing:
+        raise SourceFailed(_lacking(missing))
+
+
+def _lacking(packages: Sequence[str]) -> str:
+    return (
+        f"{', '.join(packages)} missing in the Python of driver or executors: install it there, or give the job Spark's "
+        "own way by spark.packages (hadoop-aws for S3, postgresql for tables)"
+    )
+
+
+def _importable(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return False
+    return True

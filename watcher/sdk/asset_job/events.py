@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, overload
 
-from .assets import Alias
-from .transport import Transport
+from .client import Transport
+from .outlets import Alias
 
 
 @dataclass(frozen=True, kw_only=True)

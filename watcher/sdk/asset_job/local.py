@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from .client import PATIENCE, Answer, Transport
 from .errors import Fenced, Forbidden, InvalidValue, NotFound, StoreConflict
 from .local_files import LocalFiles
-from .transport import PATIENCE, Answer, Transport
 
 
 class LocalFolder(Transport):
@@ -87,7 +87,7 @@ class LocalFolder(Transport):
         }
 
     def _fence(self) -> dict[str, Any]:
-        """The run as its file has it. Raises `Fenced` when this is no longer its try."""
+        """The run's file. Raises `Fenced` when this is no longer its try."""
         run = self._files.run()
         run_id, try_number = self._held
         if (run["run_id"], run["try_number"]) != self._held:
@@ -97,7 +97,7 @@ class LocalFolder(Transport):
         return run
 
     def _asset(self, given: str) -> str:
-        """The name of an asset, of which this may be the uri."""
+        """The name of the asset with this name or uri."""
         names = {uri: name for name, uri in self.job.assets.items()}
         name = given if given in self.job.assets else names.get(given, given)
         if name not in self.job.assets and not self.job.any_asset:
@@ -147,9 +147,9 @@ class LocalFolder(Transport):
 
     def _past_events(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
         given = query.get("name") or query["uri"]
-        found = self._files.past_events(self.job.assets).get(self._asset(given) if "uri" in query else given, [])
-        in_order = found if query["ascending"] == "true" else found[::-1]
-        return in_order[: int(query.get("limit", len(found)))]
+        events = self._files.past_events(self.job.assets).get(self._asset(given) if "uri" in query else given, [])
+        in_order = events if query["ascending"] == "true" else events[::-1]
+        return in_order[: int(query.get("limit", len(events)))]
 
 
 def _there(entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _put(entries: dict[str, Any], key: str, entry: Mapping[str, Any]) -> None:
 
 
 def _delete(entries: dict[str, Any], key: str) -> None:
-    """What stays lets the versions go on."""
+    """The version stays, so that it goes on counting."""
     if key in entries:
         entries[key] = {"version": _version(entries[key])}
 
@@ -178,8 +178,8 @@ def _one(entries: dict[str, Any], method: str, key: str, body: Any) -> Answer:
     elif key not in _there(entries):
         raise NotFound(f"there is no {key!r}")
     else:
-        found = entries[key]
-        return Answer(content=found, version=_version(found))
+        entry = entries[key]
+        return Answer(content=entry, version=_version(entry))
     return Answer()
 
 

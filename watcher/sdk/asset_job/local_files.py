@@ -23,8 +23,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .client import now
 from .errors import AssetJobError
-from .values import now
 
 _Kind = TypeVar("_Kind")
 _WORDS = {dict: "object", list: "list", str: "text", int: "whole number"}
@@ -42,7 +42,7 @@ class Job:
     task_id: str = "job"
     inlets: list[dict[str, str]] = field(default_factory=list)
     outlets: list[dict[str, str]] | None = None
-    """None = nobody said."""
+    """None: not declared."""
     connections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     worker_backend: Mapping[str, Any] | None = None
 
@@ -72,12 +72,12 @@ class LocalFiles:
     def past_events(self, uris: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         """Oldest first."""
         name = "past_events.json" if self.has("past_events.json") else "events.json"
-        found = self.read(name, lambda content: _events(content, uris))
-        return {asset: sorted(events, key=_age) for asset, events in found.items()}
+        by_asset = self.read(name, lambda content: _events(content, uris))
+        return {asset: sorted(events, key=_age) for asset, events in by_asset.items()}
 
     def asset_store(self) -> dict[str, dict[str, Any]]:
         return self.read(
-            "asset_store.json", lambda content: {asset: _entries(found) for asset, found in content.items()}
+            "asset_store.json", lambda content: {asset: _entries(entries) for asset, entries in content.items()}
         )
 
     def task_store(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the events of the outlets will say."""
+"""Assets and aliases as a job names them, and the events that it gives its outlets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .assets import Asset, Metadata
 from .errors import AssetJobError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asset:
+    """An asset to name in an alias' event; it is created when it does not exist."""
+
+    uri: str
+    name: str = ""
+    """'' = the uri."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alias:
+    """An alias, where an asset's name would stand."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What one outlet event will say, for `r.outlet_events.add`; with an `alias` the asset is one known only now."""
+
+    asset: str | Asset
+    extra: Mapping[str, Any] | None = None
+    alias: str | None = None
 
 
 @dataclass(kw_only=True)

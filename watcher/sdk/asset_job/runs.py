@@ -7,32 +7,28 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 from uuid import uuid4
 
+from .backends import WorkerBackend
 from .background import Background, Progress, Renewal
-from .client import Client
-from .context import context_path
-from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext
+from .client import Client, Transport, storable
+from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext, describe
 from .events import InletEvents, TriggeringAssetEvents
 from .local import LocalFolder
 from .outlets import OutletEvents
-from .sources.failures import words_of
 from .stores import AssetStores, TaskStore
-from .transport import Transport
-from .values import now, storable
-from .worker import Worker
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from .tables.appending import Appended, Table
     from .tables.layout import Place
+    from .tables.parts import Appended, Table
 
 log = logging.getLogger("asset_job")
 
@@ -80,7 +76,7 @@ class Run:
         self._appended: set[Place] = set()
         self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
         self.options = claim["options"]
-        self._worker = Worker(claim.get("worker_backend"))
+        self._worker = WorkerBackend(claim.get("worker_backend"))
         self._clear_on_success = claim["clear_on_success"]
         self.asset_store = AssetStores(self._client, self._worker, known)
         self.task_store = TaskStore(self._client, self._worker, claim)
@@ -102,7 +98,7 @@ class Run:
             self._finish("skipped", str(error), [])
             return True
         try:
-            self._finish("failed", words_of(error)[:_LONGEST_MESSAGE], [])
+            self._finish("failed", describe(error)[:_LONGEST_MESSAGE], [])
         except AssetJobError as unreported:
             log.warning("the failure could not be reported: %s", unreported)  # and must not hide the job's own error
         return False
@@ -132,10 +128,10 @@ class Run:
         A file that was deleted or overwritten meanwhile fails the job, or with `missing="skip"` is left out. Raises
         `AssetJobError`; what executors meet comes as Spark's exception when the DataFrame is used.
         """
-        from .sources.reading import read  # noqa: PLC0415 - only jobs that read need it
-        from .sources.request import Reading  # noqa: PLC0415
+        from .sources.readers import read  # noqa: PLC0415 - only jobs that read need it
+        from .sources.request import ReadRequest  # noqa: PLC0415
 
-        reading = Reading(
+        request = ReadRequest(
             spark=self.spark,
             connections=self.connections,
             format=format,
@@ -144,8 +140,8 @@ class Run:
             missing=missing,
             options=options,
         )
-        events = [event for found in self.triggering_asset_events.values() for event in found]
-        return read(reading, new, events, table)
+        events = [event for of_asset in self.triggering_asset_events.values() for event in of_asset]
+        return read(request, new, events, table)
 
     def append(
         self,
@@ -161,7 +157,7 @@ class Run:
         `<target>/run=<run_id>`, with dots for colons. `connection` is needed only where there are several for S3. Raises
         `AssetJobError`, and `Fenced` before anything is changed when this try was superseded.
         """
-        from .tables.appending import commit, stage  # noqa: PLC0415 - only jobs that write need it
+        from .tables.parts import commit, stage  # noqa: PLC0415 - only jobs that write need it
 
         table = self.table(target, connection)
         if table.place in self._appended:
@@ -176,8 +172,8 @@ class Run:
 
     def table(self, target: str, connection: str | None = None) -> Table:
         """The way of this try to a table, `target` as in `append`. Raises `AssetJobError`."""
-        from .tables.appending import table_at  # noqa: PLC0415
         from .tables.layout import Owner, place_of  # noqa: PLC0415
+        from .tables.parts import table_at  # noqa: PLC0415
 
         owner = Owner(dag_id=self.dag_id, run_id=self.run_id, task_id=self.task_id, map_index=self.map_index)
         return table_at(place_of(target, self.outlets), owner, self.connections, connection)
@@ -192,7 +188,7 @@ class Run:
 
     def now(self) -> datetime:
         """The present moment, in UTC; stored as ISO text."""
-        return now()
+        return datetime.now(UTC)
 
     def skip(self, message: str = "") -> NoReturn:
         raise AssetJobSkip(message)
@@ -206,7 +202,7 @@ class Run:
         return claim
 
     def _succeed(self) -> None:
-        """With `clear_on_success` the daemon forgets the references, so what they lead to is removed then."""
+        """With `clear_on_success` the daemon forgets the references, so their values are removed after it accepted the end."""
         references = self.task_store.references() if self._clear_on_success else {}
         left = ", ".join(map(str, self._worker.left))
         message = f"values that could not be removed: {left}"[:_LONGEST_MESSAGE] if left else ""
@@ -245,3 +241,26 @@ def local_run(folder: Path) -> Run:
     """A run without the daemon. Raises `AssetJobError` when a file in the folder cannot be used."""
     client = LocalFolder(folder)
     return Run(client, connections=client.job.connections)
+
+
+def context_path(argv: list[str], environ: Mapping[str, str]) -> Path | None:
+    """The context file as Spark's configuration names it, else the arguments, else the environment."""
+    path = _from_spark(environ) or _from_arguments(argv) or environ.get("ASSET_JOB_CONTEXT")
+    return Path(path) if path else None
+
+
+def _from_spark(environ: Mapping[str, str]) -> str | None:
+    """Read only below spark-submit, whose JVM already runs: elsewhere asking would start one."""
+    if "PYSPARK_GATEWAY_PORT" not in environ:
+        return None
+    from pyspark import SparkConf  # noqa: PLC0415 - the module itself needs no Spark
+
+    return SparkConf().get("spark.asset_job.context")
+
+
+def _from_arguments(argv: list[str]) -> str | None:
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        option, equals, value = word.partition("=")
+        if option == "--run-context":
+            return value if equals else following
+    return None

@@ -11,12 +11,10 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from .backends import AssetScope, TaskScope
+from .backends import AssetScope, TaskScope, WorkerBackend
+from .client import Answer, Transport, now, storable
 from .errors import AssetJobError, InvalidValue, NotFound, Refused, StoreConflict, Unreachable
 from .transactions import Ordinals, Read, Transaction
-from .transport import Answer, Transport
-from .values import now, storable
-from .worker import Worker
 
 
 class NeverExpire(Enum):
@@ -39,12 +37,12 @@ class _Entry:
 class _Store(ABC):
     """What both stores do: calls, and references where a worker-side backend keeps the values elsewhere."""
 
-    def __init__(self, client: Transport, worker: Worker, scope: TaskScope | AssetScope) -> None:
+    def __init__(self, client: Transport, worker: WorkerBackend, scope: TaskScope | AssetScope) -> None:
         self._client, self._worker, self.scope = client, worker, scope
 
     def get(self, key: str, default: Any = None) -> Any:
-        found = self._look(key)
-        return default if found is None else self._value(key, found)
+        entry = self._fetch(key)
+        return default if entry is None else self._value(key, entry)
 
     def delete(self, key: str) -> None:
         references = self._references_at(key)
@@ -60,11 +58,11 @@ class _Store(ABC):
         """Keys whose values a worker-side backend keeps, and where; nothing without one."""
         if not self._worker.configured:
             return {}
-        found: Mapping[str, Any] = self._all("GET").content["references"]
-        return found
+        references: Mapping[str, Any] = self._all("GET").content["references"]
+        return references
 
     def _put(self, key: str, value: Any, **more: Any) -> None:
-        """The value goes first and its reference after it; what the new one leaves without an owner is removed."""
+        """Stores the value first and its reference after it, then removes the values that no entry refers to any more."""
         value = storable(key, value)
         before = self._references_at(key)
         stored, is_ref = self._worker.stored(self.scope, key, value)
@@ -77,15 +75,15 @@ class _Store(ABC):
         self._worker.purge(self.scope, [reference for reference in before if not is_ref or reference != stored])
 
     def _references_at(self, key: str) -> list[Any]:
-        found = self._look(key) if self._worker.configured else None
-        return [found.stored] if found and found.is_ref else []
+        entry = self._fetch(key) if self._worker.configured else None
+        return [entry.stored] if entry and entry.is_ref else []
 
-    def _look(self, key: str) -> _Entry | None:
+    def _fetch(self, key: str) -> _Entry | None:
         try:
-            found = self._entry("GET", key)
+            answer = self._entry("GET", key)
         except NotFound:
             return None
-        return _Entry(stored=found.content["value"], is_ref=bool(found.content.get("is_ref")), version=found.version)
+        return _Entry(stored=answer.content["value"], is_ref=bool(answer.content.get("is_ref")), version=answer.version)
 
     def _value(self, key: str, entry: _Entry) -> Any:
         return self._worker.value(self.scope, key, entry.stored) if entry.is_ref else entry.stored
@@ -103,7 +101,7 @@ class AssetStore(_Store):
     """The entries of one asset, which live on after the run. Values are any JSON but null."""
 
     def __init__(
-        self, client: Transport, worker: Worker, by: str, asset: str, scope: AssetScope, ordinals: Ordinals
+        self, client: Transport, worker: WorkerBackend, by: str, asset: str, scope: AssetScope, ordinals: Ordinals
     ) -> None:
         super().__init__(client, worker, scope)
         self._path, self._query = f"store/asset/by-{by}", {by: asset}
@@ -116,8 +114,8 @@ class AssetStore(_Store):
         self._put(key, value)
 
     def keys(self) -> list[str]:
-        found: list[str] = self._client.call("GET", f"{self._path}/keys", query=self._query)["keys"]
-        return found
+        keys: list[str] = self._client.call("GET", f"{self._path}/keys", query=self._query)["keys"]
+        return keys
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -132,11 +130,11 @@ class AssetStore(_Store):
                 self._commit(transaction, ordinal)
 
     def _read(self, key: str) -> Read:
-        found = self._look(key)
-        return Read(version=0) if found is None else Read(version=_version(key, found), value=self._value(key, found))
+        entry = self._fetch(key)
+        return Read(version=0) if entry is None else Read(version=_version(key, entry), value=self._value(key, entry))
 
     def _commit(self, transaction: Transaction, ordinal: int) -> None:
-        """As with `_put` values go first, so that what is certain to be refused must not replace any."""
+        """As in `_put` values are stored first; what is certain to be refused is refused before that, so that it replaces none."""
         before = self._references_before(transaction)
         kept: list[Any] = []
         try:
@@ -171,12 +169,12 @@ class AssetStore(_Store):
         """The references that a transaction replaces. Raises `StoreConflict`."""
         if not self._worker.configured:
             return []
-        found = {key: self._look(key) for key in {*transaction.reads, *transaction.changed}}
+        entries = {key: self._fetch(key) for key in {*transaction.reads, *transaction.changed}}
         for key, version in transaction.reads.items():
-            entry = found[key]
+            entry = entries[key]
             if version != (entry.version if entry else 0):
                 raise StoreConflict(f"{key!r} has changed since it was read: repeat the transaction")
-        return [entry.stored for key, entry in found.items() if entry and entry.is_ref and key in transaction.changed]
+        return [entry.stored for key, entry in entries.items() if entry and entry.is_ref and key in transaction.changed]
 
     def _entry(self, method: str, key: str, body: Any = None) -> Answer:
         return self._client.answer(method, f"{self._path}/value", query={**self._query, "key": key}, body=body)
@@ -186,18 +184,18 @@ class AssetStore(_Store):
         return self._client.answer(method, f"{self._path}/{what}", query=self._query)
 
 
-def _version(key: str, found: _Entry) -> int:
-    if found.version is None:
+def _version(key: str, entry: _Entry) -> int:
+    if entry.version is None:
         raise AssetJobError(
             f"{key!r} has no version, because the daemon's store backend keeps none: read it outside of the transaction"
         )
-    return found.version
+    return entry.version
 
 
 class AssetStores:
     """`asset_store[asset]` by name or uri; with exactly one inlet or outlet its methods work here as well."""
 
-    def __init__(self, client: Transport, worker: Worker, known: Mapping[str, str]) -> None:
+    def __init__(self, client: Transport, worker: WorkerBackend, known: Mapping[str, str]) -> None:
         self._client, self._worker, self._known = client, worker, known
         self._ordinals = Ordinals()
 
@@ -239,7 +237,7 @@ class AssetStores:
 class TaskStore(_Store):
     """The entries of this task instance; a retry finds what earlier tries left. Values are any JSON but null."""
 
-    def __init__(self, client: Transport, worker: Worker, claim: Mapping[str, Any]) -> None:
+    def __init__(self, client: Transport, worker: WorkerBackend, claim: Mapping[str, Any]) -> None:
         ids = {"dag_id": claim["dag_id"], "run_id": claim["run_id"], "task_id": claim["task_id"]}
         super().__init__(client, worker, TaskScope(**ids, map_index=claim["map_index"]))
         self._path = f"store/ti/{claim['task_instance_id']}"
@@ -250,8 +248,8 @@ class TaskStore(_Store):
         self._put(key, value, expires_at=_expiry(key, self._default if retention is None else retention))
 
     def keys(self) -> list[str]:
-        found: list[str] = self._client.call("GET", self._path, query={"what": "keys"})["keys"]
-        return found
+        keys: list[str] = self._client.call("GET", self._path, query={"what": "keys"})["keys"]
+        return keys
 
     def _entry(self, method: str, key: str, body: Any = None) -> Answer:
         return self._client.answer(method, f"{self._path}/{urllib.parse.quote(key, safe='')}", body=body)

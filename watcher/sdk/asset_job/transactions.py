@@ -10,8 +10,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from .client import storable
 from .errors import AssetJobError, InvalidValue
-from .values import storable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Transaction:
     def __init__(self, read: Callable[[str], Read]) -> None:
         self._read = read
         self._ended = False
-        self._found: dict[str, Read] = {}
+        self._entries: dict[str, Read] = {}
         self.sets: dict[str, Any] = {}
         self.increments: dict[str, float] = {}
         self.deletes: set[str] = set()
@@ -45,12 +45,12 @@ class Transaction:
             return default
         if key in self.sets:
             return deepcopy(self.sets[key])
-        if key not in self._found:
-            self._found[key] = self._read(key)
-        found = self._found[key]
+        if key not in self._entries:
+            self._entries[key] = self._read(key)
+        read = self._entries[key]
         if key in self.increments:
-            return _number(key, found.value if found.version else 0) + self.increments[key]
-        return deepcopy(found.value) if found.version else default
+            return _number(key, read.value if read.version else 0) + self.increments[key]
+        return deepcopy(read.value) if read.version else default
 
     def __setitem__(self, key: str, value: Any) -> None:
         value = storable(key, value)
@@ -78,18 +78,18 @@ class Transaction:
     @property
     def reads(self) -> Mapping[str, int]:
         """Of each key that was read from the store: which version."""
-        return {key: found.version for key, found in self._found.items()}
+        return {key: read.version for key, read in self._entries.items()}
 
     @property
     def changed(self) -> set[str]:
         return {*self.sets, *self.increments, *self.deletes}
 
     def end(self) -> None:
-        """From now on nothing can be added, which would be lost."""
+        """Refuse further changes, which would be lost."""
         self._ended = True
 
     def _forget(self, key: str) -> None:
-        """Of several changes of a key the last one counts."""
+        """Drop earlier changes of a key: the last one counts."""
         self._check()
         self.sets.pop(key, None)
         self.increments.pop(key, None)
@@ -101,7 +101,7 @@ class Transaction:
 
 
 class Ordinals:
-    """Numbers the transactions of this run, per asset: by its number the daemon knows a transaction of an earlier try again."""
+    """Numbers the transactions of this run, per asset: by its number the daemon recognizes one that an earlier try made."""
 
     def __init__(self) -> None:
         self._ended: Counter[str] = Counter()
@@ -109,7 +109,7 @@ class Ordinals:
 
     @contextmanager
     def next(self, asset: str) -> Iterator[int]:
-        """Counts when the block ends well: one that failed has changed nothing, and is repeated under its number."""
+        """Used up when the block ends without an exception: a failed transaction changed nothing and keeps its number."""
         with self._one_at_a_time:
             yield self._ended[asset]
             self._ended[asset] += 1

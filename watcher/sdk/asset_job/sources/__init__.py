@@ -1,4 +1,4 @@
-"""Reading exactly what is new, without extra jars: Python data sources of Spark 4 that hand Arrow batches to the JVM.
+"""ReadRequest exactly what is new, without extra jars: Python data sources of Spark 4 that hand Arrow batches to the JVM.
 
 Needs pyarrow and obstore (S3) or adbc-driver-postgresql (PostgreSQL) on driver and executors; nothing here is imported
 before it is used.

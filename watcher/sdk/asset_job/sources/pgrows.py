@@ -9,11 +9,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from ..errors import SourceFailed
-from .failures import require
+from ..errors import SourceFailed, require
 
 
 @dataclass(frozen=True)
@@ -40,14 +38,14 @@ class Postgres:
             with closing(dbapi.connect(self.uri)) as connection, closing(connection.cursor()) as cursor:
                 yield cursor
         except Error as error:
-            raise SourceFailed(f"PostgreSQL: {_said(error, self.uri)}") from None
+            raise SourceFailed(f"PostgreSQL: {_message(error, self.uri)}") from None
 
 
-def _said(error: Exception, uri: str) -> str:
-    """Without the statement, and without the password: libpq repeats a part of an address that it does not understand."""
-    said = " ".join(str(error).partition("Query was:")[0].split())
+def _message(error: Exception, uri: str) -> str:
+    """Without the statement and the password: libpq repeats a part of an address that it does not understand."""
+    message = " ".join(str(error).partition("Query was:")[0].split())
     password = urlsplit(uri).password
-    return said.replace(password, "***") if password else said
+    return message.replace(password, "***") if password else message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,21 +64,3 @@ class PgRowsReader(DataSourceReader):
                 yield pa.record_batch(
                     [batch.column(at).cast(one.type) for at, one in enumerate(self.schema)], schema=self.schema
                 )
-
-
-def pgrows(reader: PgRowsReader, columns: StructType) -> type[DataSource]:
-    """The data source for one read, as `s3files` has it: nothing of the address is an option, which would be shown."""
-    unique = f"pgrows_{id(reader):x}"  # Spark warns when a name is taken again
-
-    class PgRows(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return unique
-
-        def schema(self) -> StructType:
-            return columns
-
-        def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface
-            return reader
-
-    return PgRows

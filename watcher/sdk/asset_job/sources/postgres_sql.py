@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from .items import Rows
-from .splitting import chunks, merged, split_ranges
+from .request import Rows
+from .shares import chunks, merged, split_ranges
 
 _MOST_IDS = 250_000
 _MOST_RANGES = 10_000
@@ -65,8 +65,8 @@ class TableColumn:
     @property
     def _counterpart(self) -> str | None:
         plain = re.sub(r"\([^)]*\)", "", self.postgres)
-        found = _SPARK_TYPES.get(plain.removesuffix("[]"))
-        return f"array<{found}>" if found and plain.endswith("[]") else found
+        counterpart = _SPARK_TYPES.get(plain.removesuffix("[]"))
+        return f"array<{counterpart}>" if counterpart and plain.endswith("[]") else counterpart
 
     @property
     def spark(self) -> str:
@@ -153,5 +153,5 @@ def jdbc(uri: str) -> tuple[str, dict[str, str]]:
     parts = urlsplit(uri)
     place = parts.netloc.rpartition("@")[2]
     url = f"jdbc:postgresql://{place}{parts.path}{'?' + parts.query if parts.query else ''}"
-    found = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
-    return url, {name: value for name, value in found.items() if value}
+    properties = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
+    return url, {name: value for name, value in properties.items() if value}

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ..errors import SourceFailed
 from ..tables.layout import partition_values
-from .items import S3File
-from .lines import batches_of_lines
-from .objects import FileUnreadable, PinnedObject, pieces, told_of
-from .s3access import S3Access
+from .arrow import batches_of_lines
+from .request import S3File
+from .s3_objects import FileUnreadable, PinnedObject, S3Access, errors_naming, pieces
 
 log = logging.getLogger("asset_job")
 
@@ -47,7 +45,7 @@ class S3FilesReader(DataSourceReader):
         for file in partition.value:
             begun = False
             try:
-                with told_of(file):
+                with errors_naming(file):
                     for batch in self.read_file(self.access, file):
                         begun = True
                         yield batch
@@ -55,27 +53,6 @@ class S3FilesReader(DataSourceReader):
                 if begun or not self.skip:
                     raise
                 log.warning("skipped: %s", error)
-
-
-def s3files(reader: S3FilesReader, columns: StructType | str) -> type[DataSource]:
-    """The data source for one read: the reader travels inside of the class, since options would be shown in plan and UI.
-
-    `columns` is what `read_file` gives.
-    """
-    unique = f"s3files_{id(reader):x}"  # Spark warns when a name is taken again
-
-    class S3Files(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return unique
-
-        def schema(self) -> StructType | str:
-            return columns
-
-        def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface
-            return reader
-
-    return S3Files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,20 +66,20 @@ class ReadLines:
     """What lines begin with that say nothing."""
 
     def __call__(self, access: S3Access, file: S3File) -> Iterator[pa.RecordBatch]:
-        wanted = self.header is not None
+        header_expected = self.header is not None
         for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
             rest = batch
-            if wanted and (at := first_saying(batch, self.comment)) is not None:
+            if header_expected and (at := first_content_line(batch, self.comment)) is not None:
                 self._check(batch.column(0)[at].as_py(), file)
-                wanted, rest = False, batch.slice(at + 1)
-            if not wanted and rest.num_rows:
+                header_expected, rest = False, batch.slice(at + 1)
+            if not header_expected and rest.num_rows:
                 yield rest
 
     def _check(self, line: str, file: S3File) -> None:
-        found = header_of(line, self.dialect or {})
-        if [name.lower() for name in found] != [name.lower() for name in self.header or ()]:
+        header = header_of(line, self.dialect or {})
+        if [name.lower() for name in header] != [name.lower() for name in self.header or ()]:
             raise SourceFailed(
-                f"{file.url} has the columns {', '.join(found)} where {', '.join(self.header or ())} are expected: "
+                f"{file.url} has the columns {', '.join(header)} where {', '.join(self.header or ())} are expected: "
                 "correct the file or the schema"
             )
 
@@ -111,7 +88,7 @@ def header_of(line: str, dialect: Mapping[str, Any]) -> list[str]:
     return [name.strip() for name in next(csv.reader([line], **dialect))]
 
 
-def first_saying(batch: pa.RecordBatch, comment: str | None) -> int | None:
+def first_content_line(batch: pa.RecordBatch, comment: str | None) -> int | None:
     """Where the first line is that is neither blank nor a comment."""
     lines = (line.as_py() for line in batch.column(0))
     return next(
@@ -141,11 +118,11 @@ class ReadParquet:
             yield pa.record_batch(columns, schema=self.schema)
 
 
-def _names_in(schema: pa.Schema, wanted: Sequence[str]) -> dict[str, str]:
-    """What the wanted columns are called in a file: by Spark's rules case does not matter, where it decides nothing."""
-    lower = {name.lower(): name for name in schema.names}
-    found = {name: name if name in schema.names else lower.get(name.lower()) for name in wanted}
-    return {name: there for name, there in found.items() if there is not None}
+def _names_in(schema: pa.Schema, columns: Sequence[str]) -> dict[str, str]:
+    """The columns' names in a file: by Spark's rules case does not matter, unless it tells two columns apart."""
+    by_lower = {name.lower(): name for name in schema.names}
+    names = {name: name if name in schema.names else by_lower.get(name.lower()) for name in columns}
+    return {name: in_file for name, in_file in names.items() if in_file is not None}
 
 
 def _repeated(value: str | None, kind: pa.DataType, count: int) -> pa.Array:
@@ -171,6 +148,8 @@ def open_parquet(access: S3Access, file: S3File) -> Any:
 
 def parquet_columns(access: S3Access, file: S3File) -> pa.Schema:
     """With plain values for those that Arrow remembers as dictionaries, which Spark has not."""
-    found = open_parquet(access, file).schema_arrow
-    plain = [field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in found]
+    schema = open_parquet(access, file).schema_arrow
+    plain = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
+    ]
     return pa.schema(plain)

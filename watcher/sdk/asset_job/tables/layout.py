@@ -31,11 +31,11 @@ class Owner:
         """The name of the part's folder. Colons are what Hadoop cannot have in a path, slashes what nobody can."""
         return f"{RUN}={re.sub('[:/]', '.', self.run_id)}"
 
-    def check(self, found: Mapping[str, object] | None, target: str) -> None:
-        """`found` is what the part says of itself. Raises `TargetFailed` when it is another run's."""
-        if found is not None and {**asdict(self), **found} != asdict(self):
+    def check(self, recorded: Mapping[str, object] | None, target: str) -> None:
+        """`recorded` is the owner that the part names. Raises `TargetFailed` when it is another run's."""
+        if recorded is not None and {**asdict(self), **recorded} != asdict(self):
             raise TargetFailed(
-                f"{self.part} of {target} was written by the job {found.get('dag_id')}, run {found.get('run_id')}: "
+                f"{self.part} of {target} was written by the job {recorded.get('dag_id')}, run {recorded.get('run_id')}: "
                 "give each job a target of its own"
             )
 
@@ -83,7 +83,7 @@ def _value(value: str | None) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def partition_values(path: str) -> dict[str, str | None]:

@@ -1,11 +1,11 @@
-"""How the work is shared among tasks. Pure."""
+"""The shares of the work that tasks get. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from .items import S3File
+from .request import S3File
 
 T = TypeVar("T")
 _OPENING_COSTS = 1 << 20
@@ -31,13 +31,13 @@ def split_files(files: Iterable[S3File], *, tasks: int, most: int) -> list[list[
 
 def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
     """The same ids, ascending, each once; ranges that touch become one."""
-    found: list[tuple[int, int]] = []
+    disjoint: list[tuple[int, int]] = []
     for low, high in sorted((low, high) for low, high in ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
+        if disjoint and low <= disjoint[-1][1] + 1:
+            disjoint[-1] = (disjoint[-1][0], max(disjoint[-1][1], high))
         else:
-            found.append((low, high))
-    return found
+            disjoint.append((low, high))
+    return disjoint
 
 
 def split_ranges(

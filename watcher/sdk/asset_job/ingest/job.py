@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AssetJobError, StoreConflict
 from ..runs import Run, run
-from ..tables.appending import Staged, commit, stage
+from ..tables.parts import Staged, commit, stage
 from .plan import Destination, IngestOptions, destination, sources, watermark
 
 if TYPE_CHECKING:
@@ -39,31 +39,31 @@ class Ingest:
     def execute(self) -> None:
         """Raises `AssetJobError`; ends the run as skipped when its events name nothing to load."""
         to = destination(self.options, self.run.outlets)
-        found = sources(self.run.triggering_asset_events, self.options.input_format)
-        if not found:
+        inputs = sources(self.run.triggering_asset_events, self.options.input_format)
+        if not inputs:
             self.run.skip("the events of this run name neither files nor rows")
-        self._load(found, to)
+        self._load(inputs, to)
 
-    def _load(self, found: list[Any], to: Destination) -> None:
-        from .records import check_schema, fitting, inferred, not_fitting, records  # noqa: PLC0415 - only now Spark is needed
+    def _load(self, inputs: list[Any], to: Destination) -> None:
+        from .records import check_schema, inferred, invalid, records, valid  # noqa: PLC0415 - only now Spark is needed
 
         store = self.run.asset_store[to.outlet]
         schema = self.options.schema or store.get("schema")
         if schema is None:
-            schema = inferred(self.run, found, self.options)
+            schema = inferred(self.run, inputs, self.options)
             store.set("schema", schema)
         check_schema(self.run, schema)
-        everything = records(self.run, found, self.options, schema)
-        good, counted = fitting(everything)
+        everything = records(self.run, inputs, self.options, schema)
+        good, counted = valid(everything)
         table = self._staged(self._deduplicated(good, to), to.target, self.options.partition_by)
-        # Looked for once more only when there are some, which is rare.
-        bad = self._staged(not_fitting(everything) if counted.bad else None, to.bad_records)
+        # A second pass, made only when there are bad records, which is rare.
+        bad = self._staged(invalid(everything) if counted.bad else None, to.bad_records)
         commit([table, bad], self.run.check_still_ours)
         rows = table.appended.rows
-        self._tell(to, Loaded(rows=rows, bad=counted.bad, duplicates=counted.records - counted.bad - rows))
+        self._report(to, Loaded(rows=rows, bad=counted.bad, duplicates=counted.records - counted.bad - rows))
 
     def _deduplicated(self, good: DataFrame, to: Destination) -> DataFrame:
-        from .records import once  # noqa: PLC0415
+        from .records import deduplicated  # noqa: PLC0415
 
         key = self.options.dedupe_key
         lacking = [name for name in key if name not in good.columns]
@@ -73,20 +73,20 @@ class Ingest:
             return good
         table = self.run.table(to.target, self.options.target_connection)
         types = {name: good.schema[name].dataType.simpleString() for name in key}
-        return once(good, table.others(self.run.spark, types, self.options.partition_by), key)
+        return deduplicated(good, table.others(self.run.spark, types, self.options.partition_by), key)
 
     def _staged(self, frame: DataFrame | None, target: str, partition_by: Sequence[str] = ()) -> Staged:
         table = self.run.table(target, self.options.target_connection)
         return stage(table, frame, partition_by, self.run.check_still_ours)
 
-    def _tell(self, to: Destination, loaded: Loaded) -> None:
-        """In the outlet's store and in its event."""
+    def _report(self, to: Destination, loaded: Loaded) -> None:
+        """Report the numbers in the outlet's store and in its event."""
         summary = {"rows_loaded": loaded.rows, "bad_records": loaded.bad, "duplicates": loaded.duplicates}
         earlier = self._before(to)
-        told = self.run.task_store.get("rows_loaded")
+        recorded = self.run.task_store.get("rows_loaded")
         for attempt in range(_ATTEMPTS):
             try:
-                self._record(to, {**summary, "run_id": self.run.run_id, **earlier}, told)
+                self._record(to, {**summary, "run_id": self.run.run_id, **earlier}, recorded)
                 break
             except StoreConflict:
                 if attempt == _ATTEMPTS - 1:
@@ -103,15 +103,15 @@ class Ingest:
             self.run.task_store.set("before", kept)
         return kept
 
-    def _record(self, to: Destination, summary: Mapping[str, Any], told: int | None) -> None:
-        """The increments of a try are not repeated by the next: what differs from an earlier one's is put right."""
+    def _record(self, to: Destination, summary: Mapping[str, Any], recorded: int | None) -> None:
+        """A later try does not repeat an earlier one's increments: it corrects the difference."""
         rows = summary["rows_loaded"]
         with self.run.asset_store[to.outlet].transaction() as t:
             t.increment("total_runs")
-            if told is None or told == rows:
+            if recorded is None or recorded == rows:
                 t.increment("rows_loaded", rows)
             else:
-                t["rows_loaded"] = t.get("rows_loaded", 0) - told + rows
+                t["rows_loaded"] = t.get("rows_loaded", 0) - recorded + rows
             mark = watermark(self.run.triggering_asset_events, t.get("watermark"))
             if mark is not None:
                 t["watermark"] = mark

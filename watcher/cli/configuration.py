@@ -12,8 +12,7 @@ import typer
 
 from config.errors import ConfigurationInvalid
 from store.errors import BackendUnusable
-from watcher.cli.commands import Columns, JsonOption, Show, table
-from watcher.cli.configuring import DEFAULT_CONFIG, ConfigOption, load_configuration
+from watcher.cli.commands import DEFAULT_CONFIG, Columns, ConfigOption, JsonOption, Show, load_configuration, table
 from watcher.cli.failures import Exit, Failure
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _summary(configuration: Configuration) -> str:
 def _check_sources(configuration: Configuration, show: Show) -> None:
     from watcher.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
 
-    found = anyio.run(all_findings, configuration)
-    show(found, lambda: table(found, COLUMNS))
-    if any(finding["level"] == "error" for finding in found):
+    findings = anyio.run(all_findings, configuration)
+    show(findings, lambda: table(findings, COLUMNS))
+    if any(finding["level"] == "error" for finding in findings):
         raise typer.Exit(Exit.CHECK_FAILED)

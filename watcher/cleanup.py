@@ -20,9 +20,8 @@ from store.database import Database
 from store.processes import cleanup
 from store.processes.cleanup import Removed, Retention, Sweep
 from store.runs import tries
-from watcher.logs import sweeping
-from watcher.logs.places import try_log
-from watcher.retrying import keep_going
+from watcher.logs import paths
+from watcher.retries import keep_going
 
 LONG_BATCH: Final = 0.4
 """Seconds; after a longer one the next is half as large, after a much shorter one twice."""
@@ -32,13 +31,13 @@ log = structlog.get_logger()
 
 
 class Progress(Protocol):
-    """Told before the first batch of a sweep how many rows there are, and after each how many are gone."""
+    """Called before the first batch of a sweep with the number of rows, and after each with how many are removed."""
 
     def __call__(self, name: str, done: int, total: int) -> None: ...
 
 
 def in_the_log(name: str, done: int, total: int) -> None:
-    """Progress as log lines."""
+    """Report progress as log lines."""
     if done:
         log.info("cleanup.progress", what=name, done=done, of=total)
 
@@ -93,12 +92,12 @@ class Cleaner:
         return {**counts, LOG_FILES: len(await self._old_logs())}
 
     async def clean(self, progress: Progress = in_the_log) -> Mapping[str, int]:
-        """Remove it; returns how much of what. What another clean-up is at, is left to it."""
+        """Remove it; returns how much of what. What another clean-up is removing is left to it."""
         started = time.monotonic()
         counts: dict[str, int] = {}
         for sweep in await cleanup.sweeps(self._database, self._limits.retention):
             counts[sweep.name] = await self._sweep(sweep, progress)
-        counts[LOG_FILES] = await anyio.to_thread.run_sync(sweeping.remove, await self._old_logs())
+        counts[LOG_FILES] = await anyio.to_thread.run_sync(paths.remove, await self._old_logs())
         await self._clean_backend()
         if any(counts.values()):
             removed = {name.replace(" ", "_"): count for name, count in counts.items() if count}
@@ -138,7 +137,7 @@ class Cleaner:
             return await sweep.count(connection)
 
     async def _clean_backend(self) -> None:
-        """A backend of a user's own keeps its own time: of its entries we remove none."""
+        """A user's own backend expires its entries itself: none of them is removed here."""
         if self._backend.entries(self._database).keeps_history:
             return
         log.info("cleanup.backend_left_to_itself", backend=type(self._backend).__name__)
@@ -149,9 +148,9 @@ class Cleaner:
         """But never one that a driver still writes to, however silent it is."""
         async with self._database.reading() as connection:
             running = await tries.keys_of_open_tries(connection)
-        kept = frozenset(try_log(self._logs_directory, **key.bindings) for key in running)
+        kept = frozenset(paths.try_log(self._logs_directory, **key.bindings) for key in running)
         before = datetime.now(UTC) - self._limits.logs
-        look: Callable[[], list[Path]] = lambda: sweeping.old(self._logs_directory, before.timestamp(), kept)  # noqa: E731
+        look: Callable[[], list[Path]] = lambda: paths.expired(self._logs_directory, before.timestamp(), kept)  # noqa: E731
         return await anyio.to_thread.run_sync(look)
 
 

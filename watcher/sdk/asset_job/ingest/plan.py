@@ -83,31 +83,31 @@ class Source:
 
 def sources(events: Mapping[str, Sequence[AssetEvent]], input_format: str | None) -> list[Source]:
     """Each asset's files by format, and its rows. Raises `AssetJobError` for a file of no known format."""
-    found: list[Source] = []
+    inputs: list[Source] = []
     for of_asset in events.values():
         by_format: dict[str, list[Mapping[str, Any]]] = {}
         for file in (file for event in of_asset for file in event.extra.get("files", ())):
             by_format.setdefault(_format(file, input_format), []).append(file)
-        found += [Source(given=files, format=name) for name, files in by_format.items()]
+        inputs += [Source(given=files, format=name) for name, files in by_format.items()]
         by_table: dict[str, list[AssetEvent]] = {}
         for event in of_asset:
             if event.extra.get("ranges") or event.extra.get("keys"):
                 by_table.setdefault(event.extra["table"], []).append(event)
-        found += [Source(given=of_table, format=None) for of_table in by_table.values()]
-    return found
+        inputs += [Source(given=of_table, format=None) for of_table in by_table.values()]
+    return inputs
 
 
 def _format(file: Mapping[str, Any], input_format: str | None) -> str:
     name = str(file.get("key") or file.get("path"))
-    found = input_format or format_by_name(name)
-    if found is None:
+    chosen = input_format or format_by_name(name)
+    if chosen is None:
         raise AssetJobError(f"say how to read {name} by spark.options.input_format: json, csv, text or parquet")
-    return found
+    return chosen
 
 
 def watermark(events: Mapping[str, Sequence[AssetEvent]], before: Any) -> Any:
     """How far the events reach, of several assets by name; never back behind `before`, for an older run may be repeated."""
-    ends = {name: end for name, found in events.items() if (end := _end(found)) is not None}
+    ends = {name: end for name, of_asset in events.items() if (end := _end(of_asset)) is not None}
     earlier = before if isinstance(before, Mapping) else {}
     if len(ends) == 1 and not isinstance(before, Mapping):
         return _later(before, next(iter(ends.values())))

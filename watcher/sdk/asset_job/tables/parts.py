@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-from ..errors import AssetJobError, TargetFailed
-from ..sources.connections import connection_of
-from ..sources.failures import require, sentence_in
+from pyspark.sql import Observation
+from pyspark.sql import functions as sql
+from pyspark.sql.types import DateType, NumericType, StringType, TimestampNTZType, TimestampType
+
+from ..errors import AssetJobError, TargetFailed, require, sentence_from
+from ..sources.request import connection_of, quoted
 from .layout import Owner, Place, check_columns
-from .local import LocalTable
+from .local_table import LocalTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from .observing import Observed
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
 
 class Table(Protocol):
@@ -71,8 +74,8 @@ def table_at(
         return LocalTable(place=place, owner=owner, attempt=attempt)
     chosen = connection_of(connections, "s3", connection)
     require("pyarrow", "obstore")
-    from ..sources.s3access import s3_access  # noqa: PLC0415 - needs what was just required
-    from .objects import S3Table  # noqa: PLC0415
+    from ..sources.s3_objects import s3_access  # noqa: PLC0415 - needs what was just required
+    from .s3_table import S3Table  # noqa: PLC0415
 
     return S3Table(place=place, owner=owner, attempt=attempt, access=s3_access(chosen))
 
@@ -80,7 +83,7 @@ def table_at(
 def stage(table: Table, frame: DataFrame | None, partition_by: Sequence[str], still_ours: Callable[[], None]) -> Staged:
     """Write the frame where readers do not look; None: nothing. Raises `AssetJobError`, also for what executors say.
 
-    `still_ours` raises when the try was superseded, which must not take away what its successor is writing.
+    `still_ours` raises when the try was superseded: it must not remove what its successor is writing.
     """
     still_ours()
     table.prepare()
@@ -89,7 +92,7 @@ def stage(table: Table, frame: DataFrame | None, partition_by: Sequence[str], st
 
 
 def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Observed:
-    from .observing import observed  # noqa: PLC0415 - needs pyspark
+    from .parts import observed  # noqa: PLC0415 - needs pyspark
 
     check_columns(frame.columns, partition_by)
     counted, seen = observed(frame)
@@ -98,7 +101,7 @@ def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Obs
     except AssetJobError:
         raise
     except Exception as error:
-        sentence = sentence_in(str(error))
+        sentence = sentence_from(str(error))
         if sentence is None:
             raise
         raise TargetFailed(sentence) from error
@@ -107,7 +110,48 @@ def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Obs
 
 def commit(staged: Iterable[Staged], still_ours: Callable[[], None]) -> None:
     """`still_ours` raises when the try was superseded: then nothing is changed."""
-    found = list(staged)
+    parts = list(staged)
     still_ours()
-    for one in found:
-        one.commit()
+    for part in parts:
+        part.commit()
+
+
+_COMPARED = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """The row count and the largest values of a frame, collected while it is written and known afterwards."""
+
+    observation: Observation
+    compared: Sequence[StructField]
+
+    @property
+    def rows(self) -> int:
+        return int(self.observation.get["rows"])
+
+    def max(self, column: str) -> Any:
+        """None of no rows; moments are in UTC. Raises `AssetJobError` for a column that cannot be compared."""
+        for at, field in enumerate(self.compared):
+            if field.name.lower() == column.lower():
+                largest = self.observation.get[f"max_{at}"]
+                is_moment = isinstance(field.dataType, TimestampType) and largest is not None
+                return _EPOCH + timedelta(microseconds=largest) if is_moment else largest
+        names = ", ".join(field.name for field in self.compared)
+        raise AssetJobError(f"{column} is no column with a largest value: there are {names}")
+
+
+def observed(frame: DataFrame) -> tuple[DataFrame, Observed]:
+    """The frame to be written instead of `frame`. All that can be compared is: it costs less than a second pass."""
+    compared = [field for field in frame.schema if isinstance(field.dataType, _COMPARED)]
+    largest = [_largest(field).alias(f"max_{at}") for at, field in enumerate(compared)]
+    observation = Observation()
+    counted = frame.observe(observation, sql.count(sql.lit(1)).alias("rows"), *largest)
+    return counted, Observed(observation=observation, compared=compared)
+
+
+def _largest(field: StructField) -> Column:
+    """Moments as microseconds, which no time zone of the machine changes."""
+    largest = sql.max(sql.col(quoted(field.name)))
+    return sql.unix_micros(largest) if isinstance(field.dataType, TimestampType) else largest

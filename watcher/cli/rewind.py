@@ -1,4 +1,4 @@
-"""`watcher poll` and `watcher rewind`: what a watcher would find, and where it shall go on."""
+"""`watcher poll` and `watcher rewind`: what a watcher's next poll would find, and from where it goes on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from watcher.cli.api import Api
+from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import Show, command, properties, table
 from watcher.cli.failures import Exit, Failure
 from watcher.cli.watchers import Name
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def _poll(
-    api: Api,
+    api: ApiClient,
     show: Show,
     name: Name,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Commit nothing; the only way to poll by hand.")] = False,
@@ -28,12 +28,12 @@ async def _poll(
     """Show what a watcher's next poll would find; commits nothing."""
     if not dry_run:
         raise Failure("a watcher polls by itself; add --dry-run to see what it would find", Exit.USAGE)
-    found = (await api.send("POST", _path(name, "poll"), query={"dry_run": True})).json()
-    _show_preview(found, show)
+    preview = (await api.send("POST", _path(name, "poll"), query={"dry_run": True})).json()
+    _show_preview(preview, show)
 
 
 async def _rewind(
-    api: Api,
+    api: ApiClient,
     show: Show,
     name: Name,
     to: Annotated[str | None, typer.Option(help="A time, an id, `start` or `now`.")] = None,
@@ -54,12 +54,12 @@ async def _rewind(
         show(answer, lambda: f"{name} goes on from {answer['watermark']}; `--undo` takes it back until a batch commits")
 
 
-def _show_preview(found: dict[str, Any], show: Show) -> None:
-    runs = ", ".join(f"{count} of {dag_id}" for dag_id, count in found["runs"].items()) or "none"
-    show(found, lambda: properties({"items": found["items"], "events": found["events"], "runs": runs}))
-    if found["shown"] and not show.as_json:
+def _show_preview(preview: dict[str, Any], show: Show) -> None:
+    runs = ", ".join(f"{count} of {dag_id}" for dag_id, count in preview["runs"].items()) or "none"
+    show(preview, lambda: properties({"items": preview["items"], "events": preview["events"], "runs": runs}))
+    if preview["shown"] and not show.as_json:
         columns = {"count": lambda event: event["count"], "watermark": lambda event: event["watermark"]}
-        show(found["shown"], lambda: table(found["shown"], columns))
+        show(preview["shown"], lambda: table(preview["shown"], columns))
 
 
 def _path(name: str, what: str) -> str:

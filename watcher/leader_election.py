@@ -1,6 +1,6 @@
-"""One process schedules and starts runs, the others stand by and take over when its lease has ended.
+"""Leader election: one process schedules and starts runs; the others stand by and take over when its lease has expired.
 
-A leader that was stopped and wakes up again finds out inside its next transaction, before that has written anything.
+A leader that was suspended and resumes learns that it lost inside its next transaction, before that has written anything.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.errors import NotLeading
 from store.processes import leaders
-from watcher.retrying import keep_going
+from watcher.retries import keep_going
 
 log = structlog.get_logger()
 
 
 class Leadership:
-    """A process's share in it. `owner` is the home's id: one process at a time has it. `on_taken` may find work."""
+    """Whether this process leads, as `owner`: the id of its home. `on_taken` is called when it begins to lead."""
 
     def __init__(
         self, database: Database, owner: str, *, heartbeat: timedelta, lease: timedelta, on_taken: Callable[[], None]
@@ -41,7 +41,7 @@ class Leadership:
         return self._epoch is not None
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled. Started once it is known who leads."""
+        """Campaign until cancelled, then resign. Started once it is known who leads."""
         try:
             await self.campaign()
             task_status.started()
@@ -55,7 +55,7 @@ class Leadership:
                     await self._resign()
 
     async def campaign(self) -> None:
-        """Lead on, or take over if nobody leads."""
+        """Renew the lease, or take it when nobody holds it."""
         if self._epoch is not None:
             async with self._database.transaction() as connection:
                 if await leaders.renew(connection, self._epoch, self._lease):

@@ -13,11 +13,10 @@ import obstore
 from obstore import exceptions
 
 from ..errors import TargetFailed
-from ..sources.items import S3File
-from ..sources.request import Reading, quoted
-from ..sources.s3access import S3Access
+from ..sources.request import ReadRequest, S3File, quoted
+from ..sources.s3_objects import S3Access
 from .layout import OWNER, STAGING, Owner, Place, StagedFile, is_of_another_run, plan_commit
-from .s3writer import MANIFEST, S3Writer, s3table
+from .s3_writer import MANIFEST, S3Writer, s3table
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -36,7 +35,7 @@ class S3Table:
 
     def prepare(self) -> None:
         """What earlier tries of the run left behind is removed. Raises `TargetFailed`."""
-        with self._told():
+        with self._write_errors():
             self.owner.check(self._owner_there(), str(self.place))
             self._delete(self._keys(self._attempts))
 
@@ -59,26 +58,29 @@ class S3Table:
         ordered.write.format(source.name()).mode("append").save()
 
     def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
-        from ..sources.s3_reading import parquet_files  # noqa: PLC0415 - kept out of what executors import
+        from ..sources.s3_frames import parquet_files  # noqa: PLC0415 - kept out of what executors import
 
-        with self._told():
+        with self._write_errors():
             files = [
                 S3File(
-                    bucket=self._bucket, key=found["path"], size=found["size"], etag=(found["e_tag"] or "").strip('"')
+                    bucket=self._bucket,
+                    key=listed["path"],
+                    size=listed["size"],
+                    etag=(listed["e_tag"] or "").strip('"'),
                 )
                 for page in obstore.list(self._store, self.place.path)
-                for found in page
-                if is_of_another_run(found["path"].removeprefix(self.place.path).lstrip("/"), self.owner.part)
+                for listed in page
+                if is_of_another_run(listed["path"].removeprefix(self.place.path).lstrip("/"), self.owner.part)
             ]
         if not files:
             return None
         ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
-        reading = Reading(spark=spark, schema=ddl)
-        return parquet_files(reading, self.access, files, from_path=[name for name in partition_by if name in columns])
+        request = ReadRequest(spark=spark, schema=ddl)
+        return parquet_files(request, self.access, files, from_path=[name for name in partition_by if name in columns])
 
     def commit(self, rows: int) -> None:
-        """No step of it is atomic but each file's: readers see the part grow. Ends by telling whose it is."""
-        with self._told():
+        """Only the copy of each file is atomic: readers see the part grow. The owner's file is written after the rows."""
+        with self._write_errors():
             files = [StagedFile(**file) for file in json.loads(self._read(f"{self._staged}/{MANIFEST}") or b"[]")]
             if sum(file.rows for file in files) != rows:
                 raise TargetFailed(
@@ -93,7 +95,7 @@ class S3Table:
 
     def withdraw(self) -> None:
         """Without rows: the run has no part, whatever it had before."""
-        with self._told():
+        with self._write_errors():
             self._delete([*self._keys(self._part), *self._keys(self._attempts)])
 
     @property
@@ -118,11 +120,11 @@ class S3Table:
 
     def _keys(self, prefix: str) -> list[str]:
         """Obstore takes a prefix for a folder: `run=a` does not find `run=ab`."""
-        return [found["path"] for page in obstore.list(self._store, prefix) for found in page]
+        return [listed["path"] for page in obstore.list(self._store, prefix) for listed in page]
 
     def _delete(self, keys: Iterable[str]) -> None:
-        if found := list(keys):
-            obstore.delete(self._store, found)
+        if doomed := list(keys):
+            obstore.delete(self._store, doomed)
 
     def _read(self, key: str) -> bytes | None:
         try:
@@ -135,9 +137,9 @@ class S3Table:
         return None if content is None else json.loads(content)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _write_errors(self) -> Iterator[None]:
         try:
             yield
         except (exceptions.BaseError, OSError, ValueError) as error:
-            said = (str(error).splitlines() or [type(error).__name__])[0]
-            raise TargetFailed(f"{self.place} cannot be written: {said}") from None
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise TargetFailed(f"{self.place} cannot be written: {reason}") from None

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from ..errors import SourceFailed
-from ..sources.s3access import S3Access
+from ..sources.s3_objects import S3Access
 from .layout import StagedFile, partition_folder
 
 MANIFEST = "_manifest.json"
@@ -63,7 +63,7 @@ class S3Writer(DataSourceArrowWriter):
         return Written(done)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """In a process of its own beside the driver, so the driver is told by a file."""
+        """Runs in a process beside the driver, which reads the result from a file."""
         files = [asdict(file) for message in messages if isinstance(message, Written) for file in message.files]
         obstore.put(self.access.store(self.bucket), f"{self.staging}/{MANIFEST}", json.dumps(files).encode())
 
@@ -74,8 +74,8 @@ class S3Writer(DataSourceArrowWriter):
         try:
             obstore.put(self.access.store(self.bucket), f"{self.staging}/{path}", file.path)
         except (obstore.exceptions.BaseError, OSError) as error:
-            said = str(error).splitlines()[0]
-            raise SourceFailed(f"s3://{self.bucket}/{self.staging} cannot be written: {said}") from None
+            reason = str(error).splitlines()[0]
+            raise SourceFailed(f"s3://{self.bucket}/{self.staging} cannot be written: {reason}") from None
         file.path.unlink()
         return StagedFile(path=path, rows=file.rows)
 

@@ -1,4 +1,4 @@
-"""Records as they come, told apart into those that fit the schema and those that do not."""
+"""Records as they come, separated into those that fit the schema and those that do not."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ RECORD = "_record"
 """The column of a record that does not fit, as it came; null of one that does."""
 
 
-def inferred(run: Run, found: Sequence[Source], options: IngestOptions) -> str:
+def inferred(run: Run, inputs: Sequence[Source], options: IngestOptions) -> str:
     """The schema of the first source, as Spark's DDL. Raises `AssetJobError`."""
-    frame = _read(run, found[0], options, None)
+    frame = _read(run, inputs[0], options, None)
     columns = [field for field in frame.schema if field.name != "_corrupt_record"]
     if not columns:
         raise AssetJobError("no record of these files can be understood: say how by input_format, or give a schema")
@@ -39,15 +39,15 @@ def check_schema(run: Run, schema: str) -> None:
     try:
         run.spark.createDataFrame([], schema)
     except PySparkException as error:
-        said = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0]
         raise AssetJobError(
-            f"the schema {schema!r} is not Spark's DDL, such as `id long, amount double`: {said}"
+            f"the schema {schema!r} is not Spark's DDL, such as `id long, amount double`: {reason}"
         ) from None
 
 
-def records(run: Run, found: Sequence[Source], options: IngestOptions, schema: str) -> DataFrame:
+def records(run: Run, inputs: Sequence[Source], options: IngestOptions, schema: str) -> DataFrame:
     """All records in the columns of the schema and, last, `RECORD`."""
-    return reduce(lambda one, other: one.unionByName(other), [_read(run, one, options, schema) for one in found])
+    return reduce(lambda one, other: one.unionByName(other), [_read(run, one, options, schema) for one in inputs])
 
 
 def _read(run: Run, source: Source, options: IngestOptions, schema: str | None) -> DataFrame:
@@ -88,22 +88,22 @@ class Counted:
         return int(self.observation.get["bad"])
 
 
-def fitting(frame: DataFrame) -> tuple[DataFrame, Counted]:
+def valid(frame: DataFrame) -> tuple[DataFrame, Counted]:
     observation = Observation()
     bad = sql.count_if(sql.col(RECORD).isNotNull())
     counted = frame.observe(observation, sql.count(sql.lit(1)).alias("records"), bad.alias("bad"))
     return counted.where(sql.col(RECORD).isNull()).drop(RECORD), Counted(observation=observation)
 
 
-def not_fitting(frame: DataFrame) -> DataFrame:
+def invalid(frame: DataFrame) -> DataFrame:
     """With all columns as far as they could be read, which shows what did not fit."""
     return frame.where(sql.col(RECORD).isNotNull())
 
 
-def once(frame: DataFrame, others: DataFrame | None, key: Sequence[str]) -> DataFrame:
+def deduplicated(frame: DataFrame, others: DataFrame | None, key: Sequence[str]) -> DataFrame:
     """One row of each key, and none whose key is among `others`; nulls are as equal as other values."""
-    found = frame.dropDuplicates(list(key))
+    distinct = frame.dropDuplicates(list(key))
     if others is None:
-        return found
-    same = [found[quoted(name)].eqNullSafe(others[quoted(name)]) for name in key]
-    return found.join(others, reduce(lambda one, other: one & other, same), "left_anti")
+        return distinct
+    same = [distinct[quoted(name)].eqNullSafe(others[quoted(name)]) for name in key]
+    return distinct.join(others, reduce(lambda one, other: one & other, same), "left_anti")

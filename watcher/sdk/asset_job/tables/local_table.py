@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TargetFailed
+from ..sources.readers import literal_path
 from ..sources.request import quoted
-from ..sources.spark_readers import literal_path
 from .layout import OWNER, RUN, STAGING, Owner, Place
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class LocalTable:
 
 def _owner_in(part: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads((part / OWNER).read_bytes())
+        owner: dict[str, Any] = json.loads((part / OWNER).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return found
+    return owner

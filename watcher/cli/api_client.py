@@ -22,7 +22,7 @@ class Target(NamedTuple):
     token: str | None
 
 
-class Api:
+class ApiClient:
     """The REST API. Every refusal is a `Failure` with the API's own sentence."""
 
     def __init__(self, client: httpx.AsyncClient, logs_here: Path | None = None) -> None:
@@ -36,12 +36,12 @@ class Api:
 
     async def all(self, path: str, member: str, **query: Any) -> list[dict[str, Any]]:
         """All pages of a list."""
-        rows: list[dict[str, Any]] = []
+        members: list[dict[str, Any]] = []
         while True:
-            page = await self.get(path, limit=_PAGE, offset=len(rows), **query)
-            rows += page[member]
-            if len(rows) >= page["total_entries"] or not page[member]:
-                return rows
+            page = await self.get(path, limit=_PAGE, offset=len(members), **query)
+            members += page[member]
+            if len(members) >= page["total_entries"] or not page[member]:
+                return members
 
     async def send(
         self,

@@ -1,4 +1,4 @@
-"""Reading log files back: the lines around a write, the last lines, and what is appended while somebody looks on.
+"""Log files read back: the lines around a write, the last lines, and what is appended from now on; and a line as text.
 
 A log is a sequence of files, oldest first: the full ones that were set aside, then the current one. Lines are JSON
 records of the daemon; what is none, as a driver's output, becomes a record with the line as its `event`. Files are read
@@ -10,18 +10,21 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
+import anyio
+import anyio.to_thread
+
 Record: TypeAlias = Mapping[str, Any]
 Log: TypeAlias = Sequence[Path]
 
 LINES: Final = 100
-"""Lines shown on each side of a write, unless told otherwise."""
+"""Lines shown on each side of a write, unless a request says otherwise."""
 _LONGEST_LINE: Final = 65_536
 """Bytes; a longer line is read as several."""
 _BLOCK: Final = 1_048_576
@@ -152,9 +155,9 @@ def _line_with(file: BinaryIO, words: bytes) -> int | None:
     overlap = b""
     while block := file.read(_BLOCK):
         text = overlap + block
-        found = text.find(words)
-        if found >= 0:
-            return _line_start(file, position - len(overlap) + found)
+        at = text.find(words)
+        if at >= 0:
+            return _line_start(file, position - len(overlap) + at)
         position += len(block)
         overlap = text[-len(words) :]
     return None
@@ -169,10 +172,10 @@ def _line_start(file: BinaryIO, offset: int) -> int:
 def _record(line: bytes) -> Record:
     text = line.decode(errors="replace").rstrip("\r\n")
     try:
-        found = json.loads(text, parse_constant=str)
+        record = json.loads(text, parse_constant=str)
     except (ValueError, RecursionError):
         return {"event": text}
-    return found if isinstance(found, dict) and isinstance(found.get("event"), str) else {"event": text}
+    return record if isinstance(record, dict) and isinstance(record.get("event"), str) else {"event": text}
 
 
 def _time(record: Record) -> str:
@@ -192,3 +195,27 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         file = io.BytesIO()
     with file:
         yield file
+
+
+_LOOK_EVERY: Final = 0.25
+"""Seconds. Logs may be on a shared volume, where no file system event tells of another machine's writes."""
+
+
+async def follow(tail: Tail, stopping: anyio.Event) -> AsyncGenerator[Sequence[Record], None]:
+    """Yields what was appended since the last look, an empty sequence if nothing was; ends when `stopping` is set."""
+    while not stopping.is_set():
+        yield await anyio.to_thread.run_sync(tail.read)
+        with anyio.move_on_after(_LOOK_EVERY):
+            await stopping.wait()
+
+
+_SHOWN_FIRST = ("timestamp", "level", "event", "exception", "rolled_back")
+
+
+def as_text(record: Mapping[str, Any]) -> str:
+    """One line, or several when it carries a traceback; a line that was plain text stays what it was."""
+    rest = (f"{name}={value}" for name, value in record.items() if name not in _SHOWN_FIRST)
+    rolled_back = "(rolled back)" if record.get("rolled_back") else ""
+    head = (record.get("timestamp"), record.get("level"), record["event"], *rest, rolled_back)
+    line = " ".join(str(part) for part in head if part)
+    return f"{line}\n{record['exception']}" if record.get("exception") else line

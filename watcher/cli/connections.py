@@ -1,6 +1,6 @@
-"""How a command reaches the API: at the daemon that was named, at the one that runs here, or without one.
+"""A command's connection to the API: of the daemon that was named, of the one that runs here, or of none.
 
-Then the API itself runs in this process, on the configured database, so that each command exists once.
+Without a daemon the API itself runs in this process, on the configured database, so that each command exists once.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.app import control, database_url, logs_directory, open_backend
-from watcher.cli.api import Api, Target
-from watcher.cli.configuring import load_configuration
+from watcher.cli.api_client import ApiClient, Target
+from watcher.cli.commands import load_configuration
 from watcher.cli.failures import Failure
 from watcher.home import lock_path
-from watcher.serving import url_here
+from watcher.http_server import url_here
 from watcher.triggerer.clients import open_clients
 
 
 @asynccontextmanager
-async def reached(target: Target) -> AsyncIterator[Api]:
+async def connected(target: Target) -> AsyncIterator[ApiClient]:
     """The API of the daemon that runs, or of the configured database when none does."""
     if target.url is not None:
         async with _remote(target.url, target.token) as api:
@@ -47,10 +47,10 @@ async def reached(target: Target) -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def _remote(url: str, token: str | None) -> AsyncIterator[Api]:
+async def _remote(url: str, token: str | None) -> AsyncIterator[ApiClient]:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
-        yield Api(client)
+        yield ApiClient(client)
 
 
 def _address(settings: Settings) -> str:
@@ -60,7 +60,7 @@ def _address(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
+async def _in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     """Whoever may open the database may do everything, under the name of their account."""
     settings = configuration.settings
     directory = logs_directory(settings)
@@ -85,7 +85,7 @@ async def _in_process(configuration: Configuration) -> AsyncIterator[Api]:
         transport = httpx.ASGITransport(create_app(context), raise_app_exceptions=False)
         with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):
             async with httpx.AsyncClient(transport=transport, base_url="http://in-this-process") as client:
-                yield Api(client, logs_here=directory)
+                yield ApiClient(client, logs_here=directory)
 
 
 def account() -> str:

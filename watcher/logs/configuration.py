@@ -14,7 +14,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from watcher.logs.files import LogFiles
-from watcher.logs.places import NotAPlace, try_log, watcher_log
+from watcher.logs.paths import InvalidLogName, try_log, watcher_log
 
 _TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")
 _FIRST: Final = ("timestamp", "level", "event")
@@ -58,7 +58,7 @@ def configure(directory: Path, *, level: str, json: bool, owner: str, max_file_m
 
 @contextmanager
 def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -> Iterator[None]:
-    """What libraries say through `logging` takes the same way, from warnings up."""
+    """Records of libraries through `logging`, from warnings up, go the same way."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -78,7 +78,7 @@ def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -
 
 
 class _Keep:
-    """Appends a record to the log of the watcher or of the try it is about; gives it on, or its line.
+    """Appends a record to the log of the watcher or of the try it is about; returns it, or its line.
 
     A full or broken disk must stop no watcher: the record then still reaches stderr, with the reason.
     """
@@ -93,7 +93,7 @@ class _Keep:
         line = _line(record)
         try:
             self._append(record, line)
-        except (OSError, NotAPlace) as error:
+        except (OSError, InvalidLogName) as error:
             record["not_kept"] = str(error)
             line = _line(record)
         return line if self._as_line else record

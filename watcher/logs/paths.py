@@ -1,0 +1,87 @@
+"""The paths of log files, and those past their time. Every name is checked before it becomes part of a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}")
+_OWNER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
+
+
+class InvalidLogName(ValueError):
+    """A name that cannot be part of a log file's path; nothing was touched."""
+
+
+def watcher_log(directory: Path, watcher: str, owner: str) -> Path:
+    """The file that the process `owner` appends a watcher's records to. Raises `InvalidLogName`."""
+    return directory / "watchers" / _checked(_NAME, watcher) / f"{_checked(_OWNER, owner)}.log"
+
+
+@lru_cache(maxsize=256)
+def try_log(directory: Path, dag_id: str, run_id: str, task_id: str, map_index: int, try_number: int) -> Path:
+    """The file that holds one try's driver output and the daemon's records about it. Raises `InvalidLogName`."""
+    parts = (_checked(_NAME, dag_id), _checked(_RUN_ID, run_id), _checked(_NAME, task_id), str(int(map_index)))
+    return directory.joinpath("runs", *parts, f"{int(try_number)}.log")
+
+
+def rotated(log: Path, stamp: str) -> Path:
+    """The name a full file gets; stamps sort by time, so that names do."""
+    return log.with_name(f"{log.stem}.{stamp}.log")
+
+
+def watcher_logs(directory: Path, watcher: str) -> Sequence[Sequence[Path]]:
+    """All log files of a watcher: one sequence per process that ever hosted it, each oldest first. Raises `InvalidLogName`."""
+    folder = directory / "watchers" / _checked(_NAME, watcher)
+    owners: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob("*.log")):
+        owners.setdefault(path.name.split(".")[0], []).append(path)
+    return [sorted(files, key=_is_current) for files in owners.values()]
+
+
+def _is_current(log: Path) -> bool:
+    return "." not in log.stem
+
+
+def _checked(pattern: re.Pattern[str], name: str) -> str:
+    if not pattern.fullmatch(name):
+        raise InvalidLogName(f"{name!r} cannot be part of a log file's path, so there is no log of it")
+    return name
+
+
+def expired(directory: Path, before: float, kept: Collection[Path]) -> list[Path]:
+    """Log files of watchers and tries that nobody has written to since `before` (seconds since 1970)."""
+    paths = (path for part in ("watchers", "runs") for path in (directory / part).rglob("*.log"))
+    return [path for path in paths if path not in kept and _modified(path) < before]
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another clean-up was first
+        return float("inf")
+
+
+def remove(paths: Iterable[Path]) -> int:
+    """Remove them and the folders that become empty; returns how many.
+
+    A process that has one of them open notices at its next record and begins a new one.
+    """
+    removed = 0
+    for path in paths:
+        with suppress(FileNotFoundError):
+            path.unlink()
+            removed += 1
+        for folder in list(path.parents)[:4]:  # runs/dag/run/task/map index
+            if folder.name in {"watchers", "runs"}:
+                break
+            try:
+                folder.rmdir()
+            except OSError:
+                break
+    return removed

@@ -1,0 +1,88 @@
+"""Between Spark and Arrow: a DataFrame's columns as an Arrow schema, and text files as Arrow batches of lines."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+LINES = pa.schema([("value", pa.string())])
+
+
+def load(spark: SparkSession, kind: str, reader: DataSourceReader, columns: StructType | str) -> DataFrame:
+    """What `reader` gives, in `columns`. It travels inside of the data source's class: plan and UI would show options."""
+    unique = f"{kind}_{id(reader):x}"  # Spark warns when a name is taken again
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return unique
+
+        def schema(self) -> StructType | str:
+            return columns
+
+        def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface
+            return reader
+
+    spark.dataSource.register(Source)  # only to be loaded at once: a DataFrame keeps its own source
+    return spark.read.format(unique).load()
+
+
+def arrow_schema(empty: DataFrame) -> Any:
+    """As Spark hands Arrow batches to Python and takes them back; no job runs."""
+    schema = empty.limit(0).toArrow().schema
+    return pa.schema([field.with_type(_in_utc(field.type)) for field in schema])
+
+
+def _in_utc(kind: Any) -> Any:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC") if kind.tz else kind
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)))
+    return kind
+
+
+def batches_of_lines(pieces: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    """Lines end with LF, CR LF or CR; a byte order mark is left out, and what is no UTF-8 becomes U+FFFD, as Spark has it."""
+    for text in _whole_lines(_without_mark(pieces)):
+        lines = pc.list_flatten(pc.split_pattern(pa.array([text]), "\n"))
+        yield pa.record_batch([lines], schema=LINES)
+
+
+def _without_mark(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    at_start = True
+    for piece in pieces:
+        yield piece.removeprefix(codecs.BOM_UTF8) if at_start else piece
+        at_start = False
+
+
+def _whole_lines(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Without the last line's end; a CR at a piece's end waits for what may follow it."""
+    begun: list[bytes] = []
+    for piece in pieces:
+        cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1))
+        begun.append(piece[: cut + 1])
+        if cut >= 0:
+            yield _text(b"".join(begun))
+            begun = []
+        begun.append(piece[cut + 1 :])
+    if rest := b"".join(begun):
+        yield _text(rest)
+
+
+def _text(lines: bytes) -> str:
+    if b"\r" in lines:
+        lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return lines.removesuffix(b"\n").decode("utf-8", "replace")

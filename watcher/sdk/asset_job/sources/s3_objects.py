@@ -1,0 +1,260 @@
+"""S3 as executors use it: a connection, which travels pickled and does not show its credentials, and one version of one object.
+
+An object is read in pieces, or at places as Parquet needs it, and never as a mixture of two versions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+import obstore
+import pyarrow as pa
+from obstore import exceptions
+
+from ..errors import SourceFailed, require
+from .request import S3File
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+
+_LONGEST_READ = timedelta(hours=12)
+"""Of one file: Spark may be slow to take it."""
+_LONGEST_SILENCE = timedelta(minutes=1)
+_MOST_RETRIES = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Access:
+    """Settings of obstore by name, for any bucket."""
+
+    endpoint: str | None
+    region: str | None
+    config: tuple[tuple[str, str], ...] = field(repr=False)
+
+    def store(self, bucket: str) -> S3Store:
+        """One client for each bucket and process."""
+        require("obstore")
+        return _store(self, bucket)
+
+
+def s3_access(connection: Mapping[str, Any]) -> S3Access:
+    """Of a job's connection (`type: s3`). Raises `SourceFailed`.
+
+    `profile` and `role_arn` are resolved here, on the driver, to credentials that last for an hour as a rule. Without
+    any, each executor finds its own as obstore does: environment, web identity, container or instance role.
+    """
+    given = {
+        "region": connection.get("region"),
+        "endpoint": connection.get("endpoint_url"),
+        **_identity(connection),
+        "virtual_hosted_style_request": _virtual_hosted(connection),
+        "request_payer": "true" if connection.get("requester_pays") else None,
+    }
+    return S3Access(
+        endpoint=connection.get("endpoint_url"),
+        region=connection.get("region"),
+        config=tuple((name, value) for name, value in given.items() if value is not None),
+    )
+
+
+def _virtual_hosted(connection: Mapping[str, Any]) -> str | None:
+    """`auto`: by host name at AWS, by path at any other server."""
+    style = connection.get("addressing_style", "auto")
+    if style == "auto":
+        return None if connection.get("endpoint_url") else "true"
+    return str(style == "virtual").lower()
+
+
+def _identity(connection: Mapping[str, Any]) -> dict[str, str | None]:
+    if connection.get("anonymous"):
+        return {"skip_signature": "true"}
+    if connection.get("profile") or connection.get("role_arn"):
+        return _resolved(connection)
+    return {name: connection.get(name) for name in ("access_key_id", "secret_access_key")}
+
+
+def _resolved(connection: Mapping[str, Any]) -> dict[str, str | None]:
+    try:
+        botocore = importlib.import_module("botocore.session")
+        errors = importlib.import_module("botocore.exceptions")
+    except ImportError:
+        raise SourceFailed(
+            "profile and role_arn of a connection need botocore in the driver's Python: install it, or give access keys"
+        ) from None
+    try:
+        session = botocore.Session(profile=connection.get("profile"))
+        if connection.get("access_key_id"):
+            session.set_credentials(connection["access_key_id"], connection["secret_access_key"])
+        if connection.get("role_arn"):
+            return _assumed(session, connection)
+        keys = session.get_credentials().get_frozen_credentials()
+    except (errors.BotoCoreError, errors.ClientError, AttributeError) as error:
+        raise SourceFailed(f"the connection's profile or role gives no credentials: {error}") from None
+    return {"access_key_id": keys.access_key, "secret_access_key": keys.secret_key, "session_token": keys.token}
+
+
+def _assumed(session: Any, connection: Mapping[str, Any]) -> dict[str, str | None]:
+    sts = session.create_client("sts", region_name=connection.get("region"))
+    answer = sts.assume_role(RoleArn=connection["role_arn"], RoleSessionName="asset-watcher")["Credentials"]
+    return {
+        "access_key_id": answer["AccessKeyId"],
+        "secret_access_key": answer["SecretAccessKey"],
+        "session_token": answer["SessionToken"],
+    }
+
+
+@cache
+def _store(access: S3Access, bucket: str) -> S3Store:
+    from obstore.store import S3Store  # noqa: PLC0415 - only where S3 is read
+
+    config: Any = dict(access.config)
+    return S3Store(
+        bucket,
+        config=config,
+        client_options={
+            "allow_http": (access.endpoint or "").startswith("http:"),
+            "timeout": _LONGEST_READ,
+            "read_timeout": _LONGEST_SILENCE,
+        },
+        retry_config={"max_retries": _MOST_RETRIES, "retry_timeout": _LONGEST_READ},
+    )
+
+
+_PIECE = 4 << 20
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+
+
+class FileUnreadable(SourceFailed):
+    """The file is there no more, is another one by now, may not be read, or is not what it should be."""
+
+
+@contextmanager
+def errors_naming(file: S3File) -> Iterator[None]:
+    """Raises `FileUnreadable` or `SourceFailed`, with a sentence that names the file, for what fails in the block."""
+    try:
+        yield
+    except (FileNotFoundError, exceptions.NotFoundError):
+        raise FileUnreadable(f"{file.url} was deleted since it was detected; {_REMEDY}") from None
+    except exceptions.PreconditionError:
+        raise FileUnreadable(f"{file.url} was overwritten since it was detected; {_REMEDY}") from None
+    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
+        raise FileUnreadable(f"{file.url} may not be read with this connection: give its identity the right") from None
+    except (pa.ArrowException, ValueError, EOFError) as error:
+        raise FileUnreadable(f"{file.url} cannot be read: {_first_line(error)}") from None
+    except (exceptions.BaseError, OSError) as error:
+        raise SourceFailed(f"{file.url} cannot be reached: {_first_line(error)}") from None
+
+
+_REMEDY = "put it back and retry the run, or read with missing='skip'"
+
+
+def pieces(store: S3Store, file: S3File) -> Iterator[bytes]:
+    """The file's bytes, a few megabytes at a time; unpacked where its name says how it is packed."""
+    content = _get(store, file)
+    stream: Iterator[bytes] = map(bytes, content.stream(min_chunk_size=_PIECE))
+    packed = next((codec for ending, codec in _COMPRESSIONS.items() if file.key.endswith(ending)), None)
+    return stream if packed is None else _unpacked(stream, packed)
+
+
+def _unpacked(stream: Iterator[bytes], codec: str) -> Iterator[bytes]:
+    raw = io.BufferedReader(_Stream(stream), _PIECE)
+    with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec) as unpacked:
+        while piece := _read_packed(unpacked):
+            yield piece
+
+
+def _read_packed(unpacked: Any) -> bytes:
+    """Raises ValueError for what is not packed as the file's name says: Arrow calls it an OSError, as a lost connection."""
+    try:
+        return bytes(unpacked.read(_PIECE))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(str(error)) from error
+
+
+class _Stream(io.RawIOBase):
+    """Pieces as a file to be read from beginning to end."""
+
+    def __init__(self, stream: Iterator[bytes]) -> None:
+        self._stream = stream
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = next(self._stream, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+class PinnedObject(io.RawIOBase):
+    """Random access to one version; a request for each read, so to be read in large ones."""
+
+    def __init__(self, store: S3Store, file: S3File) -> None:
+        self._store, self._file = store, file
+        self._size = file.size if file.etag else obstore.head(store, path_of(file.key))["size"]
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._size if size < 0 else min(self._size, self._position + size)
+        if end <= self._position:
+            return b""
+        content = bytes(_get(self._store, self._file, range=(self._position, end)).bytes())
+        self._position += len(content)
+        return content
+
+
+def path_of(key: str) -> str:
+    """Raises ValueError for the few keys that obstore would take for others."""
+    parts = key.split("/")
+    if any(part in {"", ".", ".."} for part in parts):
+        raise ValueError(
+            "its key has an empty part, or one that is . or ..: give the job spark.packages with hadoop-aws to read it"
+        )
+    return key
+
+
+def _get(store: S3Store, file: S3File, **options: Any) -> Any:
+    """Of this version only, also from a server that knows nothing of If-Match."""
+    if file.etag is None:
+        return obstore.get(store, path_of(file.key), options=cast("Any", options))
+    response = obstore.get(store, path_of(file.key), options=cast("Any", options | {"if_match": f'"{file.etag}"'}))
+    if (response.meta["e_tag"] or file.etag).strip('"') != file.etag:
+        raise exceptions.PreconditionError
+    return response
+
+
+def _first_line(error: Exception) -> str:
+    """Obstore's messages have many lines."""
+    lines: Sequence[str] = str(error).splitlines() or [type(error).__name__]
+    return lines[0]
