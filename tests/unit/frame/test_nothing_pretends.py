@@ -58,7 +58,6 @@ UNIMPORTED: Mapping[str, str] = {
     "mypy": "make check",
     "pytest-xdist": "make test, on two workers",
     "ruff": "make check",
-    "pytest-xdist": "make test runs on two workers",
     "uv": "make requirements",
 }
 """Distributions that nothing of ours imports, and who needs them."""
