@@ -17,7 +17,6 @@ from anyio import to_thread
 from store.backends import DEFAULT, load_backend
 from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskScope
 from store.database import Database
-from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
 from tests.databases import copied, migrated_postgres, new_asset
 from tests.servers import PostgresServer
@@ -83,7 +82,7 @@ async def subject(backend_name: str, database_url: str) -> AsyncIterator[Subject
     async with Database.open(database_url) as database:
         backend: BaseStoreBackend
         if backend_name == "memory":
-            backend = MemoryStoreBackend()
+            backend = load_backend("store.memory.MemoryStoreBackend", {}, database)
         elif backend_name.startswith("metastore"):
             backend = load_backend(DEFAULT, {}, database)
         else:
