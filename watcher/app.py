@@ -165,8 +165,8 @@ class Daemon:
         self._copies = None if self._entries.keeps_history else WatermarkCopies(database, self._entries)
         self._secret = self._signing_key()
         self._leadership = Leadership(
-            database,
-            home.id,
+            database=database,
+            owner=home.id,
             heartbeat=self._settings.triggerer.heartbeat,
             lease=self._settings.triggerer.lease,
             on_taken=self._look_for_runs,
@@ -248,11 +248,16 @@ class Daemon:
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
-        committer = Committer(self._database, self._metrics, self._scheduler.wakeup.set, self._owe_copy)
+        committer = Committer(
+            database=self._database,
+            metrics=self._metrics,
+            on_events=self._scheduler.wakeup.set,
+            on_watermark=self._owe_copy,
+        )
 
         def supervise(hosted: Hosted) -> Supervisor:
             return Supervisor(
-                hosted,
+                hosted=hosted,
                 owner=self._process.id,
                 database=self._database,
                 committer=committer,
@@ -261,10 +266,10 @@ class Daemon:
             )
 
         return Triggerer(
-            self._database,
-            self._process,
-            hosted(self._configuration, self._asset_ids),
-            supervise,
+            database=self._database,
+            process=self._process,
+            hosted={one.name: one for one in hosted(self._configuration, self._asset_ids)},
+            supervise=supervise,
             heartbeat=settings.heartbeat,
             lease=settings.lease,
         )

@@ -33,9 +33,7 @@ from store.values import WATERMARK_SUFFIX
 Role: TypeAlias = Literal["schedule", "inlet", "outlet"]
 _a, _e = asset.c, asset_event.c
 _EDGES: Final = {"schedule": job_schedule_asset, "inlet": job_inlet, "outlet": job_outlet}
-_ALIAS_EDGES: Final = {"schedule": job_schedule_alias, "inlet": job_inlet_alias, "outlet": job_outlet_alias}
-
-
+ALIAS_EDGES: Final = {"schedule": job_schedule_alias, "inlet": job_inlet_alias, "outlet": job_outlet_alias}
 ASSET_ORDERS: Final = {
     "id": _a.id,
     "name": _a.name,
@@ -145,7 +143,7 @@ def declared(dag_id: ColumnElement[str] | str, roles: Collection[str]) -> Column
     """Of a statement's asset: it is active, and the job names it, or an alias that resolved to it, in one of the roles."""
     r = asset_alias_asset.c
     direct = (_EDGES[role].c for role in roles)
-    through = (_ALIAS_EDGES[role].c for role in roles)
+    through = (ALIAS_EDGES[role].c for role in roles)
     return and_(
         _a.active,
         or_(

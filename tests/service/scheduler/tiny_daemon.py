@@ -35,7 +35,13 @@ async def main(url: str, folder: Path, home: str) -> None:
         issue_token=lambda task_instance_id, try_number: f"{task_instance_id}-{try_number}",
     )
     async with Database.open(url, idle_in_transaction_timeout=1) as database:
-        leadership = Leadership(database, home, heartbeat=LEASE / 4, lease=LEASE, on_taken=lambda: wake())  # noqa: PLW0108  it is defined below
+        leadership = Leadership(
+            database=database,
+            owner=home,
+            heartbeat=LEASE / 4,
+            lease=LEASE,
+            on_taken=lambda: wake(),  # noqa: PLW0108  it is defined below
+        )
         dispatcher = Dispatcher(
             database,
             PlainPython(),

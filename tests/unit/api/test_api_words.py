@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from config.errors import UnknownClass
-from watcher.api.links import log_url
 from watcher.api.shapes.dags import schedule_text
+from watcher.api.shapes.entries import log_url
 from watcher.vocabulary import TRIGGERS, trigger_class, vocabulary
 
 NOBODY = {"kind": None, "write_id": None, "dag_id": None, "run_id": None, "task_id": None, "map_index": None}
