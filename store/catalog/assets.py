@@ -82,18 +82,6 @@ class Asset:
         return self.expect_every is not None and self.age > self.expect_every
 
 
-@dataclass(frozen=True, kw_only=True)
-class AssetFilter:
-    """Which assets; None means all. `dag_ids` are jobs that are scheduled on the asset, read it, or update it."""
-
-    name_pattern: str | None = None
-    name_prefix: str | None = None
-    uri_pattern: str | None = None
-    uri_prefix: str | None = None
-    dag_ids: Sequence[str] = ()
-    only_active: bool = True
-
-
 def _assets() -> Select[Any]:
     newest = select(func.max(_e.id)).where(_e.asset_id == _a.id).scalar_subquery()
     last = asset_event.alias("last_event")
@@ -102,19 +90,25 @@ def _assets() -> Select[Any]:
     return select(asset, *of_last, now).select_from(asset).outerjoin(last, last.c.id == newest)
 
 
-async def listed(connection: AsyncConnection, which: AssetFilter, window: Window) -> Page[Asset]:
-    """A part of the assets."""
-    query = _assets().where(
-        like(_a.name, which.name_pattern),
-        begins(_a.name, which.name_prefix),
-        like(_a.uri, which.uri_pattern),
-        begins(_a.uri, which.uri_prefix),
-    )
-    if which.only_active:
+async def listed(
+    connection: AsyncConnection,
+    window: Window,
+    *,
+    name_pattern: str | None = None,
+    name_prefix: str | None = None,
+    uri_pattern: str | None = None,
+    uri_prefix: str | None = None,
+    dag_ids: Collection[str] | None = None,
+    only_active: bool = True,
+) -> Page[Asset]:
+    """A part of the assets. `dag_ids` are jobs that are scheduled on the asset, read it, or update it."""
+    names = like(_a.name, name_pattern), begins(_a.name, name_prefix)
+    query = _assets().where(*names, like(_a.uri, uri_pattern), begins(_a.uri, uri_prefix))
+    if only_active:
         query = query.where(_a.active)
-    if which.dag_ids:
+    if dag_ids:
         edge = _edges().c
-        query = query.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(which.dag_ids))))
+        query = query.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(dag_ids))))
     return await page(connection, query, window, ASSET_ORDERS, Asset)
 
 

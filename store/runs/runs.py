@@ -29,7 +29,7 @@ from store.database.schema import (
 )
 from store.detection.events import AssetEvent, with_assets
 from store.errors import no_run
-from store.keys import JobDefinition, TaskInstanceKey
+from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.queues import ACTIVE, JobQueue
 
 _e, _r = asset_event.c, run.c
@@ -99,11 +99,10 @@ async def create_run(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Startable(TaskInstanceKey):
-    """A task instance that waits to be started as try `try_number` + 1."""
+class Startable:
+    """A task instance that waits to be started, as the try of this `key`."""
 
-    task_instance_id: str
-    try_number: int
+    key: TryKey
     run_state: str
     definition: JobDefinition
 
@@ -114,15 +113,22 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
     `max_active_runs` is the caller's to judge.
     """
     t = task_instance.c
-    names = (t.id.label("task_instance_id"), t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number)
-    query = (
-        select(*names, run.c.state.label("run_state"), job.c.definition)
+    statement = (
+        select(t.id, t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number)
+        .add_columns(run.c.state.label("run_state"), job.c.definition)
         .join(run, and_(run.c.dag_id == t.dag_id, run.c.run_id == t.run_id))
         .join(job, job.c.dag_id == t.dag_id)
         .where(t.origin == "own", run.c.state.in_(ACTIVE), job.c.active, ~job.c.paused, may_start())
         .order_by(run.c.id)
     )
-    return await all_of(connection, query, Startable)
+    return [
+        Startable(
+            key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.id, try_number=row.try_number + 1),
+            run_state=row.run_state,
+            definition=row.definition,
+        )
+        for row in await connection.execute(statement)
+    ]
 
 
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
@@ -133,7 +139,7 @@ async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
     return None if due is None else max(due - now, timedelta(0))
 
 
-async def say_why_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
+async def note_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
     """Show people why queued task instances have not started; the start takes it away again."""
     t = task_instance.c
     for some in chunks(task_instance_ids):
@@ -207,26 +213,24 @@ RUN_ORDERS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunFilter:
-    """Which runs; None and nothing mean all."""
-
-    dag_id: str | None = None
-    states: Sequence[str] = ()
-    types: Sequence[str] = ()
-    id_pattern: str | None = None
-    id_prefix: str | None = None
-
-
-async def listed(connection: AsyncConnection, which: RunFilter, window: Window) -> Page[Run]:
-    """A part of the runs."""
-    query = select(run).where(like(_r.run_id, which.id_pattern), begins(_r.run_id, which.id_prefix))
-    if which.dag_id is not None:
-        query = query.where(_r.dag_id == which.dag_id)
-    if which.states:
-        query = query.where(_r.state.in_(which.states))
-    if which.types:
-        query = query.where(_r.run_type.in_(which.types))
+async def listed(
+    connection: AsyncConnection,
+    window: Window,
+    *,
+    dag_id: str | None = None,
+    states: Collection[str] | None = None,
+    types: Collection[str] | None = None,
+    id_pattern: str | None = None,
+    id_prefix: str | None = None,
+) -> Page[Run]:
+    """A part of the runs; None and nothing mean all."""
+    query = select(run).where(like(_r.run_id, id_pattern), begins(_r.run_id, id_prefix))
+    if dag_id is not None:
+        query = query.where(_r.dag_id == dag_id)
+    if states:
+        query = query.where(_r.state.in_(states))
+    if types:
+        query = query.where(_r.run_type.in_(types))
     return await page(connection, query, window, RUN_ORDERS, Run)
 
 

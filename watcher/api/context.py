@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 from store.database import Database
 from store.state.attributed import AttributedEntries
 from watcher.metrics import Metrics
+from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control
 from watcher.wakeups import Hint
 
@@ -45,6 +46,8 @@ class ApiContext:
     """Set when the process ends: streams end at once."""
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
     """Called when the copy of a watermark entry (asset id, key) in a backend of its own may be gone."""
+    submitters: Mapping[str, Submitter] = field(default_factory=dict)
+    """By the name that is stored with a try, for logs that are kept where drivers run."""
     control: Control | None = None
     """What moves positions; None where the watchers are not known."""
     metrics: Metrics = field(default_factory=Metrics)
