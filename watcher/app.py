@@ -242,12 +242,8 @@ class Daemon:
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
-        committer = Committer(
-            database=self._database,
-            metrics=self._metrics,
-            on_events=self._scheduler.wakeup.set,
-            on_watermark=self._owe_copy,
-        )
+        hint, owe_copy = self._scheduler.wakeup.set, self._owe_copy
+        committer = Committer(database=self._database, metrics=self._metrics, on_events=hint, on_watermark=owe_copy)
 
         def supervise(hosted: Hosted) -> Supervisor:
             return Supervisor(
