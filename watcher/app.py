@@ -166,8 +166,8 @@ class Daemon:
         self._copies = None if self._entries.keeps_history else WatermarkCopies(database, self._entries)
         self._secret = self._signing_key()
         self._leadership = Leadership(
-            database,
-            home.id,
+            database=database,
+            owner=home.id,
             heartbeat=self._settings.triggerer.heartbeat,
             lease=self._settings.triggerer.lease,
             on_taken=self._look_for_runs,
@@ -242,11 +242,12 @@ class Daemon:
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
-        committer = Committer(self._database, self._metrics, self._scheduler.wakeup.set, self._owe_copy)
+        hint, owe_copy = self._scheduler.wakeup.set, self._owe_copy
+        committer = Committer(database=self._database, metrics=self._metrics, on_events=hint, on_watermark=owe_copy)
 
         def supervise(hosted: Hosted) -> Supervisor:
             return Supervisor(
-                hosted,
+                hosted=hosted,
                 owner=self._process.id,
                 database=self._database,
                 committer=committer,
@@ -255,10 +256,10 @@ class Daemon:
             )
 
         return Triggerer(
-            self._database,
-            self._process,
-            hosted(self._configuration, self._asset_ids),
-            supervise,
+            database=self._database,
+            process=self._process,
+            hosted={one.name: one for one in hosted(self._configuration, self._asset_ids)},
+            supervise=supervise,
             heartbeat=settings.heartbeat,
             lease=settings.lease,
         )

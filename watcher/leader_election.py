@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 import anyio
@@ -22,18 +23,16 @@ from watcher.retries import keep_going
 log = structlog.get_logger()
 
 
+@dataclass(kw_only=True, eq=False)
 class Leadership:
     """Whether this process leads, as `owner`: the id of its home. `on_taken` is called when it begins to lead."""
 
-    def __init__(
-        self, database: Database, owner: str, *, heartbeat: timedelta, lease: timedelta, on_taken: Callable[[], None]
-    ) -> None:
-        self._database = database
-        self._owner = owner
-        self._heartbeat = heartbeat
-        self._lease = lease
-        self._on_taken = on_taken
-        self._epoch: int | None = None
+    database: Database
+    owner: str
+    heartbeat: timedelta
+    lease: timedelta
+    on_taken: Callable[[], None]
+    _epoch: int | None = None
 
     @property
     def leads(self) -> bool:
@@ -46,7 +45,7 @@ class Leadership:
             await self.campaign()
             task_status.started()
             while True:
-                await anyio.sleep(self._heartbeat.total_seconds())
+                await anyio.sleep(self.heartbeat.total_seconds())
                 async with keep_going("leader.campaign_failed"):
                     await self.campaign()
         finally:
@@ -57,16 +56,16 @@ class Leadership:
     async def campaign(self) -> None:
         """Renew the lease, or take it when nobody holds it."""
         if self._epoch is not None:
-            async with self._database.transaction() as connection:
-                if await leaders.renew(connection, self._epoch, self._lease):
+            async with self.database.transaction() as connection:
+                if await leaders.renew(connection, self._epoch, self.lease):
                     return
             self._step_down()
-        async with self._database.transaction() as connection:
-            taken = await leaders.take(connection, self._owner, self._lease, self._database.dialect)
+        async with self.database.transaction() as connection:
+            taken = await leaders.take(connection, self.owner, self.lease, self.database.dialect)
         if taken is not None:
             self._epoch = taken
             log.info("leader.taken", epoch=taken)
-            self._on_taken()
+            self.on_taken()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -75,7 +74,7 @@ class Leadership:
             raise NotLeading("this process stands by")
         epoch = self._epoch
         try:
-            async with self._database.transaction() as connection:
+            async with self.database.transaction() as connection:
                 await leaders.hold(connection, epoch)
                 yield connection
         except NotLeading:
@@ -88,5 +87,5 @@ class Leadership:
 
     async def _resign(self) -> None:
         if self._epoch is not None:
-            async with self._database.transaction() as connection:
+            async with self.database.transaction() as connection:
                 await leaders.resign(connection, self._epoch)

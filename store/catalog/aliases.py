@@ -14,6 +14,7 @@ from typing import Final
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog.assets import ALIAS_EDGES
 from store.database.dialects import upsert
 from store.database.paging import Page, Window, begins, like, one_of, page
 from store.database.schema import (
@@ -22,14 +23,11 @@ from store.database.schema import (
     asset_alias_asset,
     asset_alias_event,
     database_now,
-    job_inlet_alias,
-    job_outlet_alias,
     job_schedule_alias,
 )
 from store.errors import Conflict, no_alias
 
 ALIAS_ORDERS: Final = {"id": asset_alias.c.id, "name": asset_alias.c.name, "group": asset_alias.c.group}
-_BY_ROLE: Final = {"schedule": job_schedule_alias, "inlet": job_inlet_alias, "outlet": job_outlet_alias}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +136,8 @@ async def of_job(connection: AsyncConnection, dag_id: str, roles: Collection[str
     """The ids of the aliases that a job names in one of the roles (schedule, inlet, outlet)."""
     ids: dict[str, int] = {}
     for role in roles:
-        edge = _BY_ROLE[role].c
-        query = select(asset_alias.c.name, asset_alias.c.id).join(_BY_ROLE[role], edge.alias_id == asset_alias.c.id)
+        edge = ALIAS_EDGES[role].c
+        query = select(asset_alias.c.name, asset_alias.c.id).join(ALIAS_EDGES[role], edge.alias_id == asset_alias.c.id)
         rows = await connection.execute(query.where(edge.dag_id == dag_id).order_by(asset_alias.c.name))
         ids.update({row.name: row.id for row in rows})
     return ids

@@ -33,9 +33,7 @@ from store.values import WATERMARK_SUFFIX
 Role: TypeAlias = Literal["schedule", "inlet", "outlet"]
 _a, _e = asset.c, asset_event.c
 _EDGES: Final = {"schedule": job_schedule_asset, "inlet": job_inlet, "outlet": job_outlet}
-_ALIAS_EDGES: Final = {"schedule": job_schedule_alias, "inlet": job_inlet_alias, "outlet": job_outlet_alias}
-
-
+ALIAS_EDGES: Final = {"schedule": job_schedule_alias, "inlet": job_inlet_alias, "outlet": job_outlet_alias}
 ASSET_ORDERS: Final = {
     "id": _a.id,
     "name": _a.name,
@@ -84,18 +82,6 @@ class Asset:
         return self.expect_every is not None and self.age > self.expect_every
 
 
-@dataclass(frozen=True, kw_only=True)
-class AssetFilter:
-    """Which assets; None means all. `dag_ids` are jobs that are scheduled on the asset, read it, or update it."""
-
-    name_pattern: str | None = None
-    name_prefix: str | None = None
-    uri_pattern: str | None = None
-    uri_prefix: str | None = None
-    dag_ids: Sequence[str] = ()
-    only_active: bool = True
-
-
 def _assets() -> Select[Any]:
     newest = select(func.max(_e.id)).where(_e.asset_id == _a.id).scalar_subquery()
     last = asset_event.alias("last_event")
@@ -104,19 +90,25 @@ def _assets() -> Select[Any]:
     return select(asset, *of_last, now).select_from(asset).outerjoin(last, last.c.id == newest)
 
 
-async def listed(connection: AsyncConnection, which: AssetFilter, window: Window) -> Page[Asset]:
-    """A part of the assets."""
-    query = _assets().where(
-        like(_a.name, which.name_pattern),
-        begins(_a.name, which.name_prefix),
-        like(_a.uri, which.uri_pattern),
-        begins(_a.uri, which.uri_prefix),
-    )
-    if which.only_active:
+async def listed(
+    connection: AsyncConnection,
+    window: Window,
+    *,
+    name_pattern: str | None = None,
+    name_prefix: str | None = None,
+    uri_pattern: str | None = None,
+    uri_prefix: str | None = None,
+    dag_ids: Collection[str] | None = None,
+    only_active: bool = True,
+) -> Page[Asset]:
+    """A part of the assets. `dag_ids` are jobs that are scheduled on the asset, read it, or update it."""
+    names = like(_a.name, name_pattern), begins(_a.name, name_prefix)
+    query = _assets().where(*names, like(_a.uri, uri_pattern), begins(_a.uri, uri_prefix))
+    if only_active:
         query = query.where(_a.active)
-    if which.dag_ids:
+    if dag_ids:
         edge = _edges().c
-        query = query.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(which.dag_ids))))
+        query = query.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(dag_ids))))
     return await page(connection, query, window, ASSET_ORDERS, Asset)
 
 
@@ -145,7 +137,7 @@ def declared(dag_id: ColumnElement[str] | str, roles: Collection[str]) -> Column
     """Of a statement's asset: it is active, and the job names it, or an alias that resolved to it, in one of the roles."""
     r = asset_alias_asset.c
     direct = (_EDGES[role].c for role in roles)
-    through = (_ALIAS_EDGES[role].c for role in roles)
+    through = (ALIAS_EDGES[role].c for role in roles)
     return and_(
         _a.active,
         or_(

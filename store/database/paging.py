@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, Executable, Select, false, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.schema import database_now
 
 T = TypeVar("T")
 _ALL: Final = "~"
@@ -43,6 +46,11 @@ async def one_of(connection: AsyncConnection, query: Executable, shape: Callable
     """Likewise, of a query that finds at most one row."""
     row = (await connection.execute(query)).mappings().one_or_none()
     return None if row is None else shape(**row)
+
+
+async def now_of(connection: AsyncConnection) -> datetime:
+    """The database's clock."""
+    return (await connection.execute(select(database_now()))).scalar_one()
 
 
 async def page(

@@ -36,7 +36,6 @@ _RECORD: Final = insert(audit).values(
 
 async def record(
     connection: AsyncConnection,
-    *,
     actor: str,
     action: str,
     target: str,

@@ -33,12 +33,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.database import Database
+from store.database.paging import now_of
 from store.database.schema import (
     asset,
     asset_event,
     asset_store,
     asset_store_history,
-    database_now,
     execution_answer,
     queued_event,
     run,
@@ -104,7 +104,7 @@ def batch_size(configured: int, dialect: str) -> int:
 async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
     """All of them, by the database's clock; runs before events, which runs hold."""
     async with database.reading() as connection:
-        now = (await connection.execute(select(database_now()))).scalar_one()
+        now = await now_of(connection)
 
     def ago(days: int) -> datetime:
         return now - timedelta(days=days)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
+from store.database.paging import now_of
 from store.database.schema import database_now, leader
 from store.errors import NotLeading
 
@@ -21,7 +22,7 @@ async def take(connection: AsyncConnection, owner: str, lease: timedelta, dialec
 
     Waits for the transactions that hold the epoch before.
     """
-    now = await _now(connection)
+    now = await now_of(connection)
     first = upsert(leader, dialect).values(id=_ROW, owner=owner, epoch=0, expires_at=now)
     await connection.execute(first.on_conflict_do_nothing())
     free = or_(leader.c.owner == owner, leader.c.expires_at <= now)
@@ -35,7 +36,7 @@ async def take(connection: AsyncConnection, owner: str, lease: timedelta, dialec
 
 async def renew(connection: AsyncConnection, epoch: int, lease: timedelta) -> bool:
     """Lead on; False when somebody took over."""
-    ours = update(leader).where(leader.c.epoch == epoch).values(expires_at=await _now(connection) + lease)
+    ours = update(leader).where(leader.c.epoch == epoch).values(expires_at=await now_of(connection) + lease)
     return (await connection.execute(ours.returning(leader.c.epoch))).scalar_one_or_none() is not None
 
 
@@ -48,7 +49,3 @@ async def hold(connection: AsyncConnection, epoch: int) -> None:
 async def resign(connection: AsyncConnection, epoch: int) -> None:
     """A leader ends on purpose: another may take over at once."""
     await connection.execute(update(leader).where(leader.c.epoch == epoch).values(expires_at=database_now()))
-
-
-async def _now(connection: AsyncConnection) -> datetime:
-    return (await connection.execute(select(database_now()))).scalar_one()

@@ -10,6 +10,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
+from store.database.paging import now_of
 from store.database.schema import database_now, dispatcher, triggerer
 
 
@@ -24,16 +25,9 @@ class Process:
 
 async def beat(connection: AsyncConnection, process: Process, lease: timedelta, dialect: str) -> None:
     """A triggerer says that it lives; it counts as living until `lease` from now."""
-    now = await _now(connection)
-    new = upsert(triggerer, dialect).values(
-        id=process.id,
-        host=process.host,
-        pid=process.pid,
-        started_at=now,
-        heartbeat_at=now,
-        expires_at=now + lease,
-    )
+    now = await now_of(connection)
     alive = {"heartbeat_at": now, "expires_at": now + lease}
+    new = upsert(triggerer, dialect).values(id=process.id, host=process.host, pid=process.pid, started_at=now, **alive)
     await connection.execute(new.on_conflict_do_update(index_elements=["id"], set_=alive))
 
 
@@ -50,19 +44,15 @@ async def leave(connection: AsyncConnection, process_id: str) -> None:
 
 async def forget_dead(connection: AsyncConnection, silent_for: timedelta) -> None:
     """Drop triggerers that have been silent for long; their ids never come back."""
-    await connection.execute(delete(triggerer).where(triggerer.c.expires_at < await _now(connection) - silent_for))
+    await connection.execute(delete(triggerer).where(triggerer.c.expires_at < await now_of(connection) - silent_for))
 
 
 async def beat_dispatcher(connection: AsyncConnection, process: Process, lease: timedelta, dialect: str) -> None:
     """The dispatcher of a home says that it lives; `process.id` is the home's id."""
-    now = await _now(connection)
+    now = await now_of(connection)
     alive = {"host": process.host, "pid": process.pid, "heartbeat_at": now, "expires_at": now + lease}
     new = upsert(dispatcher, dialect).values(home_id=process.id, **alive)
     await connection.execute(new.on_conflict_do_update(index_elements=["home_id"], set_=alive))
-
-
-async def _now(connection: AsyncConnection) -> datetime:
-    return (await connection.execute(select(database_now()))).scalar_one()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,22 +37,20 @@ class Job:
     updated_at: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobFilter:
-    """Which jobs; None means all."""
-
-    id_pattern: str | None = None
-    id_prefix: str | None = None
-    paused: bool | None = None
-    only_active: bool = True
-
-
-async def listed(connection: AsyncConnection, which: JobFilter, window: Window) -> Page[Job]:
+async def listed(
+    connection: AsyncConnection,
+    window: Window,
+    *,
+    id_pattern: str | None = None,
+    id_prefix: str | None = None,
+    paused: bool | None = None,
+    only_active: bool = True,
+) -> Page[Job]:
     """A part of the jobs."""
-    query = select(job).where(like(_j.dag_id, which.id_pattern), begins(_j.dag_id, which.id_prefix))
-    if which.paused is not None:
-        query = query.where(_j.paused == which.paused)
-    if which.only_active:
+    query = select(job).where(like(_j.dag_id, id_pattern), begins(_j.dag_id, id_prefix))
+    if paused is not None:
+        query = query.where(_j.paused == paused)
+    if only_active:
         query = query.where(_j.active)
     return await page(connection, query, window, JOB_ORDERS, Job)
 

@@ -11,13 +11,7 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, or_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
-from store.database.schema import (
-    asset,
-    database_now,
-    job,
-    queued_event,
-    run,
-)
+from store.database.schema import asset, database_now, job, queued_event, run
 from store.keys import JobDefinition, QueuedEvent
 
 ACTIVE = ("queued", "running")

@@ -12,17 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    and_,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
@@ -66,7 +56,7 @@ async def create_triggered_run(
     With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as in Airflow 3.
     """
     timed: dict[str, Any] = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), tick)
-    await _insert_run(
+    await create_run(
         connection,
         queue.dag_id,
         run_id,
@@ -88,56 +78,24 @@ async def create_triggered_run(
         await connection.execute(delete(queued_event).where(q.dag_id == queue.dag_id, q.event_id.in_(some)))
 
 
-async def create_manual_run(
+async def create_run(
     connection: AsyncConnection,
     dag_id: str,
     run_id: str,
     task_id: str,
     *,
     triggered_by: str,
-    conf: str,
-    note: str | None,
     run_type: str = "manual",
-    logical_date: datetime | None = None,
-    data_interval_start: datetime | None = None,
-    data_interval_end: datetime | None = None,
-) -> None:
-    """Make one queued run without events. An existing run_id raises SQLAlchemy's `IntegrityError`."""
-    await _insert_run(
-        connection,
-        dag_id,
-        run_id,
-        task_id,
-        run_type=run_type,
-        triggered_by=triggered_by,
-        trace_id=uuid.uuid4().hex,
-        conf=conf,
-        note=note,
-        logical_date=logical_date,
-        data_interval_start=data_interval_start,
-        data_interval_end=data_interval_end,
-    )
-
-
-async def _insert_run(
-    connection: AsyncConnection,
-    dag_id: str,
-    run_id: str,
-    task_id: str,
-    *,
-    run_type: str,
-    triggered_by: str,
+    trace_id: str | None = None,
     **values: Any,
 ) -> None:
-    always = {"run_type": run_type, "triggered_by": triggered_by, "state": "queued", "queued_at": database_now()}
-    await connection.execute(
-        insert(run).values(**{"dag_id": dag_id, "run_id": run_id, **always, "run_after": database_now(), **values})
-    )
-    await connection.execute(
-        insert(task_instance).values(
-            id=str(uuid.uuid4()), dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=-1, state="queued"
-        )
-    )
+    """Make one queued run without events; `values` are further columns. An existing run_id raises `IntegrityError`."""
+    names = {"dag_id": dag_id, "run_id": run_id, "run_type": run_type, "triggered_by": triggered_by}
+    times = {"queued_at": database_now(), "run_after": database_now()}
+    row = {**names, "state": "queued", "trace_id": trace_id or uuid.uuid4().hex, **times, **values}
+    await connection.execute(insert(run).values(**row))
+    task = {"id": str(uuid.uuid4()), "dag_id": dag_id, "run_id": run_id, "task_id": task_id}
+    await connection.execute(insert(task_instance).values(**task, map_index=-1, state="queued"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,26 +213,24 @@ RUN_ORDERS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunFilter:
-    """Which runs; None and nothing mean all."""
-
-    dag_id: str | None = None
-    states: Sequence[str] = ()
-    types: Sequence[str] = ()
-    id_pattern: str | None = None
-    id_prefix: str | None = None
-
-
-async def listed(connection: AsyncConnection, which: RunFilter, window: Window) -> Page[Run]:
-    """A part of the runs."""
-    query = select(run).where(like(_r.run_id, which.id_pattern), begins(_r.run_id, which.id_prefix))
-    if which.dag_id is not None:
-        query = query.where(_r.dag_id == which.dag_id)
-    if which.states:
-        query = query.where(_r.state.in_(which.states))
-    if which.types:
-        query = query.where(_r.run_type.in_(which.types))
+async def listed(
+    connection: AsyncConnection,
+    window: Window,
+    *,
+    dag_id: str | None = None,
+    states: Collection[str] | None = None,
+    types: Collection[str] | None = None,
+    id_pattern: str | None = None,
+    id_prefix: str | None = None,
+) -> Page[Run]:
+    """A part of the runs; None and nothing mean all."""
+    query = select(run).where(like(_r.run_id, id_pattern), begins(_r.run_id, id_prefix))
+    if dag_id is not None:
+        query = query.where(_r.dag_id == dag_id)
+    if states:
+        query = query.where(_r.state.in_(states))
+    if types:
+        query = query.where(_r.run_type.in_(types))
     return await page(connection, query, window, RUN_ORDERS, Run)
 
 

@@ -8,17 +8,7 @@ from watcher.api.context import ApiContext
 from watcher.api.errors import add_handlers
 from watcher.api.execution import ROUTERS
 from watcher.api.guards import Guards
-from watcher.api.routes import (
-    asset_store,
-    assets,
-    dags,
-    events,
-    logs,
-    queued_events,
-    system,
-    task_store,
-    watchers,
-)
+from watcher.api.routes import asset_store, assets, dags, events, logs, queued_events, system, task_store, watchers
 from watcher.machine import program_version
 
 

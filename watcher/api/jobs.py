@@ -10,7 +10,6 @@ from typing import Any, Final
 from fastapi import HTTPException
 from pydantic import Field
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.errors import Conflict, NotFound
@@ -24,6 +23,7 @@ from watcher.api.writes import new_write_id
 from watcher.wakeups import Hint
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
+_COLUMNS: Final = {"note", "logical_date", "data_interval_start", "data_interval_end"}
 _RESERVED: Final = ("scheduled__", "asset_triggered__", "asset_materialization__", "backfill__")
 
 
@@ -59,7 +59,7 @@ async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> 
     """Run it again with the same events. Raises `NotFound`, `Conflict`."""
     async with context.database.transaction() as connection:
         await decisions.clear(connection, dag_id, run_id)
-        await _audited(connection, actor, "run.clear", dag_id, {"run_id": run_id})
+        await audit.record(connection, actor.name, "run.clear", dag_id, {"run_id": run_id}, new_write_id())
     context.hint(Hint(what="tries"))
 
 
@@ -68,7 +68,7 @@ async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, st
     async with context.database.transaction() as connection:
         reason = await decisions.settle(connection, dag_id, run_id, state)
         action = "run.cancel" if reason == "cancelled" else "run.mark"
-        await _audited(connection, actor, action, dag_id, {"run_id": run_id, "state": state})
+        await audit.record(connection, actor.name, action, dag_id, {"run_id": run_id, "state": state}, new_write_id())
     context.hint(Hint(what="tries"))
     context.hint(Hint(what="queues", names=frozenset({dag_id})))
 
@@ -77,21 +77,14 @@ async def annotate(context: ApiContext, actor: Actor, dag_id: str, run_id: str, 
     """Write a note to a run, or take it away. Raises `NotFound`."""
     async with context.database.transaction() as connection:
         await decisions.annotate(connection, dag_id, run_id, note)
-        await _audited(connection, actor, "run.annotate", dag_id, {"run_id": run_id})
-
-
-async def _audited(connection: AsyncConnection, actor: Actor, action: str, dag_id: str, detail: dict[str, Any]) -> None:
-    await audit.record(
-        connection, actor=actor.name, action=action, target=dag_id, detail=detail, write_id=new_write_id()
-    )
+        await audit.record(connection, actor.name, "run.annotate", dag_id, {"run_id": run_id}, new_write_id())
 
 
 async def pause(context: ApiContext, actor: Actor, dag_id: str, *, paused: bool) -> None:
     """Pause a job or let it go on; what was queued meanwhile is looked at at once. Raises `NotFound`."""
     async with context.database.transaction() as connection:
         await jobs.set_paused(connection, dag_id, paused=paused)
-        action = "job.pause" if paused else "job.resume"
-        await audit.record(connection, actor=actor.name, action=action, target=dag_id, write_id=new_write_id())
+        await audit.record(connection, actor.name, "job.pause" if paused else "job.resume", dag_id, {}, new_write_id())
     if not paused:
         context.hint(Hint(what="tries"))
         context.hint(Hint(what="queues", names=frozenset({dag_id})))
@@ -106,20 +99,10 @@ async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: RunRe
             job = await jobs.get(connection, dag_id)
             if not job.active:
                 raise NotFound(f"the job {dag_id!r} is not configured any more")
-            await runs.create_manual_run(
-                connection,
-                dag_id,
-                run_id,
-                job.task_id,
-                triggered_by="rest_api",
-                run_type=run_type,
-                conf=conf,
-                note=request.note,
-                logical_date=request.logical_date,
-                data_interval_start=request.data_interval_start,
-                data_interval_end=request.data_interval_end,
-            )
-            await _audited(connection, actor, "run.trigger", dag_id, {"run_id": run_id})
+            kind = {"triggered_by": "rest_api", "run_type": run_type}
+            columns = request.model_dump(include=_COLUMNS)
+            await runs.create_run(connection, dag_id, run_id, job.task_id, **kind, conf=conf, **columns)
+            await audit.record(connection, actor.name, "run.trigger", dag_id, {"run_id": run_id}, new_write_id())
     except IntegrityError:
         raise Conflict(f"the job {dag_id!r} has a run {run_id!r} already; give another dag_run_id, or none") from None
     context.hint(Hint(what="tries"))

@@ -137,13 +137,7 @@ async def api_write(
             context=context, connection=connection, asset=asset.ref, writer=writer, action=action, key=key
         )
         yield write
-        await audit.record(
-            connection,
-            actor=actor.name,
-            action=f"asset_store.{action}",
-            target=asset.name,
-            detail={} if key is None else {"key": key},
-            write_id=writer.write_id,
-        )
+        detail = {} if key is None else {"key": key}
+        await audit.record(connection, actor.name, f"asset_store.{action}", asset.name, detail, writer.write_id)
         write.announce()
     write.confirm()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -15,33 +16,27 @@ from store.database import Database
 from store.detection import detections
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
-from store.detection.positions import HeldPosition, NewPosition, RowDifferences
+from store.detection.positions import HeldPosition, LoadedPosition, NewPosition, RowDifferences
 from store.errors import PositionLost
 from store.values import to_json
-from triggers.base import JsonValue, Position, TriggerBatch, TriggerEvent
+from triggers.base import JsonValue, Position, StoredPosition, TriggerBatch, TriggerEvent
 from watcher.metrics import Metrics
 from watcher.triggerer.building import Hosted
 
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, kw_only=True)
 class Committer:
     """Commits batches: the position first (the fence), then everything it makes true.
 
     `on_watermark` is called with each watermark entry that was written, `on_events` with the jobs that got queue rows.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        metrics: Metrics,
-        on_events: Callable[[frozenset[str]], None],
-        on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None,
-    ) -> None:
-        self._database = database
-        self._on_events = on_events
-        self._metrics = metrics
-        self._on_watermark = on_watermark
+    database: Database
+    metrics: Metrics
+    on_events: Callable[[frozenset[str]], None]
+    on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
 
     async def commit(self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
         """Returns the position as it is now held.
@@ -54,22 +49,22 @@ class Committer:
         write_id = uuid.uuid4().hex
         detection = _detection(hosted, held, identity, batch, batch.position, write_id)
         entry = {"write_id": write_id, "key": detection.key}
-        async with self._database.transaction() as connection:
+        async with self.database.transaction() as connection:
             (committed,) = await detections.commit(connection, [detection])
             if isinstance(committed, PositionLost):
                 raise committed
             log.info("store.writing", events=len(batch.events), position_version=committed.held.version, **entry)
         log.info("store.written", **entry)
-        self._on_watermark(hosted.asset_id, detection.key)
+        self.on_watermark(hosted.asset_id, detection.key)
         if committed.dag_ids:
-            self._on_events(committed.dag_ids)
+            self.on_events(committed.dag_ids)
         self._count(hosted, batch)
         return committed.held
 
     def _count(self, hosted: Hosted, batch: TriggerBatch) -> None:
-        self._metrics.store_writes.labels(AssetStoreWriterKind.WATCHER.value).inc()
-        self._metrics.events.labels(hosted.name, hosted.asset).inc(len(batch.events))
-        self._metrics.items.labels(hosted.name, hosted.asset).inc(sum(event.count for event in batch.events))
+        self.metrics.store_writes.labels(AssetStoreWriterKind.WATCHER.value).inc()
+        self.metrics.events.labels(hosted.name, hosted.asset).inc(len(batch.events))
+        self.metrics.items.labels(hosted.name, hosted.asset).inc(sum(event.count for event in batch.events))
 
 
 def _detection(
@@ -93,6 +88,11 @@ def new_position(identity: str, position: Position) -> NewPosition:
         watermark=to_json(position.watermark),
         rows=RowDifferences(clear=rows.clear, delete_below=rows.delete_below, delete=rows.delete, insert=rows.insert),
     )
+
+
+def stored(loaded: LoadedPosition) -> StoredPosition | None:
+    """A position as its trigger takes it; None before there was any."""
+    return None if loaded.state is None else StoredPosition(state=json.loads(loaded.state), rows=loaded.rows)
 
 
 def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> NewEvent:

@@ -30,7 +30,7 @@ from store.values import WATERMARK_SUFFIX
 from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
 from watcher.triggerer.building import Hosted, build
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.committing import identity_json, new_position
+from watcher.triggerer.committing import identity_json, new_position, stored
 
 MOST_SHOWN: Final = 100
 """Events of a dry run that are shown; the rest is counted only."""
@@ -73,7 +73,7 @@ class Control:
     async def dry_run(self, name: str) -> Preview:
         """What the next poll would emit; commits nothing. Raises `NotFound`, `InvalidValue`, or what the source raises."""
         trigger, loaded, _ = await self._checked(name)
-        return await self._preview(trigger, None if loaded is None else _stored(loaded))
+        return await self._preview(trigger, None if loaded is None else stored(loaded))
 
     async def preview(self, name: str, to: str) -> Preview:
         """What would follow a rewind; changes nothing."""
@@ -93,10 +93,7 @@ class Control:
         async with self.database.transaction() as connection:
             version = await rewind.rewind(connection, request, self.database.dialect)
             await self._record(connection, name, actor, write_id, moved.watermark, "watcher.rewind", {"to": to})
-        self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
-        log.info("watcher.rewind", watcher=name, to=to, actor=actor, position_version=version, write_id=write_id)
-        self.on_move(name)
-        return MovedPosition(version=version, watermark=position.watermark)
+        return self._moved("watcher.rewind", name, version, moved.watermark, to=to, actor=actor, write_id=write_id)
 
     async def undo(self, name: str, actor: str) -> MovedPosition:
         """Take the last rewind back. Raises `Conflict` once a batch has been committed after it."""
@@ -105,10 +102,7 @@ class Control:
         async with self.database.transaction() as connection:
             version, watermark = await rewind.undo(connection, name)
             await self._record(connection, name, actor, write_id, watermark, "watcher.rewind_undo", {})
-        self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
-        log.info("watcher.rewind_undo", watcher=name, actor=actor, position_version=version, write_id=write_id)
-        self.on_move(name)
-        return MovedPosition(version=version, watermark=None if watermark is None else json.loads(watermark))
+        return self._moved("watcher.rewind_undo", name, version, watermark, actor=actor, write_id=write_id)
 
     async def rename(self, old: str, new: str, actor: str) -> MovedPosition:
         """Let a watcher go on under another name, from where it was under its old one. Raises `NotFound`, `Conflict`."""
@@ -125,11 +119,15 @@ class Control:
                 removed = await self._change(connection, moved.old_asset_id, old, None, _person(actor, write_id))
                 await self._entries.apply(connection, removed)
             await self._record(connection, new, actor, write_id, moved.watermark, "watcher.rename", {"from": old})
-        self.on_watermark(self.hosted[new].asset_id, new + WATERMARK_SUFFIX)
-        log.info("watcher.rename", watcher=new, old=old, actor=actor, position_version=moved.version, write_id=write_id)
-        self.on_move(new)
-        watermark = None if moved.watermark is None else json.loads(moved.watermark)
-        return MovedPosition(version=moved.version, watermark=watermark)
+        event, version = "watcher.rename", moved.version
+        return self._moved(event, new, version, moved.watermark, old=old, actor=actor, write_id=write_id)
+
+    def _moved(self, event: str, name: str, version: int, watermark: str | None, **what: str) -> MovedPosition:
+        """After COMMIT: whoever copies the entry, runs the watcher or reads the log learns of it."""
+        self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
+        log.info(event, watcher=name, position_version=version, **what)
+        self.on_move(name)
+        return MovedPosition(version=version, watermark=None if watermark is None else json.loads(watermark))
 
     async def _record(
         self,
@@ -141,7 +139,7 @@ class Control:
         action: str,
         detail: dict[str, Any],
     ) -> None:
-        await audit.record(connection, actor=actor, action=action, target=name, detail=detail, write_id=write_id)
+        await audit.record(connection, actor, action, name, detail, write_id)
         if watermark is not None and self.hosted[name].asset_id:  # a command may know an asset before the database does
             asset_id = self.hosted[name].asset_id
             written = await self._change(connection, asset_id, name, watermark, _person(actor, write_id))
@@ -201,12 +199,8 @@ def _expected(batch: Batching, events: int) -> int:
     return events if batch.mode == "each" else math.ceil(events / batch.max_events)
 
 
-def _stored(loaded: LoadedPosition) -> StoredPosition | None:
-    return None if loaded.state is None else StoredPosition(state=json.loads(loaded.state), rows=loaded.rows)
-
-
 def _same_source(loaded: LoadedPosition | None, identity: str) -> StoredPosition | None:
-    return None if loaded is None or loaded.source_identity != identity else _stored(loaded)
+    return None if loaded is None or loaded.source_identity != identity else stored(loaded)
 
 
 def _applied(position: Position, loaded: LoadedPosition | None) -> StoredPosition:

@@ -12,6 +12,7 @@ import json
 import random
 import uuid
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -23,12 +24,12 @@ from store.database import Database
 from store.detection import positions
 from store.detection.positions import LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
-from triggers.base import BaseEventTrigger, StoredPosition, refuse_errors
+from triggers.base import BaseEventTrigger, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, TriggerError
 from triggers.hints import backoff
 from watcher.triggerer.building import Hosted, build
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.committing import Committer, identity_json
+from watcher.triggerer.committing import Committer, identity_json, stored
 
 CLAIM_AGAIN: Final = 1.0
 LONGEST_PAUSE: Final = timedelta(minutes=5)
@@ -36,35 +37,26 @@ LONGEST_PAUSE: Final = timedelta(minutes=5)
 log = structlog.get_logger()
 
 
+@dataclass(kw_only=True, eq=False)
 class Supervisor:
     """Runs one watcher for one triggerer, until cancelled. Nothing that the watcher raises leaves this class."""
 
-    def __init__(
-        self,
-        hosted: Hosted,
-        *,
-        owner: str,
-        database: Database,
-        committer: Committer,
-        clients: Clients,
-        poll_timeout: timedelta,
-    ) -> None:
-        self._hosted = hosted
-        self._owner = owner
-        self._database = database
-        self._committer = committer
-        self._clients = clients
-        self._poll_timeout = poll_timeout
-        self._failures = 0
-        self._state = ""
-        self._attempt = anyio.CancelScope()
-        self._committing = False
-        self._version: int | None = None
-        self.last_poll_at: datetime | None = None
+    hosted: Hosted
+    owner: str
+    database: Database
+    committer: Committer
+    clients: Clients
+    poll_timeout: timedelta
+    last_poll_at: datetime | None = None
+    _failures: int = 0
+    _state: str = ""
+    _attempt: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _committing: bool = False
+    _version: int | None = None
 
     async def run(self) -> None:
         """Until cancelled; the caller releases the position."""
-        with structlog.contextvars.bound_contextvars(watcher=self._hosted.name, asset=self._hosted.asset):
+        with structlog.contextvars.bound_contextvars(watcher=self.hosted.name, asset=self.hosted.asset):
             while True:
                 try:
                     with anyio.CancelScope() as self._attempt:
@@ -77,19 +69,19 @@ class Supervisor:
     def look_again(self, version: int) -> None:
         """The stored position has this version: start again from it if somebody else, a rewind, has moved it."""
         if self._version is not None and version > self._version and not self._committing:
-            log.info("watcher.rewound", watcher=self._hosted.name, position_version=version)
+            log.info("watcher.rewound", watcher=self.hosted.name, position_version=version)
             self._version = None
             self._attempt.cancel()
 
     async def _claim_and_watch(self) -> None:
         self._version, self._committing = None, False
-        async with self._database.transaction() as connection:
-            loaded = await positions.claim(connection, self._hosted.name, self._owner, self._database.dialect)
+        async with self.database.transaction() as connection:
+            loaded = await positions.claim(connection, self.hosted.name, self.owner, self.database.dialect)
         if loaded is None:  # another triggerer has it; it is ours when that one releases it or dies
             await anyio.sleep(CLAIM_AGAIN)
             return
         await self._show("starting")
-        trigger = await build(self._hosted, self._clients, self._poll_timeout)
+        trigger = await build(self.hosted, self.clients, self.poll_timeout)
         findings = await trigger.check()
         for finding in findings:
             if finding.level == "warning":
@@ -97,17 +89,17 @@ class Supervisor:
         refuse_errors(findings)
         identity = identity_json(trigger.source_identity())
         if loaded.source_identity is not None and loaded.source_identity != identity:
-            raise SourceChanged(_changes(self._hosted.name, loaded.source_identity, identity))
+            raise SourceChanged(_changes(self.hosted.name, loaded.source_identity, identity))
         await self._watch(trigger, loaded, identity)
 
     async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
         held = loaded.held
         self._version = held.version
-        async with aclosing(trigger.events(_stored(loaded))) as batches:
+        async with aclosing(trigger.events(stored(loaded))) as batches:
             async for batch in batches:
                 with structlog.contextvars.bound_contextvars(poll_id=uuid.uuid4().hex[:12]):
                     self._committing = True
-                    held = await self._committer.commit(self._hosted, held, identity, batch)
+                    held = await self.committer.commit(self.hosted, held, identity, batch)
                     self._version, self._committing = held.version, False
                     self.last_poll_at = datetime.now(UTC)
                     log.debug("watcher.polled", caught_up=batch.caught_up)
@@ -141,17 +133,11 @@ class Supervisor:
         self._state = state
         count = self._failures if error else 0
         try:
-            async with self._database.transaction() as connection:
-                await watchers.set_state(connection, self._hosted.name, state, error=error, error_count=count)
+            async with self.database.transaction() as connection:
+                await watchers.set_state(connection, self.hosted.name, state, error=error, error_count=count)
         except Exception as refused:  # noqa: BLE001  the state is for people; the watcher goes on
             log.warning("watcher.state_not_recorded", state=state, error=str(refused))
         log.info("watcher.state", state=state)
-
-
-def _stored(loaded: LoadedPosition) -> StoredPosition | None:
-    if loaded.state is None:
-        return None
-    return StoredPosition(state=json.loads(loaded.state), rows=loaded.rows)
 
 
 def _changes(watcher: str, stored: str, configured: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -26,36 +27,27 @@ FORGET_AFTER: Final = timedelta(days=1)
 log = structlog.get_logger()
 
 
+@dataclass(kw_only=True, eq=False)
 class Triggerer:
     """Hosts watchers under one lease. `supervise` makes the supervisor of a watcher."""
 
-    def __init__(
-        self,
-        database: Database,
-        process: Process,
-        hosted: Sequence[Hosted],
-        supervise: Callable[[Hosted], Supervisor],
-        *,
-        heartbeat: timedelta,
-        lease: timedelta,
-    ) -> None:
-        self._database = database
-        self._process = process
-        self._hosted: Mapping[str, Hosted] = {one.name: one for one in hosted}
-        self._supervise = supervise
-        self._heartbeat = heartbeat
-        self._lease = lease
-        self._running: dict[str, tuple[Supervisor, anyio.CancelScope]] = {}
-        self._ended: dict[str, anyio.Event] = {}
-        self._ours: frozenset[str] = frozenset()
-        self.wakeup = Wakeup()
+    database: Database
+    process: Process
+    hosted: Mapping[str, Hosted]
+    supervise: Callable[[Hosted], Supervisor]
+    heartbeat: timedelta
+    lease: timedelta
+    wakeup: Wakeup = field(default_factory=Wakeup)
+    _running: dict[str, tuple[Supervisor, anyio.CancelScope]] = field(default_factory=dict)
+    _ended: dict[str, anyio.Event] = field(default_factory=dict)
+    _ours: frozenset[str] = frozenset()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled; then the commit in flight finishes and everything is released."""
         try:
             async with anyio.create_task_group() as tasks:
                 await self._beat(tasks)
-                beat_at = anyio.current_time() + self._heartbeat.total_seconds()
+                beat_at = anyio.current_time() + self.heartbeat.total_seconds()
                 task_status.started()
                 while True:
                     hinted = await self.wakeup.wait(beat_at - anyio.current_time())
@@ -63,7 +55,7 @@ class Triggerer:
                         if hinted and anyio.current_time() < beat_at:
                             await self._look_at(tasks, hinted)
                             continue
-                        beat_at = anyio.current_time() + self._heartbeat.total_seconds()
+                        beat_at = anyio.current_time() + self.heartbeat.total_seconds()
                         await self._beat(tasks)
         finally:
             with anyio.CancelScope(shield=True):
@@ -71,14 +63,14 @@ class Triggerer:
                     await self._leave()
 
     async def _beat(self, tasks: TaskGroup) -> None:
-        async with self._database.transaction() as connection:
-            await triggerers.beat(connection, self._process, self._lease, self._database.dialect)
+        async with self.database.transaction() as connection:
+            await triggerers.beat(connection, self.process, self.lease, self.database.dialect)
             await triggerers.forget_dead(connection, FORGET_AFTER)
             await watchers.set_polled(connection, self._polled())
             living = await triggerers.living(connection)
             paused = await watchers.paused_watchers(connection)
-            versions = await positions.versions(connection, self._process.id)
-        ours = self._ours = assigned(self._hosted, self._process.id, living)
+            versions = await positions.versions(connection, self.process.id)
+        ours = self._ours = assigned(self.hosted, self.process.id, living)
         for name in set(self._running) - (ours - paused):
             await self._stop(name, "paused" if name in paused else None)
         for name, (supervisor, _) in self._running.items():
@@ -88,9 +80,9 @@ class Triggerer:
 
     async def _look_at(self, tasks: TaskGroup, names: frozenset[str]) -> None:
         """Somebody paused, resumed or moved these watchers: what is ours of them follows at once."""
-        async with self._database.reading() as connection:
+        async with self.database.reading() as connection:
             paused = await watchers.paused_watchers(connection)
-            versions = await positions.versions(connection, self._process.id)
+            versions = await positions.versions(connection, self.process.id)
         for name in names & self._ours:
             if name in paused and name in self._running:
                 await self._stop(name, "paused")
@@ -103,7 +95,7 @@ class Triggerer:
         return {name: one.last_poll_at for name, (one, _) in self._running.items() if one.last_poll_at is not None}
 
     def _start(self, tasks: TaskGroup, name: str) -> None:
-        supervisor, scope, ended = self._supervise(self._hosted[name]), anyio.CancelScope(), anyio.Event()
+        supervisor, scope, ended = self.supervise(self.hosted[name]), anyio.CancelScope(), anyio.Event()
 
         async def supervised() -> None:
             try:
@@ -121,17 +113,17 @@ class Triggerer:
         _, scope = self._running.pop(name)
         scope.cancel()
         await self._ended.pop(name).wait()
-        async with self._database.transaction() as connection:
-            await positions.release(connection, self._process.id, [name])
+        async with self.database.transaction() as connection:
+            await positions.release(connection, self.process.id, [name])
             if state is not None:
                 await watchers.set_state(connection, name, state, error=None, error_count=0)
         log.info("watcher.released", watcher=name, state=state)
 
     async def _leave(self) -> None:
-        async with self._database.transaction() as connection:
+        async with self.database.transaction() as connection:
             await watchers.set_polled(connection, self._polled())
             for name in self._running:
                 await watchers.set_state(connection, name, "stopped", error=None, error_count=0)
-            await positions.release(connection, self._process.id)
-            await triggerers.leave(connection, self._process.id)
+            await positions.release(connection, self.process.id)
+            await triggerers.leave(connection, self.process.id)
         self._running.clear()

@@ -96,9 +96,7 @@ class Api:
         """A run of a job whose next try has been intended, and the token that its process would get."""
         async with self.database.transaction() as session:
             if not any(task.key.instance.run_id == run_id for task in await runs.startable(session)):
-                await runs.create_manual_run(
-                    session, dag_id, run_id, "load", triggered_by="rest_api", conf="{}", note=None
-                )
+                await runs.create_run(session, dag_id, run_id, "load", triggered_by="rest_api", conf="{}", note=None)
             task = next(task for task in await runs.startable(session) if task.key.instance.run_id == run_id)
             tag = f"{task.key.task_instance_id}-{task.key.try_number}"
             assert await tries.commit_intent(session, task, home_id="home", tag=tag, token_hash="")

@@ -223,9 +223,7 @@ def test_a_runs_log_is_printed_whole(watcher: Watcher, configuration: Path) -> N
 async def _tried_run(path: Path) -> None:
     settings = load(path, vocabulary(), {}).settings
     async with connections.opened_database(settings) as database, database.transaction() as session:
-        await runs.create_manual_run(
-            session, "load_orders", "mine", "load_orders", triggered_by="cli", conf="{}", note=None
-        )
+        await runs.create_run(session, "load_orders", "mine", "load_orders", triggered_by="cli", conf="{}", note=None)
         [task] = await runs.startable(session)
         await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="")
 

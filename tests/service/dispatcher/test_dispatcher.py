@@ -84,7 +84,7 @@ def jobs(tmp_path) -> Jobs:
 
 
 def leading(database, owner=HOME, lease=LEASE):
-    return Leadership(database, owner, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
+    return Leadership(database=database, owner=owner, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
 
 
 def make(
@@ -127,7 +127,7 @@ async def queue(database, jobs, *runs_of):
             session, Declared(hash="", assets=[], watchers=[], jobs=jobs.declared), database.dialect
         )
         for number, dag_id in enumerate(runs_of):
-            await runs.create_manual_run(
+            await runs.create_run(
                 session, dag_id, f"manual__{number}", dag_id, triggered_by="test", conf="{}", note=None
             )
 

@@ -72,7 +72,7 @@ async def configure(database: Database, jobs: Iterable[DeclaredJob], names: str 
 
 async def leading_scheduler(database: Database) -> Scheduler:
     lease = timedelta(seconds=15)
-    leadership = Leadership(database, HOME, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
+    leadership = Leadership(database=database, owner=HOME, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
     await leadership.campaign()
     return Scheduler(database, leadership, on_runs=lambda: None)
 

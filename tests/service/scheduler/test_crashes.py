@@ -57,7 +57,7 @@ async def dying(database, at, when):
 
 async def live(database, folder):
     """A daemon's scheduling half, until the run has ended."""
-    leadership = Leadership(database, HOME, heartbeat=LEASE / 3, lease=LEASE, on_taken=lambda: None)
+    leadership = Leadership(database=database, owner=HOME, heartbeat=LEASE / 3, lease=LEASE, on_taken=lambda: None)
     jobs = {"load": JobToStart(application=application(folder), connections={})}
     dispatcher = Dispatcher(
         database,

@@ -29,7 +29,13 @@ async def main(url: str, folder: Path, home: str) -> None:
     job = JobToStart(application=SparkApplication(application=str(program), conf={}, env={}), connections={})
     jobs = dict.fromkeys(("one", "two"), job)
     async with Database.open(url, idle_in_transaction_timeout=1) as database:
-        leadership = Leadership(database, home, heartbeat=LEASE / 4, lease=LEASE, on_taken=lambda: wake())  # noqa: PLW0108  it is defined below
+        leadership = Leadership(
+            database=database,
+            owner=home,
+            heartbeat=LEASE / 4,
+            lease=LEASE,
+            on_taken=lambda: wake(),  # noqa: PLW0108  it is defined below
+        )
         dispatcher = Dispatcher(
             database,
             submissions(jobs, spark_submit=plain_python(folder / home)),

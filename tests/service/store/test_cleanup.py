@@ -158,7 +158,7 @@ async def test_history_goes_but_never_the_newest_row_of_a_key(database: Database
 async def a_run(database: Database, run_id: str, *, state: str, days: float, ended: bool = True) -> str:
     """A run with one try; returns its task instance's id."""
     async with database.transaction() as session:
-        await runs.create_manual_run(session, "load", run_id, "load", triggered_by="rest_api", conf="{}", note=None)
+        await runs.create_run(session, "load", run_id, "load", triggered_by="rest_api", conf="{}", note=None)
         [task] = [task for task in await runs.startable(session) if task.key.instance.run_id == run_id]
         assert await tries.commit_intent(session, task, home_id="home", tag=run_id, token_hash="")
         r, a, t = schema.run, schema.task_try, schema.task_instance

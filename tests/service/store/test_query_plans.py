@@ -71,7 +71,7 @@ async def world(database: Database) -> World:
     async with database.transaction() as session:
         loaded = await positions.claim(session, "files", "t1", database.dialect)
         assert loaded is not None
-        await runs.create_manual_run(session, "load", "r", "load", triggered_by="cli", conf="{}", note=None)
+        await runs.create_run(session, "load", "r", "load", triggered_by="cli", conf="{}", note=None)
         (task,) = await runs.startable(session)
         await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="h")
     return World(

@@ -245,7 +245,7 @@ async def test_events_are_not_deleted_from_under_a_deciding_scheduler(postgres: 
 async def test_a_manual_run_has_no_events_and_its_id_is_its_jobs_own(database: Database) -> None:
     async def create(dag_id: str) -> None:
         async with database.transaction() as session:
-            await runs.create_manual_run(
+            await runs.create_run(
                 session, dag_id, "manual__1", "load", triggered_by="rest_api", conf='{"x": 1}', note="why"
             )
 

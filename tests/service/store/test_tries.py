@@ -32,7 +32,7 @@ async def task(database: Database) -> Startable:
 async def queued_task(database: Database, run_id: str = "r1") -> Startable:
     await apply(database, declared(assets={}, jobs={"load": []}))
     async with database.transaction() as session:
-        await runs.create_manual_run(session, "load", run_id, "load", triggered_by="cli", conf="{}", note=None)
+        await runs.create_run(session, "load", run_id, "load", triggered_by="cli", conf="{}", note=None)
     (task,) = [task for task in await startable(database) if task.key.instance.run_id == run_id]
     return task
 

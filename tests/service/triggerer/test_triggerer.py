@@ -173,13 +173,13 @@ async def triggerer(database, tapes, *, process_id=None, refused=()):
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
     process = Process(id=process_id or str(uuid.uuid4()), host="here", pid=1)
-    committer = Committer(database, Metrics(), lambda _dag_ids: None)
+    committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
     async with anyio.create_task_group() as tasks:
         clients = Clients({}, tasks)
 
         def supervise(one):
             return Supervisor(
-                one,
+                hosted=one,
                 owner=process.id,
                 database=database,
                 committer=committer,
@@ -188,10 +188,10 @@ async def triggerer(database, tapes, *, process_id=None, refused=()):
             )
 
         running = Triggerer(
-            database,
-            process,
-            [*hosted(tapes, applied.asset_ids, refused).values()],
-            supervise,
+            database=database,
+            process=process,
+            hosted=hosted(tapes, applied.asset_ids, refused),
+            supervise=supervise,
             heartbeat=timedelta(milliseconds=50),
             lease=timedelta(seconds=5),
         )

@@ -9,8 +9,8 @@ import pytest
 
 from config.errors import UnknownClass
 from store.base import AssetStoreWriterKind, Writer
-from watcher.api.links import log_url
 from watcher.api.shapes.dags import schedule_text
+from watcher.api.shapes.entries import log_url
 from watcher.vocabulary import TRIGGERS, trigger_class, vocabulary
 
 KIND = AssetStoreWriterKind

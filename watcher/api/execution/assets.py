@@ -17,14 +17,7 @@ from store.detection.events import EventAsset, EventFilter
 from store.errors import NotFound
 from store.runs.try_lock import AssetSelector
 from watcher.api.context import Context
-from watcher.api.execution.identity import (
-    EVENTS,
-    SELECTORS,
-    Identity,
-    declared_asset,
-    forbidden,
-    speaking,
-)
+from watcher.api.execution.identity import EVENTS, SELECTORS, Identity, declared_asset, forbidden, speaking
 from watcher.api.parameters import BIGGEST, Moment
 from watcher.api.shapes.events import AssetEvents
 

@@ -151,12 +151,7 @@ async def change_together(call: Writing, body: Changes, response: Response) -> R
 
 @asynccontextmanager
 async def _task_write(
-    call: Call,
-    selector: AssetSelector,
-    *,
-    action: str,
-    key: str | None = None,
-    keys: Sequence[str] | None = None,
+    call: Call, selector: AssetSelector, *, action: str, key: str | None = None, keys: Sequence[str] | None = None
 ) -> AsyncIterator[EntryWrite]:
     """A change of one entry, whose `key` is locked, of a transaction's `keys`, or of all: fenced, within the job's scope.
 

@@ -21,7 +21,6 @@ from watcher.api.shapes.entries import (
     EntryCollection,
     EntryResponse,
     History,
-    airflow_entry,
     entry_response,
     history_response,
 )
@@ -89,13 +88,13 @@ async def list_asset_state_store(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow
 ) -> AssetStateStoreCollectionResponse:
     page = await _page(context, asset_id, window)
-    shown = [airflow_entry(entry) for entry in page.rows]
+    shown = [AssetStateStoreResponse.of(entry) for entry in page.rows]
     return AssetStateStoreCollectionResponse(asset_state_store=shown, total_entries=page.total)
 
 
 @router.get("/state-store/{key:path}")
 async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> AssetStateStoreResponse:
-    return airflow_entry(await _entry(context, asset_id, key))
+    return AssetStateStoreResponse.of(await _entry(context, asset_id, key))
 
 
 @router.put("/state-store/{key:path}", status_code=204)

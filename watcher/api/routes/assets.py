@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
 from store.catalog.aliases import ALIAS_ORDERS
-from store.catalog.assets import ASSET_ORDERS, Asset, AssetFilter
+from store.catalog.assets import ASSET_ORDERS, Asset
 from store.database.paging import Window
 from store.errors import no_alias
 from store.runs import decisions, runs
@@ -43,16 +43,17 @@ async def list_assets(
     dag_ids: Annotated[list[str] | None, Query()] = None,
     only_active: bool = True,
 ) -> AssetCollectionResponse:
-    which = AssetFilter(
-        name_pattern=name_pattern,
-        name_prefix=name_prefix_pattern,
-        uri_pattern=uri_pattern,
-        uri_prefix=uri_prefix_pattern,
-        dag_ids=dag_ids or (),
-        only_active=only_active,
-    )
     async with context.database.reading() as connection:
-        listed = await assets.listed(connection, which, window)
+        listed = await assets.listed(
+            connection,
+            window,
+            name_pattern=name_pattern,
+            name_prefix=name_prefix_pattern,
+            uri_pattern=uri_pattern,
+            uri_prefix=uri_prefix_pattern,
+            dag_ids=dag_ids,
+            only_active=only_active,
+        )
         return AssetCollectionResponse(assets=await _responses(connection, listed.rows), total_entries=listed.total)
 
 

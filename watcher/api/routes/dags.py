@@ -11,8 +11,8 @@ from store.database.paging import Window
 from store.keys import TaskInstanceKey
 from store.runs import decisions, runs, task_instances
 from store.runs import jobs as stored_jobs
-from store.runs.jobs import JOB_ORDERS, JobFilter
-from store.runs.runs import RUN_ORDERS, RunFilter
+from store.runs.jobs import JOB_ORDERS
+from store.runs.runs import RUN_ORDERS
 from watcher.api import jobs
 from watcher.api.auth import Operator, Viewer
 from watcher.api.context import ApiContext, Context
@@ -64,11 +64,9 @@ async def list_dags(
     paused: bool | None = None,
     exclude_stale: bool = True,
 ) -> DAGCollectionResponse:
-    which = JobFilter(
-        id_pattern=dag_id_pattern, id_prefix=dag_id_prefix_pattern, paused=paused, only_active=exclude_stale
-    )
+    names = {"id_pattern": dag_id_pattern, "id_prefix": dag_id_prefix_pattern}
     async with context.database.reading() as connection:
-        configured = await stored_jobs.listed(connection, which, window)
+        configured = await stored_jobs.listed(connection, window, **names, paused=paused, only_active=exclude_stale)
         unprocessed = await decisions.unprocessed_of_jobs(connection, [job.dag_id for job in configured.rows])
     return DAGCollectionResponse(
         dags=[dag_response(job, unprocessed) for job in configured.rows], total_entries=configured.total
@@ -103,17 +101,12 @@ async def list_runs(
     run_id_pattern: Pattern = None,
     run_id_prefix_pattern: Pattern = None,
 ) -> DAGRunCollectionResponse:
-    which = RunFilter(
-        dag_id=None if dag_id == _ALL else dag_id,
-        states=state or (),
-        types=run_type or (),
-        id_pattern=run_id_pattern,
-        id_prefix=run_id_prefix_pattern,
-    )
+    names = {"id_pattern": run_id_pattern, "id_prefix": run_id_prefix_pattern}
+    one_job = None if dag_id == _ALL else dag_id
     async with context.database.reading() as connection:
-        if which.dag_id is not None:
-            await stored_jobs.get(connection, which.dag_id)
-        listed = await runs.listed(connection, which, window)
+        if one_job is not None:
+            await stored_jobs.get(connection, one_job)
+        listed = await runs.listed(connection, window, dag_id=one_job, states=state, types=run_type, **names)
     return DAGRunCollectionResponse(dag_runs=[run_response(run) for run in listed.rows], total_entries=listed.total)
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from store.database.paging import Window
-from store.detection import events as stored
-from store.detection.events import EVENT_ORDERS, EventFilter
+from store.detection import events
+from store.detection.events import EVENT_ORDERS, AssetEvent, EventFilter, NewEvent
+from store.errors import no_asset
+from store.processes import audit
 from store.runs import runs
-from watcher.api import events
-from watcher.api.auth import Operator, Viewer
-from watcher.api.context import Context
+from store.values import to_json
+from watcher.api.auth import Actor, Operator, Viewer
+from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import BIGGEST, Body, Moment, Pattern, ordered_window
 from watcher.api.shapes.events import AssetEventCollectionResponse, AssetEventResponse, event_response
+from watcher.api.writes import new_write_id
+from watcher.wakeups import Hint
 
 router = APIRouter(prefix="/assets/events", tags=["Asset event"])
 
@@ -62,7 +68,7 @@ async def list_events(
         before=timestamp_lt,
     )
     async with context.database.reading() as connection:
-        events_page = await stored.listed(connection, which, window)
+        events_page = await events.listed(connection, which, window)
         consumers = await runs.runs_of_events(connection, [event.id for event in events_page.rows])
     shown = [event_response(event, consumers) for event in events_page.rows]
     return AssetEventCollectionResponse(asset_events=shown, total_entries=events_page.total)
@@ -71,4 +77,24 @@ async def list_events(
 @router.post("")
 async def create_event(context: Context, actor: Operator, body: CreateAssetEventsBody) -> AssetEventResponse:
     extra = body.extra if "extra" in body.model_fields_set else None
-    return event_response(await events.create(context, actor, body.asset_id, extra), [])
+    return event_response(await _create(context, actor, body.asset_id, extra), [])
+
+
+async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mapping[str, Any] | None) -> AssetEvent:
+    """Store an event of an active asset with its queue rows. Raises `NotFound`, `InvalidValue`.
+
+    As in Airflow the server marks what came through the API, but only where the caller gave an `extra`.
+    """
+    text = to_json({} if extra is None else {**extra, "from_rest_api": True})
+    if not 0 <= asset_id <= BIGGEST:
+        raise no_asset(asset_id)
+    new = NewEvent(asset_id=asset_id, extra=text, trace_id=uuid.uuid4().hex, source_actor=actor.name)
+    async with context.database.transaction() as connection:
+        asset = await events.active_asset(connection, asset_id)
+        appended = await events.append(connection, [new])
+        event = AssetEvent.appended(new, asset, *appended.rows[0])
+        detail = {"event_id": event.id}
+        await audit.record(connection, actor.name, "asset_event.create", asset.name, detail, new_write_id())
+    if appended.dag_ids:
+        context.hint(Hint(what="queues", names=appended.dag_ids))
+    return event

@@ -100,11 +100,5 @@ async def _remove(context: ApiContext, actor: Actor, which: QueueFilter) -> None
         if not removed:
             raise NotFound("there is no such queued event")
         target = which.dag_id if which.dag_id is not None else f"asset {which.asset_id}"
-        await audit.record(
-            connection,
-            actor=actor.name,
-            action="queued_events.delete",
-            target=target,
-            detail={"asset_id": which.asset_id, "events": removed},
-            write_id=new_write_id(),
-        )
+        detail = {"asset_id": which.asset_id, "events": removed}
+        await audit.record(connection, actor.name, "queued_events.delete", target, detail, new_write_id())

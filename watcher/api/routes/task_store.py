@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,7 +18,7 @@ from store.state.entries import TaskEntry
 from watcher.api.auth import Actor, Admin, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import Body, Key, MapIndex, Moment, UnorderedWindow
-from watcher.api.shapes.base import Shape
+from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import json_within_limit
 
 router = APIRouter(
@@ -43,7 +42,7 @@ class TaskStateStoreResponse(Shape):
     """`updated_at` is null only where the configured store backend keeps no times; only a reference says that it is one."""
 
     key: str
-    value: Any
+    value: JsonValue
     updated_at: datetime | None
     expires_at: datetime | None
     is_ref: bool = False
@@ -77,7 +76,7 @@ async def list_task_state_store(
     """An unknown task instance has none; nor has one whose entries are in a backend that cannot be listed."""
     async with context.database.reading() as connection:
         page = await context.entries.task_page(connection, scope, window)
-    shown = [_response(entry) for entry in page.rows]
+    shown = [TaskStateStoreResponse.of(entry) for entry in page.rows]
     return TaskStateStoreCollectionResponse(task_state_store=shown, total_entries=page.total)
 
 
@@ -85,7 +84,7 @@ async def list_task_state_store(
 async def get_task_state_store(context: Context, _: Viewer, scope: Scope, key: Key) -> TaskStateStoreResponse:
     async with context.database.reading() as connection:
         await task_instances.check(connection, scope)
-        return _response(await context.entries.task_entry(connection, scope, key))
+        return TaskStateStoreResponse.of(await context.entries.task_entry(connection, scope, key))
 
 
 @router.put("/{key:path}", status_code=204)
@@ -131,14 +130,4 @@ async def _audited(
         await task_instances.check(connection, scope, any_map_index=siblings)
         yield connection
         target = f"{scope.dag_id}/{scope.run_id}/{scope.task_id}/{scope.map_index}"
-        await audit.record(connection, actor=actor.name, action=f"task_store.{action}", target=target, detail=detail)
-
-
-def _response(entry: TaskEntry) -> TaskStateStoreResponse:
-    return TaskStateStoreResponse(
-        key=entry.key,
-        value=json.loads(entry.value),
-        updated_at=entry.updated_at,
-        expires_at=entry.expires_at,
-        is_ref=entry.is_ref,
-    )
+        await audit.record(connection, actor.name, f"task_store.{action}", target, detail)

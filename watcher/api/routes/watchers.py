@@ -74,7 +74,7 @@ async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: b
     async with context.database.transaction() as connection:
         await watchers.set_paused(connection, name, paused=paused)
         action = "watcher.pause" if paused else "watcher.resume"
-        await audit.record(connection, actor=actor.name, action=action, target=name, write_id=new_write_id())
+        await audit.record(connection, actor.name, action, name, write_id=new_write_id())
         shown = Watcher.of(await watchers.get(connection, name))
     context.hint(Hint(what="watchers", names=frozenset({name})))
     return shown

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from urllib.parse import quote
 
-from store.base import Writer
+from store.base import AssetStoreWriterKind, Writer
 from store.state.entries import Entry
 from store.state.history import HistoryEntry
-from watcher.api.links import log_url
-from watcher.api.shapes.base import Shape
+from watcher.api.shapes.base import JsonValue, Shape
 
 
 class AssetStateStoreLastUpdatedBy(Shape):
@@ -33,7 +31,7 @@ class AssetStateStoreResponse(Shape):
     """`updated_at` is null only where the configured store backend keeps no times."""
 
     key: str
-    value: Any
+    value: JsonValue
     updated_at: datetime | None
     last_updated_by: AssetStateStoreLastUpdatedBy | None
 
@@ -47,7 +45,7 @@ class EntryResponse(Shape):
     """`is_ref`: the value is a reference to where a job has stored it. Other backends keep no times and no versions."""
 
     key: str
-    value: Any
+    value: JsonValue
     is_ref: bool
     updated_at: datetime | None
     version: int | None
@@ -62,7 +60,7 @@ class EntryCollection(Shape):
 class HistoryResponse(Shape):
     key: str
     version: int
-    value: Any
+    value: JsonValue
     is_ref: bool
     deleted: bool
     written_at: datetime
@@ -76,51 +74,37 @@ class History(Shape):
 
 def entry_response(entry: Entry, base_url: str | None) -> EntryResponse:
     """An entry with the link to the log lines of its last write."""
-    return EntryResponse(
-        key=entry.key,
-        value=json.loads(entry.value),
-        is_ref=entry.is_ref,
-        updated_at=entry.updated_at,
-        version=entry.version,
-        last_updated_by=_last_updated_by(entry.last_updated_by, base_url),
-    )
-
-
-def airflow_entry(entry: Entry) -> AssetStateStoreResponse:
-    """An entry as Airflow 3.3 shows it."""
-    writer = entry.last_updated_by
-    return AssetStateStoreResponse(
-        key=entry.key,
-        value=json.loads(entry.value),
-        updated_at=entry.updated_at,
-        last_updated_by=writer and AssetStateStoreLastUpdatedBy.model_validate(writer, from_attributes=True),
-    )
+    return EntryResponse.of(entry, last_updated_by=_last_updated_by(entry.last_updated_by, base_url))
 
 
 def history_response(row: HistoryEntry, base_url: str | None) -> HistoryResponse:
     """A write or delete of the past; the value of a delete is null."""
-    return HistoryResponse(
-        key=row.key,
-        version=row.version,
-        value=None if row.value is None else json.loads(row.value),
-        is_ref=row.is_ref,
-        deleted=row.deleted,
-        written_at=row.written_at,
-        last_updated_by=_last_updated_by(row.writer, base_url),
-    )
+    return HistoryResponse.of(row, last_updated_by=_last_updated_by(row.writer, base_url))
 
 
 def _last_updated_by(writer: Writer | None, base_url: str | None) -> LastUpdatedBy | None:
-    if writer is None:
+    return None if writer is None else LastUpdatedBy.of(writer, log_url=log_url(base_url, writer))
+
+
+def log_url(base_url: str | None, writer: Writer) -> str | None:
+    """The address of the lines around a write; None without a `write_id`: then nobody knows which lines they are."""
+    if writer.write_id is None:
         return None
-    return LastUpdatedBy(
-        kind=writer.kind.value,
-        dag_id=writer.dag_id,
-        run_id=writer.run_id,
-        task_id=writer.task_id,
-        map_index=writer.map_index,
-        watcher=writer.watcher,
-        actor=writer.actor,
-        write_id=writer.write_id,
-        log_url=log_url(base_url, writer),
-    )
+    match writer.kind:
+        case AssetStoreWriterKind.WATCHER:
+            path = f"/api/v2/watchers/{_part(writer.watcher)}/logs?around={_part(writer.write_id)}"
+        case AssetStoreWriterKind.TASK:
+            of_run = f"/api/v2/dags/{_part(writer.dag_id)}/dagRuns/{_part(writer.run_id)}"
+            of_try = f"/taskInstances/{_part(writer.task_id)}/logs/{writer.try_number}"
+            path = f"{of_run}{of_try}?around={_part(writer.write_id)}{_map_index(writer.map_index)}"
+        case AssetStoreWriterKind.API:
+            path = f"/api/v2/audit?write_id={_part(writer.write_id)}"
+    return (base_url or "").rstrip("/") + path
+
+
+def _part(text: str | None) -> str:
+    return quote(text or "", safe="")
+
+
+def _map_index(map_index: int | None) -> str:
+    return "" if map_index is None or map_index < 0 else f"&map_index={map_index}"
