@@ -31,11 +31,9 @@ class ApiClient:
         """The log files, when no daemon is asked for them."""
 
     async def get(self, path: str, **query: Any) -> Any:
-        """The JSON at a path."""
         return (await self.send("GET", path, query=query)).json()
 
     async def all(self, path: str, member: str, **query: Any) -> list[dict[str, Any]]:
-        """All pages of a list."""
         members: list[dict[str, Any]] = []
         while True:
             page = await self.get(path, limit=_PAGE, offset=len(members), **query)

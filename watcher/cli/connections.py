@@ -34,16 +34,14 @@ from watcher.triggerer.clients import open_clients
 async def connected(target: Target) -> AsyncIterator[ApiClient]:
     """The API of the daemon that runs, or of the configured database when none does."""
     if target.url is not None:
-        async with _remote(target.url, target.token) as api:
-            yield api
-        return
-    configuration = load_configuration(target.config)
-    if is_held(lock_path(configuration.settings.home)):
-        async with _remote(_address(configuration.settings), target.token) as api:
-            yield api
+        connection = _remote(target.url, target.token)
     else:
-        async with _in_process(configuration) as api:
-            yield api
+        configuration = load_configuration(target.config)
+        runs_here = is_held(lock_path(configuration.settings.home))
+        address = _address(configuration.settings) if runs_here else None
+        connection = _in_process(configuration) if address is None else _remote(address, target.token)
+    async with connection as api:
+        yield api
 
 
 @asynccontextmanager

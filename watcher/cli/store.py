@@ -73,9 +73,7 @@ async def set_entry(
 ) -> None:
     """Write one value in your own name."""
     given = sys.stdin.read() if value == "-" else value
-    body = {"value": given if text else _parsed(given)}
-    if if_version is not None:
-        body["if_version"] = if_version
+    body = {"value": given if text else _parsed(given), **({} if if_version is None else {"if_version": if_version})}
     await api.send("PUT", await _path(api, asset, key), body=body)
     show.done(f"{asset}: {key} is set")
 

@@ -41,7 +41,6 @@ class Seen:
         self._offset = 0
         self.files: Counter[str] = Counter()
         self.rows: Counter[int] = Counter()
-        self.events = 0
         self.latest: list[dict[str, Any]] = []
 
     async def update(self) -> None:
@@ -50,7 +49,6 @@ class Seen:
         async for event in members(self._client, path, "asset_events", offset=self._offset, **query):
             self._offset += 1
             extra = event["extra"]
-            self.events += 1
             self.latest = [event, *self.latest[:5]]
             if "watcher" not in extra:
                 continue  # of a job, about its table

@@ -33,20 +33,11 @@ class AssetEvent:
     """Likewise: `dag_id`, `run_id`, `task_id`, `map_index`."""
 
 
-class TriggeringAssetEvents(Mapping[str, list[AssetEvent]]):
+class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
     """The events this run consumes: asset name -> its events, oldest first."""
 
     def __init__(self, events: Mapping[str, list[dict[str, Any]]]) -> None:
-        self._events = {asset: sorted(map(asset_event, sent), key=_age) for asset, sent in events.items()}
-
-    def __getitem__(self, asset: str) -> list[AssetEvent]:
-        return self._events[asset]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._events)
-
-    def __len__(self) -> int:
-        return len(self._events)
+        super().__init__({asset: sorted(map(asset_event, sent), key=_age) for asset, sent in events.items()})
 
     def files(self, asset: str | None = None) -> list[dict[str, Any]]:
         """Of all events, or of one asset's, oldest event first; so too the other two."""
@@ -61,7 +52,7 @@ class TriggeringAssetEvents(Mapping[str, list[AssetEvent]]):
         return self._collect("rows", asset)
 
     def _collect(self, what: str, asset: str | None) -> list[Any]:
-        lists = self._events.values() if asset is None else [self._events.get(asset, [])]
+        lists = self.values() if asset is None else [self.get(asset, [])]
         events = sorted((event for events in lists for event in events), key=_age)
         return [item for event in events for item in event.extra.get(what, ())]
 
