@@ -13,7 +13,7 @@ from config.document import Document, KeyPath, read
 from config.errors import ConfigurationInvalid, Problem, UnknownClass
 from config.interpolation import Interpolation, override_settings
 from config.jobs import ingest_faults, job_cycles
-from config.models import AliasConfig, Configuration, JobConfig
+from config.models import AliasConfig, Configuration, JobConfig, SparkConfig
 from config.names import Scope, did_you_mean
 from config.report import Report
 from config.settings import Section, Settings
@@ -85,7 +85,13 @@ def _content(
         name: _connection(entry, path, report, vocabulary, scope) for name, entry, path in entries("connections")
     }
     assets = {name: reader.read(name, entry, path) for name, entry, path in entries("assets")}
-    jobs = {name: report.validate(JobConfig, entry, path, scope) for name, entry, path in entries("jobs")}
+    jobs: dict[str, JobConfig | None] = {}
+    submitter_options: dict[str, BaseModel] = {}
+    for name, entry, path in entries("jobs"):
+        spark, options = _submitter_options(entry, path, report, vocabulary, scope)
+        jobs[name] = report.validate(JobConfig, spark, path, scope)
+        if options is not None:
+            submitter_options[name] = options
     for name, job in jobs.items():
         if job is not None:
             for place, sentence in ingest_faults(job, assets, connections):
@@ -98,6 +104,7 @@ def _content(
             name: report.validate(AliasConfig, _given(entry), path) for name, entry, path in entries("aliases")
         },
         "jobs": jobs,
+        "submitter_options": submitter_options,
     }
 
 
@@ -108,6 +115,32 @@ def _mapping(section: Any) -> dict[str, Any]:
 def _given(entry: Any) -> Any:
     """`orders:` with nothing after it means all defaults."""
     return {} if entry is None else entry
+
+
+def _submitter_options(
+    job: Any, path: KeyPath, report: Report, vocabulary: Vocabulary, scope: Scope
+) -> tuple[Any, BaseModel | None]:
+    """The job without its submitter's own options, and these; None of a submitter that has none."""
+    spark = _mapping(_mapping(job).get("spark"))
+    name = spark.get("submitter")
+    if not isinstance(name, str):
+        return job, None
+    model = None
+    try:
+        model = vocabulary.submitter(name)
+        own = _names(model) - _names(SparkConfig)
+    except UnknownClass as error:
+        report.add_unknown((*path, "spark", "submitter"), name, error)
+        own = set(spark) - _names(SparkConfig)  # nobody knows what they would mean
+    options = {key: value for key, value in spark.items() if key in own}
+    job = {**job, "spark": {key: value for key, value in spark.items() if key not in own}}
+    if model is None or not model.model_fields:
+        return job, None
+    return job, report.validate(model, options, (*path, "spark"), scope)
+
+
+def _names(model: type[BaseModel]) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
 
 
 def _connection(entry: Any, path: KeyPath, report: Report, vocabulary: Vocabulary, scope: Scope) -> BaseModel | None:

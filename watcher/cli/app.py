@@ -38,5 +38,5 @@ for function in (daemon.run, daemon.demo, configuration.check, configuration.sch
 watchers.register(app)
 for part in (watchers.watchers, assets.assets, runs.runs, store.store):
     app.add_typer(part)
-for part in (administration.db, administration.token, administration.state_store, postgres.pg):
+for part in (administration.db, administration.token, administration.spark, administration.state_store, postgres.pg):
     app.add_typer(part)
