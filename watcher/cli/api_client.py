@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import httpx
 
@@ -12,14 +12,6 @@ from watcher.cli.failures import Exit, Failure
 
 _CODES: Final[Mapping[int, Exit]] = {404: Exit.NOT_FOUND, 409: Exit.CONFLICT, 422: Exit.USAGE, 400: Exit.USAGE}
 _PAGE: Final = 100
-
-
-class Target(NamedTuple):
-    """The words that say whom to talk to."""
-
-    config: Path
-    url: str | None
-    token: str | None
 
 
 class ApiClient:

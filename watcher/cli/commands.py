@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from store.errors import no_asset
-from watcher.cli.api_client import ApiClient, Target
+from watcher.cli.api_client import ApiClient
 from watcher.cli.failures import Commands, Exit, Failure
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ def load_configuration(path: Path, *, with_files: bool = False) -> Configuration
 
 
 def group(name: str, about: str) -> typer.Typer:
-    """A group of commands, as `watcher store …`."""
     return typer.Typer(name=name, help=about, cls=Commands, no_args_is_help=True)
 
 
@@ -88,7 +87,7 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[
             async def call() -> None:
                 from watcher.cli.connections import connected  # noqa: PLC0415  see watcher.cli
 
-                async with connected(Target(config, url, token)) as api:
+                async with connected(config, url, token) as api:
                     await function(api, Show(as_json=as_json), **arguments)
 
             anyio.run(call)

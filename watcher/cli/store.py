@@ -20,7 +20,6 @@ IfVersion = Annotated[int | None, typer.Option(min=0, help="Only if the entry ha
 
 
 def writer(entry: dict[str, Any]) -> str:
-    """Whoever wrote an entry, in words."""
     by = entry["last_updated_by"] or {}
     match by.get("kind"):
         case "task":

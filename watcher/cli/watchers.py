@@ -57,7 +57,6 @@ async def rename_watcher(
 
 
 def register(app: typer.Typer) -> None:
-    """The commands that stand at the top."""
     command(app, "pause")(_pause)
     command(app, "resume")(_resume)
     command(app, "logs")(_logs)

@@ -46,7 +46,6 @@ class Shop:
         self.written = Written()
 
     async def prepare(self) -> None:
-        """The empty table and the empty bucket."""
         async with connected(self._dsn) as connection:
             await connection.execute(TABLE)
         await anyio.to_thread.run_sync(lambda: self._s3.create_bucket(Bucket=self._bucket))

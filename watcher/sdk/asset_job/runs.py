@@ -17,9 +17,8 @@ from .backends import WorkerBackend
 from .background import Background, Progress, Renewal
 from .client import Client, Transport, now, storable
 from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext, describe
-from .events import InletEvents, TriggeringAssetEvents
+from .events import InletEvents, OutletEvents, TriggeringAssetEvents
 from .local import LocalFolder
-from .outlets import OutletEvents
 from .stores import AssetStores, TaskStore
 
 if TYPE_CHECKING:

@@ -72,7 +72,6 @@ class Ingest:
         return stage(table, frame, partition_by, self.run.check_still_ours)
 
     def _report(self, to: Destination, summary: Mapping[str, int]) -> None:
-        """Report the numbers in the outlet's store and in its event."""
         earlier = self._before(to)
         recorded = self.run.task_store.get("rows_loaded")
         for attempt in range(_ATTEMPTS):
