@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import httpx
 
@@ -12,14 +12,6 @@ from watcher.cli.failures import Exit, Failure
 
 _CODES: Final[Mapping[int, Exit]] = {404: Exit.NOT_FOUND, 409: Exit.CONFLICT, 422: Exit.USAGE, 400: Exit.USAGE}
 _PAGE: Final = 100
-
-
-class Target(NamedTuple):
-    """The words that say whom to talk to."""
-
-    config: Path
-    url: str | None
-    token: str | None
 
 
 class ApiClient:
@@ -31,11 +23,9 @@ class ApiClient:
         """The log files, when no daemon is asked for them."""
 
     async def get(self, path: str, **query: Any) -> Any:
-        """The JSON at a path."""
         return (await self.send("GET", path, query=query)).json()
 
     async def all(self, path: str, member: str, **query: Any) -> list[dict[str, Any]]:
-        """All pages of a list."""
         members: list[dict[str, Any]] = []
         while True:
             page = await self.get(path, limit=_PAGE, offset=len(members), **query)

@@ -6,18 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli import (
-    administration,
-    assets,
-    configuration,
-    daemon,
-    postgres,
-    rewind,
-    runs,
-    state_store,
-    store,
-    watchers,
-)
+from watcher.cli import administration, assets, configuration, daemon, postgres, runs, store, watchers
 from watcher.cli.failures import EXIT_CODES, Commands
 from watcher.machine import program_version
 
@@ -47,16 +36,7 @@ def watcher(
 for function in (daemon.run, daemon.demo, configuration.check, configuration.schema):
     app.command()(function)
 watchers.register(app)
-rewind.register(app)
-for part in (
-    watchers.watchers,
-    assets.assets,
-    runs.runs,
-    store.store,
-    administration.db,
-    administration.token,
-    administration.spark,
-):
+for part in (watchers.watchers, assets.assets, runs.runs, store.store):
     app.add_typer(part)
-app.add_typer(state_store.state_store)
-app.add_typer(postgres.pg)
+for part in (administration.db, administration.token, administration.spark, administration.state_store, postgres.pg):
+    app.add_typer(part)

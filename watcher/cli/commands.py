@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -19,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from store.errors import no_asset
-from watcher.cli.api_client import ApiClient, Target
+from watcher.cli.api_client import ApiClient
 from watcher.cli.failures import Commands, Exit, Failure
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ def load_configuration(path: Path, *, with_files: bool = False) -> Configuration
 
 
 def group(name: str, about: str) -> typer.Typer:
-    """A group of commands, as `watcher store …`."""
     return typer.Typer(name=name, help=about, cls=Commands, no_args_is_help=True)
 
 
@@ -86,7 +84,13 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[
         common = list(inspect.signature(_common, eval_str=True).parameters.values())
 
         def run(config: Path, url: str | None, token: str | None, *, as_json: bool, **arguments: Any) -> None:
-            anyio.run(partial(_call, function, Target(config, url, token), Show(as_json=as_json), arguments))
+            async def call() -> None:
+                from watcher.cli.connections import connected  # noqa: PLC0415  see watcher.cli
+
+                async with connected(config, url, token) as api:
+                    await function(api, Show(as_json=as_json), **arguments)
+
+            anyio.run(call)
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
@@ -103,17 +107,7 @@ def _common(
     """The options of every command that talks to the API."""
 
 
-async def _call(
-    function: Callable[..., Awaitable[None]], target: Target, show: Show, arguments: Mapping[str, Any]
-) -> None:
-    from watcher.cli.connections import connected  # noqa: PLC0415  see watcher.cli
-
-    async with connected(target) as api:
-        await function(api, show, **arguments)
-
-
 def table(rows: Iterable[Any], columns: Columns) -> Table:
-    """A table with a heading for each column."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=any(map(str.strip, columns)))
     for heading in columns:
         made.add_column(heading, overflow="fold")
@@ -128,14 +122,9 @@ def properties(of: Mapping[str, Any]) -> Table:
 
 
 def _cell(value: Any) -> str:
-    match value:
-        case None:
-            return "-"
-        case str():
-            return value
-        case dict() | list():
-            return json.dumps(value, ensure_ascii=False)
-    return str(value)
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return "-" if value is None else str(value)
 
 
 async def asset_named(api: ApiClient, name: str) -> dict[str, Any]:

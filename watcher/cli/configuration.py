@@ -42,11 +42,16 @@ def check(
         typer.echo(json.dumps([_problem(problem, "error") for problem in error.problems]))
         raise typer.Exit(Exit.USAGE) from None
     _check_store(configuration, as_json=as_json)
-    if connect:
-        _check_sources(configuration, show)
+    if not connect:
+        warnings = [_problem(problem, "warning") for problem in configuration.warnings]
+        show(warnings, lambda: "\n".join([*map(str, configuration.warnings), _summary(configuration)]))
         return
-    warnings = [_problem(problem, "warning") for problem in configuration.warnings]
-    show(warnings, lambda: "\n".join([*map(str, configuration.warnings), _summary(configuration)]))
+    from watcher.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
+
+    findings = anyio.run(all_findings, configuration)
+    show(findings, lambda: table(findings, COLUMNS))
+    if any(finding["level"] == "error" for finding in findings):
+        raise typer.Exit(Exit.CHECK_FAILED)
 
 
 def _check_store(configuration: Configuration, *, as_json: bool) -> None:
@@ -74,19 +79,6 @@ def _problem(problem: Problem, level: str) -> dict[str, Any]:
 
 
 def _summary(configuration: Configuration) -> str:
-    parts = {
-        "asset": len(configuration.assets),
-        "watcher": len(configuration.watchers),
-        "job": len(configuration.jobs),
-    }
-    counted = (f"{count} {word}{'' if count == 1 else 's'}" for word, count in parts.items())
+    parts = (("asset", configuration.assets), ("watcher", configuration.watchers), ("job", configuration.jobs))
+    counted = (f"{len(members)} {word}{'' if len(members) == 1 else 's'}" for word, members in parts)
     return f"{configuration.file} is right: {', '.join(counted)}; --connect also looks at the sources"
-
-
-def _check_sources(configuration: Configuration, show: Show) -> None:
-    from watcher.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
-
-    findings = anyio.run(all_findings, configuration)
-    show(findings, lambda: table(findings, COLUMNS))
-    if any(finding["level"] == "error" for finding in findings):
-        raise typer.Exit(Exit.CHECK_FAILED)

@@ -10,6 +10,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 
@@ -22,7 +23,7 @@ from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.app import control, database_url, logs_directory, open_backend
-from watcher.cli.api_client import ApiClient, Target
+from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import load_configuration
 from watcher.cli.failures import Failure
 from watcher.home import lock_path
@@ -31,19 +32,16 @@ from watcher.triggerer.clients import open_clients
 
 
 @asynccontextmanager
-async def connected(target: Target) -> AsyncIterator[ApiClient]:
+async def connected(config: Path, url: str | None, token: str | None) -> AsyncIterator[ApiClient]:
     """The API of the daemon that runs, or of the configured database when none does."""
-    if target.url is not None:
-        async with _remote(target.url, target.token) as api:
-            yield api
-        return
-    configuration = load_configuration(target.config)
-    if is_held(lock_path(configuration.settings.home)):
-        async with _remote(_address(configuration.settings), target.token) as api:
-            yield api
+    if url is not None:
+        connection = _remote(url, token)
     else:
-        async with _in_process(configuration) as api:
-            yield api
+        configuration = load_configuration(config)
+        runs_here = is_held(lock_path(configuration.settings.home))
+        connection = _remote(_address(configuration.settings), token) if runs_here else _in_process(configuration)
+    async with connection as api:
+        yield api
 
 
 @asynccontextmanager

@@ -20,8 +20,6 @@ EXIT_CODES = (
 
 
 class Exit(IntEnum):
-    """The exit codes."""
-
     FAILED = 1
     USAGE = 2
     CHECK_FAILED = 3
@@ -46,15 +44,9 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise typer.Exit(Exit.INTERRUPTED) from None
-        except (Failure, ConfigurationInvalid, StoreError, WatcherError) as error:
-            typer.echo(str(error), err=True)
-            raise typer.Exit(_code(error)) from None
-
-
-def _code(error: Exception) -> Exit:
-    match error:
-        case Failure():
-            return error.code
-        case ConfigurationInvalid():
-            return Exit.USAGE
-    return Exit.FAILED
+        except Failure as error:
+            failure = error
+        except (ConfigurationInvalid, StoreError, WatcherError) as error:
+            failure = Failure(str(error), Exit.USAGE if isinstance(error, ConfigurationInvalid) else Exit.FAILED)
+        typer.echo(str(failure), err=True)
+        raise typer.Exit(failure.code)

@@ -20,7 +20,6 @@ IfVersion = Annotated[int | None, typer.Option(min=0, help="Only if the entry ha
 
 
 def writer(entry: dict[str, Any]) -> str:
-    """Whoever wrote an entry, in words."""
     by = entry["last_updated_by"] or {}
     match by.get("kind"):
         case "task":
@@ -73,9 +72,7 @@ async def set_entry(
 ) -> None:
     """Write one value in your own name."""
     given = sys.stdin.read() if value == "-" else value
-    body = {"value": given if text else _parsed(given)}
-    if if_version is not None:
-        body["if_version"] = if_version
+    body = {"value": given if text else _parsed(given), **({} if if_version is None else {"if_version": if_version})}
     await api.send("PUT", await _path(api, asset, key), body=body)
     show.done(f"{asset}: {key} is set")
 

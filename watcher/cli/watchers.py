@@ -1,4 +1,4 @@
-"""`watcher watchers`, `watcher pause`, `watcher resume`, `watcher logs` and `watcher status`."""
+"""`watcher watchers`, and what is said of a watcher at the top: pause, resume, logs, status, poll and rewind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import typer
 
 from watcher.cli.api_client import ApiClient, check
 from watcher.cli.commands import Columns, Show, command, group, properties, table
-from watcher.cli.failures import Failure
+from watcher.cli.failures import Exit, Failure
 
 watchers = group("watchers", "The watchers and how they are doing.")
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
@@ -57,11 +57,12 @@ async def rename_watcher(
 
 
 def register(app: typer.Typer) -> None:
-    """The commands that stand at the top."""
     command(app, "pause")(_pause)
     command(app, "resume")(_resume)
     command(app, "logs")(_logs)
     command(app, "status")(_status)
+    command(app, "poll")(_poll)
+    command(app, "rewind")(_rewind)
 
 
 async def _pause(api: ApiClient, show: Show, name: Name) -> None:
@@ -152,6 +153,49 @@ async def _status(api: ApiClient, show: Show) -> None:
     waiting = [(watcher["name"], sentence) for watcher in rows if (sentence := _description(watcher))]
     if waiting and not show.as_json:
         show(waiting, lambda: properties(dict(waiting)))
+
+
+async def _poll(
+    api: ApiClient,
+    show: Show,
+    name: Name,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Commit nothing; the only way to poll by hand.")] = False,
+) -> None:
+    """Show what a watcher's next poll would find; commits nothing."""
+    if not dry_run:
+        raise Failure("a watcher polls by itself; add --dry-run to see what it would find", Exit.USAGE)
+    preview = (await api.send("POST", _path(name) + "/poll", query={"dry_run": True})).json()
+    _show_preview(preview, show)
+
+
+async def _rewind(
+    api: ApiClient,
+    show: Show,
+    name: Name,
+    to: Annotated[str | None, typer.Option(help="A time, an id, `start` or `now`.")] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Only count what would follow.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the last rewind back, until a batch commits.")] = False,
+) -> None:
+    """Move a watcher's position; what lies after it is found again, on purpose."""
+    if undo == (to is not None):
+        raise Failure("give --to, or --undo", Exit.USAGE)
+    if undo:
+        moved = (await api.send("POST", _path(name) + "/rewind/undo")).json()
+        show(moved, lambda: f"{name} is back where it was, at {moved['watermark']}")
+        return
+    answer = (await api.send("POST", _path(name) + "/rewind", body={"to": to, "preview": preview})).json()
+    if preview:
+        _show_preview(answer, show)
+    else:
+        show(answer, lambda: f"{name} goes on from {answer['watermark']}; `--undo` takes it back until a batch commits")
+
+
+def _show_preview(preview: dict[str, Any], show: Show) -> None:
+    runs = ", ".join(f"{count} of {dag_id}" for dag_id, count in preview["runs"].items()) or "none"
+    show(preview, lambda: properties({"items": preview["items"], "events": preview["events"], "runs": runs}))
+    if preview["shown"] and not show.as_json:
+        columns = {"count": lambda event: event["count"], "watermark": lambda event: event["watermark"]}
+        show(preview["shown"], lambda: table(preview["shown"], columns))
 
 
 def _description(watcher: dict[str, Any]) -> str | None:

@@ -6,14 +6,13 @@ import json
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
-import asyncpg
 import httpx
 from rich.console import Console
 from rich.live import Live
@@ -23,7 +22,7 @@ from watcher.demo.counting import Count, Seen, count, get, runs_by_state, store_
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port, running_postgres, running_s3
 from watcher.demo.setting import JOBS, Setting, write_setting
-from watcher.demo.shop import Shop
+from watcher.demo.shop import Shop, connected
 
 LOAD_SECONDS: Final = 15.0
 SETTLE_WITHIN: Final = 600.0
@@ -67,9 +66,8 @@ async def _demo(console: Console, keep: bool, database: str) -> Result:
         result = await _played(world, daemon, console, started)
         console.print(view.final(result.files, result.rows, result.runs, result.store_writes, result.seconds))
         if keep:
-            console.print(
-                f"still running at {daemon.url}/docs, files in {world.setting.configuration.parent}; Ctrl-C ends it"
-            )
+            folder = world.setting.configuration.parent
+            console.print(f"still running at {daemon.url}/docs, files in {folder}; Ctrl-C ends it")
             await anyio.sleep_forever()
     return result
 
@@ -91,8 +89,8 @@ async def demo_world(database: str, *, load_seconds: float = LOAD_SECONDS) -> As
     """The servers, the empty shop and the configuration. `database` is where the daemon keeps its own: sqlite or postgresql."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="watcher-demo-")))
-        address = await anyio.to_thread.run_sync(lambda: stack.enter_context(running_postgres()))
-        s3 = await anyio.to_thread.run_sync(lambda: stack.enter_context(running_s3()))
+        address = await anyio.to_thread.run_sync(stack.enter_context, running_postgres())
+        s3 = await anyio.to_thread.run_sync(stack.enter_context, running_s3())
         bucket = f"landing-{secrets.token_hex(4)}"  # moto keeps its buckets as long as the process lives
         dsn = await _new_database(address, "shop")
         own = await _new_database(address, "watcher") if database == "postgresql" else None
@@ -110,11 +108,8 @@ async def demo_world(database: str, *, load_seconds: float = LOAD_SECONDS) -> As
 
 
 async def _new_database(address: str, name: str) -> str:
-    connection = await asyncpg.connect(address)
-    try:
+    async with connected(address) as connection:
         await connection.execute(f"CREATE DATABASE {name}")
-    finally:
-        await connection.close()
     return address.rsplit("/", 1)[0] + f"/{name}"
 
 
@@ -186,25 +181,15 @@ async def _keep_showing(
         state.files = count(world.shop.written.files, seen.files)
         state.rows = count(world.shop.written.rows, seen.rows)
         state.events = seen.latest
-        state.runs = [run for dag_id in JOBS for run in await _newest_runs(client, dag_id)]
-        state.entries = await _entries(client)
+        newest = [await get(client, f"/api/v2/dags/{dag_id}/dagRuns", order_by="-id", limit=3) for dag_id in JOBS]
+        state.runs = [run for page in newest for run in page["dag_runs"]]
+        state.entries = [
+            (asset["name"], entry)
+            for asset in (await get(client, "/api/v2/assets"))["assets"]
+            for entry in (await get(client, f"/api/v2/assets/{asset['id']}/store"))["asset_store"]
+        ]
         show()
         await anyio.sleep(TICK)
-
-
-async def _newest_runs(client: httpx.AsyncClient, dag_id: str) -> Sequence[dict[str, Any]]:
-    page = await get(client, f"/api/v2/dags/{dag_id}/dagRuns", order_by="-id", limit=3)
-    runs: Sequence[dict[str, Any]] = page["dag_runs"]
-    return runs
-
-
-async def _entries(client: httpx.AsyncClient) -> list[tuple[str, dict[str, Any]]]:
-    assets = (await get(client, "/api/v2/assets"))["assets"]
-    return [
-        (asset["name"], entry)
-        for asset in assets
-        for entry in (await get(client, f"/api/v2/assets/{asset['id']}/store"))["asset_store"]
-    ]
 
 
 @contextmanager

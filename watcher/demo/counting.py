@@ -23,7 +23,6 @@ class Count:
 
 
 def count(written: Iterable[object], seen: Counter[Any]) -> Count:
-    """Compare what was committed with what the events name."""
     expected = set(written)
     return Count(
         written=len(expected),
@@ -41,16 +40,13 @@ class Seen:
         self._offset = 0
         self.files: Counter[str] = Counter()
         self.rows: Counter[int] = Counter()
-        self.events = 0
         self.latest: list[dict[str, Any]] = []
 
     async def update(self) -> None:
-        """Count the events since the last call."""
         path, query = "/api/v2/assets/events", {"order_by": "timestamp"}
         async for event in members(self._client, path, "asset_events", offset=self._offset, **query):
             self._offset += 1
             extra = event["extra"]
-            self.events += 1
             self.latest = [event, *self.latest[:5]]
             if "watcher" not in extra:
                 continue  # of a job, about its table
@@ -80,7 +76,6 @@ async def members(
 
 
 async def runs_by_state(client: httpx.AsyncClient, jobs: Iterable[str]) -> Counter[str]:
-    """How many runs of these jobs are in which state."""
     states: Counter[str] = Counter()
     for dag_id in jobs:
         page = await get(client, f"/api/v2/dags/{dag_id}/dagRuns", limit=PAGE)

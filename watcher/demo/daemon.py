@@ -22,8 +22,7 @@ class Daemon:
     """`watcher run` on one configuration file; what it says on stderr goes to `daemon.log` beside that file."""
 
     def __init__(self, configuration: Path, url: str, environment: Mapping[str, str]) -> None:
-        self._configuration = configuration
-        self._environment = environment
+        self._configuration, self._environment = configuration, environment
         self.log = configuration.with_name("daemon.log")
         self.url = url
         self.process: anyio.abc.Process | None = None
@@ -55,13 +54,10 @@ class Daemon:
 
     async def kill(self) -> None:
         """SIGKILL, as a machine that loses its power would."""
-        await self._end(signal.SIGKILL)
+        await self.stop(signal.SIGKILL)
 
-    async def stop(self) -> int:
-        """SIGTERM, and the exit code."""
-        return await self._end(signal.SIGTERM)
-
-    async def _end(self, number: signal.Signals) -> int:
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send the signal and wait; returns the exit code."""
         if self.process is None:
             return 0
         process, self.process = self.process, None

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -83,17 +83,9 @@ def running_s3() -> Iterator[S3Server]:
     try:
         host, port = server.get_host_and_port()
         endpoint = f"http://{host}:{port}"
-        client = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name=REGION,
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=SECRET_KEY,
-        )
-        try:
+        identity = {"aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY}
+        with closing(boto3.client("s3", endpoint_url=endpoint, region_name=REGION, **identity)) as client:
             yield S3Server(endpoint=endpoint, client=client)
-        finally:
-            client.close()
     finally:
         server.stop()
 

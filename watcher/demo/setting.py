@@ -82,7 +82,6 @@ class Setting:
     configuration: Path
     environment: dict[str, str]
     url: str
-    tables: Path
 
 
 def write_setting(
@@ -90,7 +89,6 @@ def write_setting(
 ) -> Setting:
     """Write `watchers.yaml` into the folder. `database_url` None: SQLite in the daemon's home."""
     configuration = folder / "watchers.yaml"
-    tables = folder / "tables"
     configuration.write_text(
         _YAML.substitute(
             database=database_url or "null",
@@ -98,7 +96,7 @@ def write_setting(
             endpoint=endpoint,
             bucket=bucket,
             region=REGION,
-            tables=tables,
+            tables=folder / "tables",
             jobs=files("watcher.demo") / "jobs",
         )
     )
@@ -107,5 +105,4 @@ def write_setting(
         configuration=configuration,
         environment={**os.environ, **secrets},
         url=f"http://127.0.0.1:{port}",
-        tables=tables,
     )

@@ -25,6 +25,8 @@ TABLE: Final = """
         created_at timestamptz NOT NULL DEFAULT clock_timestamp()
     )
 """
+ROW_WRITERS: Final = 6
+FILE_WRITERS: Final = 2
 CITIES: Final = ("Kyiv", "Lviv", "Vienna", "Oslo", "Porto")
 
 
@@ -39,34 +41,26 @@ class Written:
 class Shop:
     """Writes for a while. Randomness comes from a seed, so that two runs of the demo are alike."""
 
-    def __init__(
-        self, dsn: str, s3: Any, bucket: str, *, seconds: float, row_writers: int = 6, file_writers: int = 2
-    ) -> None:
-        self._dsn = dsn
-        self._s3 = s3
-        self._bucket = bucket
-        self._seconds = seconds
-        self._row_writers = row_writers
-        self._file_writers = file_writers
+    def __init__(self, dsn: str, s3: Any, bucket: str, *, seconds: float) -> None:
+        self._dsn, self._s3, self._bucket, self._seconds = dsn, s3, bucket, seconds
         self.written = Written()
 
     async def prepare(self) -> None:
-        """The empty table and the empty bucket."""
-        async with _connection(self._dsn) as connection:
+        async with connected(self._dsn) as connection:
             await connection.execute(TABLE)
         await anyio.to_thread.run_sync(lambda: self._s3.create_bucket(Bucket=self._bucket))
 
     async def write(self) -> None:
         """All writers, until their time is over."""
         async with anyio.create_task_group() as tasks:
-            for number in range(self._row_writers):
+            for number in range(ROW_WRITERS):
                 tasks.start_soon(self._write_rows, random.Random(number))  # noqa: S311  no secret
-            for number in range(self._file_writers):
+            for number in range(FILE_WRITERS):
                 tasks.start_soon(self._write_files, number, random.Random(100 + number))  # noqa: S311  no secret
 
     async def _write_rows(self, chance: random.Random) -> None:
         end = anyio.current_time() + self._seconds
-        async with _connection(self._dsn) as connection:
+        async with connected(self._dsn) as connection:
             while anyio.current_time() < end:
                 await self._transaction(connection, chance)
                 await anyio.sleep(chance.uniform(0.02, 0.3))
@@ -129,7 +123,7 @@ class Shop:
 
 
 @asynccontextmanager
-async def _connection(dsn: str) -> AsyncIterator[Any]:
+async def connected(dsn: str) -> AsyncIterator[Any]:
     connection = await asyncpg.connect(dsn)
     try:
         yield connection

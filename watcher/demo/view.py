@@ -41,7 +41,6 @@ def line(state: State) -> str:
 
 
 def live(state: State) -> RenderableType:
-    """The state as a screen."""
     head = (
         f"[bold]{state.phase}[/]  {state.seconds:.0f} s   files {state.files.seen}/{state.files.written}   "
         f"rows {state.rows.seen}/{state.rows.written}   {state.url}/docs"
@@ -61,23 +60,18 @@ def _events(state: State) -> Table:
 def _runs(state: State) -> Table:
     table = Table("run", "state", "since", title="Runs", expand=True)
     for run in state.runs[:6]:
-        table.add_row(
-            f"{run['dag_id']}  {run['dag_run_id'][-20:]}", run["state"], run["start_date"] or run["queued_at"]
-        )
+        name = f"{run['dag_id']}  {run['dag_run_id'][-20:]}"
+        table.add_row(name, run["state"], run["start_date"] or run["queued_at"])
     return table
 
 
 def _entries(state: State) -> Table:
     table = Table("asset", "key", "value", "last updated by", title="Asset store", expand=True)
     for asset, entry in state.entries[:10]:
-        table.add_row(asset, entry["key"], _short(entry["value"]), _writer(entry["last_updated_by"]))
+        writer = entry["last_updated_by"]
+        by = f"{writer['kind']} {writer['watcher'] or writer['actor'] or writer['dag_id']}" if writer else ""
+        table.add_row(asset, entry["key"], _short(entry["value"]), by)
     return table
-
-
-def _writer(writer: dict[str, Any] | None) -> str:
-    if writer is None:
-        return ""
-    return f"{writer['kind']} {writer['watcher'] or writer['actor'] or writer['dag_id']}"
 
 
 def _short(value: Any) -> str:
@@ -86,7 +80,6 @@ def _short(value: Any) -> str:
 
 
 def final(files: Count, rows: Count, runs: dict[str, int], writes: dict[str, int], seconds: float) -> Table:
-    """The table at the end."""
     table = Table("", "written", "seen", "lost", "repeated", title=f"After {seconds:.0f} s")
     for name, counted in (("files", files), ("rows", rows)):
         table.add_row(name, *map(str, (counted.written, counted.seen, counted.lost, counted.repeated)))

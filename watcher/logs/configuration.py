@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ def configure(directory: Path, *, level: str, json: bool, owner: str, max_file_m
     ]
     ends: list[Processor] = [
         structlog.processors.format_exc_info,
-        _Keep(files, directory, owner, as_line=json),
+        _Keep(files=files, directory=directory, owner=owner, as_line=json),
         *([] if json else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False)]),
     ]
     threshold = logging.getLevelNamesMapping()[level.upper()]
@@ -77,17 +78,17 @@ def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -
         root.removeHandler(handler)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Keep:
     """Appends a record to the log of the watcher or of the try it is about; returns it, or its line.
 
     A full or broken disk must stop no watcher: the record then still reaches stderr, with the reason.
     """
 
-    def __init__(self, files: LogFiles, directory: Path, owner: str, *, as_line: bool) -> None:
-        self._files = files
-        self._directory = directory
-        self._owner = owner
-        self._as_line = as_line
+    files: LogFiles
+    directory: Path
+    owner: str
+    as_line: bool
 
     def __call__(self, _logger: WrappedLogger, _method: str, record: EventDict) -> EventDict | str:
         line = _line(record)
@@ -96,15 +97,13 @@ class _Keep:
         except (OSError, InvalidLogName) as error:
             record["not_kept"] = str(error)
             line = _line(record)
-        return line if self._as_line else record
+        return line if self.as_line else record
 
     def _append(self, record: EventDict, line: str) -> None:
         if all(name in record for name in _TRY):
-            place = try_log(self._directory, *(record[name] for name in _TRY))
-            self._files.append(place, line, rotate=False)
+            self.files.append(try_log(self.directory, *(record[name] for name in _TRY)), line, rotate=False)
         if "watcher" in record:
-            place = watcher_log(self._directory, record["watcher"], self._owner)
-            self._files.append(place, line, rotate=True)
+            self.files.append(watcher_log(self.directory, record["watcher"], self.owner), line, rotate=True)
 
 
 def _line(record: Mapping[str, Any]) -> str:

@@ -41,11 +41,7 @@ def watcher_logs(directory: Path, watcher: str) -> Sequence[Sequence[Path]]:
     owners: dict[str, list[Path]] = {}
     for path in sorted(folder.glob("*.log")):
         owners.setdefault(path.name.split(".")[0], []).append(path)
-    return [sorted(files, key=_is_current) for files in owners.values()]
-
-
-def _is_current(log: Path) -> bool:
-    return "." not in log.stem
+    return [sorted(files, key=lambda log: "." not in log.stem) for files in owners.values()]  # the current one last
 
 
 def _checked(pattern: re.Pattern[str], name: str) -> str:

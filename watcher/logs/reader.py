@@ -55,7 +55,7 @@ def last(logs: Sequence[Log], count: int) -> Sequence[Record]:
     tails = [list(islice(_backwards(log, None), count)) for log in logs]
     if len(tails) == 1:
         return tails[0][::-1]
-    merged = sorted((record for tail in tails for record in reversed(tail)), key=_time)
+    merged = sorted((record for tail in tails for record in reversed(tail)), key=lambda r: str(r.get("timestamp", "")))
     return merged[-count:] if count else []
 
 
@@ -176,10 +176,6 @@ def _record(line: bytes) -> Record:
     except (ValueError, RecursionError):
         return {"event": text}
     return record if isinstance(record, dict) and isinstance(record.get("event"), str) else {"event": text}
-
-
-def _time(record: Record) -> str:
-    return str(record.get("timestamp", ""))
 
 
 def _size(file: BinaryIO) -> int:

@@ -8,13 +8,11 @@ from watcher.sdk.asset_job import AssetJobError
 from watcher.sdk.asset_job.tables.layout import (
     Owner,
     Place,
-    StagedFile,
     check_columns,
     is_of_another_run,
     partition_folder,
     partition_values,
     place_of,
-    plan_commit,
 )
 
 OUTLETS = {"orders": "file:///data/my%20orders/", "lake": "s3://lake/tables/orders/", "shop": "postgres://h/d/s/t"}
@@ -98,13 +96,3 @@ def test_columns_that_could_not_be_read_back_are_refused():
     for columns, partition_by in [(["id", "Run"], []), (["id"], ["day"]), (["day"], ["day"])]:
         with pytest.raises(AssetJobError):
             check_columns(columns, partition_by)
-
-
-def test_a_commit_removes_what_was_there_and_takes_only_what_was_collected():
-    staged = [StagedFile(path="day=1/part-b.parquet", rows=2), StagedFile(path="part-c.parquet", rows=1)]
-    plan = plan_commit("t/_staging/run=1/x", "t/run=1", staged, ["t/run=1/part-z", "t/run=1/day=0/part-a"])
-    assert plan.deletes == ["t/run=1/day=0/part-a", "t/run=1/part-z"]
-    assert plan.copies == [
-        ("t/_staging/run=1/x/day=1/part-b.parquet", "t/run=1/day=1/part-b.parquet"),
-        ("t/_staging/run=1/x/part-c.parquet", "t/run=1/part-c.parquet"),
-    ]

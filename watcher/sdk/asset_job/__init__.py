@@ -27,8 +27,7 @@ from .errors import (
     TargetFailed,
     Unreachable,
 )
-from .events import AssetEvent
-from .outlets import Alias, Asset, Metadata
+from .events import Alias, Asset, AssetEvent, Metadata
 from .runs import Run, run
 from .stores import NEVER_EXPIRE, NeverExpire
 from .transactions import Transaction

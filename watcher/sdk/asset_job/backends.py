@@ -99,12 +99,17 @@ class WorkerBackend:
 
     def value(self, scope: TaskScope | AssetScope, key: str, stored: Any) -> Any:
         """The value behind a reference; the reference itself, with one warning, when there is no backend. Raises `AssetJobError`."""
-        if missing := self._missing():
+        missing = "" if self.configured else "settings.workers names no backend"
+        try:
+            backend = self._backend if self.configured else None
+        except AssetJobError as error:
+            missing = str(error)
+        if missing:
             if not self._warned:
                 self._warned = True
                 log.warning("the value of %r is kept elsewhere, and its reference is given instead: %s", key, missing)
             return stored
-        method = getattr(self._backend, f"deserialize_{_kind(scope)}_state_store_from_ref", None)
+        method = getattr(backend, f"deserialize_{_kind(scope)}_state_store_from_ref", None)
         return self._call(f"read {key!r} from {stored!r}", method, stored)
 
     def purge(self, scope: TaskScope | AssetScope, references: Iterable[Any]) -> None:
@@ -116,33 +121,21 @@ class WorkerBackend:
                 self.left.append(reference)
                 log.error("left behind: %s", error)  # noqa: TRY400 - a trace would tell nothing more
 
-    def _purge(self, scope: TaskScope | AssetScope, reference: Any) -> None:
+    def _purge(self, scope: TaskScope | AssetScope, reference: Any) -> Any:
         method = getattr(self._backend, f"purge_{_kind(scope)}_state_store", None)
         for pause in _PAUSES:
             try:
-                self._call(f"remove {reference!r}", method, reference)
+                return self._call(f"remove {reference!r}", method, reference)
             except AssetJobError as error:
                 log.warning("%s; it is tried again", error)
                 time.sleep(pause)
-            else:
-                return
-        self._call(f"remove {reference!r}", method, reference)
+        return self._call(f"remove {reference!r}", method, reference)
 
     def _call(self, what: str, method: Any, /, *args: Any, **words: Any) -> Any:
         try:
             return method(*args, **words)
         except Exception as error:
             raise AssetJobError(f"the worker-side backend {self._path} could not {what}: {_words(error)}") from error
-
-    def _missing(self) -> str:
-        """Why there is no backend; '' when there is one."""
-        if not self.configured:
-            return "settings.workers names no backend"
-        try:
-            _ = self._backend
-        except AssetJobError as error:
-            return str(error)
-        return ""
 
     @cached_property
     def _backend(self) -> Any:

@@ -47,17 +47,9 @@ class Transport(ABC):
     ) -> Answer:
         """Takes effect once, however often it is repeated within `patience` seconds while nobody answers."""
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Any = None,
-        patience: float = PATIENCE,
-    ) -> Any:
-        """The content of the answer."""
-        return self.answer(method, path, query=query, body=body, patience=patience).content
+    def call(self, method: str, path: str, **words: Any) -> Any:
+        """The content of the answer; `words` are those of `answer`."""
+        return self.answer(method, path, **words).content
 
 
 def storable(key: str, value: Any) -> Any:
@@ -77,7 +69,6 @@ def _encode(value: object) -> str:
 
 
 def now() -> datetime:
-    """The present moment, in UTC."""
     return datetime.now(UTC)
 
 

@@ -73,12 +73,7 @@ _SENTENCE = re.compile(r"\b(?:SourceFailed|FileUnreadable|TargetFailed): (.+)")
 _SQLSTATE = re.compile(r" SQLSTATE: \w+$")
 _NOT_THERE = re.compile(r"No module named '(\w+)")
 _OF_JAVA = re.compile(r"^: (?:\w+\.)*(\w+: .+)$", re.MULTILINE)
-_PACKAGES = {
-    "pyarrow": "pyarrow",
-    "obstore": "obstore",
-    "adbc_driver_manager": "adbc-driver-manager",
-    "adbc_driver_postgresql": "adbc-driver-postgresql",
-}
+_NEEDED = {"pyarrow", "obstore", "adbc_driver_manager", "adbc_driver_postgresql"}
 
 
 def sentence_from(text: str) -> str | None:
@@ -86,7 +81,7 @@ def sentence_from(text: str) -> str | None:
     if match := _SENTENCE.search(text):
         return _SQLSTATE.sub("", match[1]).strip()
     lacking = _NOT_THERE.search(text)
-    return _lacking([_PACKAGES[lacking[1]]]) if lacking and lacking[1] in _PACKAGES else None
+    return _lacking([lacking[1]]) if lacking and lacking[1] in _NEEDED else None
 
 
 def describe(error: BaseException) -> str:
@@ -98,14 +93,13 @@ def describe(error: BaseException) -> str:
 
 def require(*modules: str) -> None:
     """Raises `SourceFailed` where Python packages are missing."""
-    missing = [_PACKAGES[module] for module in modules if not _importable(module)]
-    if missing:
+    if missing := [module for module in modules if not _importable(module)]:
         raise SourceFailed(_lacking(missing))
 
 
-def _lacking(packages: Sequence[str]) -> str:
+def _lacking(modules: Sequence[str]) -> str:
     return (
-        f"{', '.join(packages)} missing in the Python of driver or executors: install it there, or give the job Spark's "
+        f"{', '.join(modules).replace('_', '-')} missing in the Python of driver or executors: install it there, or give the job Spark's "
         "own way by spark.packages (hadoop-aws for S3, postgresql for tables)"
     )
 

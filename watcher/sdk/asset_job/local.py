@@ -9,8 +9,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from .client import PATIENCE, Answer, Transport
-from .errors import Fenced, Forbidden, InvalidValue, NotFound, StoreConflict
+from .errors import Fenced, Forbidden, NotFound, StoreConflict
 from .local_files import LocalFiles
+from .transactions import number
 
 
 class LocalFolder(Transport):
@@ -136,7 +137,7 @@ class LocalFolder(Transport):
             _delete(entries, key)
         if ordinal >= (made := run["transactions"].get(asset, 0)):
             for key, n in body["increment"].items():
-                _put(entries, key, {"value": _number(key, _there(entries).get(key, {"value": 0})["value"]) + n})
+                _put(entries, key, {"value": number(key, _there(entries).get(key, {"value": 0})["value"]) + n})
         self._files.write("asset_store.json", everything)
         self._files.write("run.json", {**run, "transactions": {**run["transactions"], asset: max(made, ordinal + 1)}})
         there, changed = _there(entries), {*body["set"], *body["delete"], *body["increment"]}
@@ -190,9 +191,3 @@ def _all(entries: dict[str, Any], method: str) -> Answer:
     for key in entries:
         _delete(entries, key)
     return Answer()
-
-
-def _number(key: str, value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidValue(f"{key!r} cannot be incremented, because it holds {value!r}")
-    return value

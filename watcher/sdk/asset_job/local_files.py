@@ -48,7 +48,6 @@ class Job:
 
     @property
     def assets(self) -> Mapping[str, str]:
-        """Names and uris of the inlets and outlets."""
         return {one["name"]: one["uri"] for one in [*self.inlets, *(self.outlets or ())] if "name" in one}
 
     @property

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
@@ -15,11 +15,10 @@ from uuid import uuid4
 
 from .backends import WorkerBackend
 from .background import Background, Progress, Renewal
-from .client import Client, Transport, storable
+from .client import Client, Transport, now, storable
 from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext, describe
-from .events import InletEvents, TriggeringAssetEvents
+from .events import InletEvents, OutletEvents, TriggeringAssetEvents
 from .local import LocalFolder
-from .outlets import OutletEvents
 from .stores import AssetStores, TaskStore
 
 if TYPE_CHECKING:
@@ -188,7 +187,7 @@ class Run:
 
     def now(self) -> datetime:
         """The present moment, in UTC; stored as ISO text."""
-        return datetime.now(UTC)
+        return now()
 
     def skip(self, message: str = "") -> NoReturn:
         raise AssetJobSkip(message)

@@ -17,6 +17,7 @@ import json
 import lzma
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import astuple
 from functools import cached_property
 from typing import Any
@@ -53,31 +54,19 @@ class ObjectStorageStateBackend(BaseStateBackend):
     def serialize_asset_state_store_to_ref(self, *, value: Any, key: str, scope: AssetScope) -> str | None:
         return self._store(("asset", scope.name or scope.uri or ""), key, value)
 
-    def deserialize_task_state_store_from_ref(self, stored: Any) -> Any:
-        return self._load(stored)
-
-    def deserialize_asset_state_store_from_ref(self, stored: Any) -> Any:
-        return self._load(stored)
-
-    def purge_task_state_store(self, stored: Any) -> None:
-        self._remove(stored)
-
-    def purge_asset_state_store(self, stored: Any) -> None:
-        self._remove(stored)
-
     def _store(self, scope: tuple[str, ...], key: str, value: Any) -> str | None:
         data = json.dumps(value).encode()
         if 0 < len(data) <= self._threshold:
             return None
         reference = "/".join((self._url, *map(_part, scope), f"{_part(key)}.json{self._suffix}"))
         path = self._path(reference)
-        if self._is_local:
+        if "file" in self._storage.protocol:
             self._storage.makedirs(path.rpartition("/")[0], exist_ok=True)
         with self._storage.transaction, self._storage.open(path, "wb") as file:  # seen only when it is complete
             file.write(self._compress(data))
         return reference
 
-    def _load(self, stored: Any) -> Any:
+    def deserialize_task_state_store_from_ref(self, stored: Any) -> Any:
         path = self._path(stored)
         data: bytes = self._storage.cat_file(path)
         for suffix, _, decompress in _CODECS.values():
@@ -85,11 +74,13 @@ class ObjectStorageStateBackend(BaseStateBackend):
                 data = decompress(data)
         return json.loads(data)
 
-    def _remove(self, stored: Any) -> None:
-        try:
+    deserialize_asset_state_store_from_ref = deserialize_task_state_store_from_ref
+
+    def purge_task_state_store(self, stored: Any) -> None:
+        with suppress(FileNotFoundError):
             self._storage.rm_file(self._path(stored))
-        except FileNotFoundError:
-            return
+
+    purge_asset_state_store = purge_task_state_store
 
     def _path(self, reference: Any) -> str:
         """As the storage names it. Nobody reaches anything else by a reference that was made up."""
@@ -98,10 +89,6 @@ class ObjectStorageStateBackend(BaseStateBackend):
             raise ValueError(f"the reference does not lie in {self._url}: correct settings.workers.options.url")
         path: str = self._storage._strip_protocol(reference)  # noqa: SLF001 - fsspec documents it for implementations
         return path
-
-    @property
-    def _is_local(self) -> bool:
-        return "file" in self._storage.protocol
 
     @cached_property
     def _storage(self) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import urllib.parse
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import Any
@@ -23,15 +22,6 @@ class NeverExpire(Enum):
 
 NEVER_EXPIRE = NeverExpire.NEVER_EXPIRE
 """For `task_store.set(…, retention=NEVER_EXPIRE)`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Entry:
-    """As it is stored; `version` is None where entries have none."""
-
-    stored: Any
-    is_ref: bool
-    version: int | None
 
 
 class _Store(ABC):
@@ -58,8 +48,7 @@ class _Store(ABC):
         """Keys whose values a worker-side backend keeps, and where; nothing without one."""
         if not self._worker.configured:
             return {}
-        references: Mapping[str, Any] = self._all("GET").content["references"]
-        return references
+        return dict(self._all("GET").content["references"])
 
     def _put(self, key: str, value: Any, **more: Any) -> None:
         """Stores the value first and its reference after it, then removes the values that no entry refers to any more."""
@@ -76,17 +65,18 @@ class _Store(ABC):
 
     def _references_at(self, key: str) -> list[Any]:
         entry = self._fetch(key) if self._worker.configured else None
-        return [entry.stored] if entry and entry.is_ref else []
+        return _references([entry])
 
-    def _fetch(self, key: str) -> _Entry | None:
+    def _fetch(self, key: str) -> Answer | None:
+        """The entry `{"value", "is_ref"}` as it is stored; its version is None where entries have none."""
         try:
-            answer = self._entry("GET", key)
+            return self._entry("GET", key)
         except NotFound:
             return None
-        return _Entry(stored=answer.content["value"], is_ref=bool(answer.content.get("is_ref")), version=answer.version)
 
-    def _value(self, key: str, entry: _Entry) -> Any:
-        return self._worker.value(self.scope, key, entry.stored) if entry.is_ref else entry.stored
+    def _value(self, key: str, entry: Answer) -> Any:
+        stored = entry.content["value"]
+        return self._worker.value(self.scope, key, stored) if entry.content.get("is_ref") else stored
 
     @abstractmethod
     def _entry(self, method: str, key: str, body: Any = None) -> Answer:
@@ -95,6 +85,10 @@ class _Store(ABC):
     @abstractmethod
     def _all(self, method: str) -> Answer:
         """Call what is there for all keys."""
+
+
+def _references(entries: Iterable[Answer | None]) -> list[Any]:
+    return [entry.content["value"] for entry in entries if entry and entry.content.get("is_ref")]
 
 
 class AssetStore(_Store):
@@ -114,8 +108,7 @@ class AssetStore(_Store):
         self._put(key, value)
 
     def keys(self) -> list[str]:
-        keys: list[str] = self._client.call("GET", f"{self._path}/keys", query=self._query)["keys"]
-        return keys
+        return list(self._client.call("GET", f"{self._path}/keys", query=self._query)["keys"])
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -174,7 +167,7 @@ class AssetStore(_Store):
             entry = entries[key]
             if version != (entry.version if entry else 0):
                 raise StoreConflict(f"{key!r} has changed since it was read: repeat the transaction")
-        return [entry.stored for key, entry in entries.items() if entry and entry.is_ref and key in transaction.changed]
+        return _references(entries[key] for key in transaction.changed)
 
     def _entry(self, method: str, key: str, body: Any = None) -> Answer:
         return self._client.answer(method, f"{self._path}/value", query={**self._query, "key": key}, body=body)
@@ -184,7 +177,7 @@ class AssetStore(_Store):
         return self._client.answer(method, f"{self._path}/{what}", query=self._query)
 
 
-def _version(key: str, entry: _Entry) -> int:
+def _version(key: str, entry: Answer) -> int:
     if entry.version is None:
         raise AssetJobError(
             f"{key!r} has no version, because the daemon's store backend keeps none: read it outside of the transaction"
@@ -238,8 +231,7 @@ class TaskStore(_Store):
     """The entries of this task instance; a retry finds what earlier tries left. Values are any JSON but null."""
 
     def __init__(self, client: Transport, worker: WorkerBackend, claim: Mapping[str, Any]) -> None:
-        ids = {"dag_id": claim["dag_id"], "run_id": claim["run_id"], "task_id": claim["task_id"]}
-        super().__init__(client, worker, TaskScope(**ids, map_index=claim["map_index"]))
+        super().__init__(client, worker, TaskScope(**{name: claim[name] for name in TaskScope.__dataclass_fields__}))
         self._path = f"store/ti/{claim['task_instance_id']}"
         self._default = timedelta(days=claim["default_retention_days"]) or NEVER_EXPIRE
 
@@ -248,8 +240,7 @@ class TaskStore(_Store):
         self._put(key, value, expires_at=_expiry(key, self._default if retention is None else retention))
 
     def keys(self) -> list[str]:
-        keys: list[str] = self._client.call("GET", self._path, query={"what": "keys"})["keys"]
-        return keys
+        return list(self._client.call("GET", self._path, query={"what": "keys"})["keys"])
 
     def _entry(self, method: str, key: str, body: Any = None) -> Answer:
         return self._client.answer(method, f"{self._path}/{urllib.parse.quote(key, safe='')}", body=body)

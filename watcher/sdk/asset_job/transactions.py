@@ -49,7 +49,7 @@ class Transaction:
             self._entries[key] = self._read(key)
         read = self._entries[key]
         if key in self.increments:
-            return _number(key, read.value if read.version else 0) + self.increments[key]
+            return number(key, read.value if read.version else 0) + self.increments[key]
         return deepcopy(read.value) if read.version else default
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -60,11 +60,11 @@ class Transaction:
     def increment(self, key: str, n: float = 1) -> None:
         """Computed by the daemon, so that it conflicts with nobody's; a key that is not there counts as 0."""
         self._check()
-        n = _number(key, storable(key, n))
+        n = number(key, storable(key, n))
         if key in self.deletes:
             self[key] = n
         elif key in self.sets:
-            self.sets[key] = _number(key, self.sets[key]) + n
+            self.sets[key] = number(key, self.sets[key]) + n
         else:
             self.increments[key] = self.increments.get(key, 0) + n
 
@@ -72,8 +72,7 @@ class Transaction:
         self._forget(key)
         self.deletes.add(key)
 
-    def __delitem__(self, key: str) -> None:
-        self.delete(key)
+    __delitem__ = delete
 
     @property
     def reads(self) -> Mapping[str, int]:
@@ -115,7 +114,7 @@ class Ordinals:
             self._ended[asset] += 1
 
 
-def _number(key: str, value: Any) -> Any:
+def number(key: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidValue(f"{key!r} cannot be incremented, because {value!r} is no number")
     return value

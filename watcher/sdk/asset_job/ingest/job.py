@@ -23,15 +23,6 @@ def main() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded:
-    """What a run brought into the table."""
-
-    rows: int
-    bad: int
-    duplicates: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Ingest:
     run: Run
     options: IngestOptions
@@ -54,13 +45,14 @@ class Ingest:
             store.set("schema", schema)
         check_schema(self.run, schema)
         everything = records(self.run, inputs, self.options, schema)
-        good, counted = valid(everything)
+        good, observation = valid(everything)
         table = self._staged(self._deduplicated(good, to), to.target, self.options.partition_by)
+        records_read, bad = int(observation.get["records"]), int(observation.get["bad"])
         # A second pass, made only when there are bad records, which is rare.
-        bad = self._staged(invalid(everything) if counted.bad else None, to.bad_records)
-        commit([table, bad], self.run.check_still_ours)
+        separated = self._staged(invalid(everything) if bad else None, to.bad_records)
+        commit([table, separated], self.run.check_still_ours)
         rows = table.appended.rows
-        self._report(to, Loaded(rows=rows, bad=counted.bad, duplicates=counted.records - counted.bad - rows))
+        self._report(to, {"rows_loaded": rows, "bad_records": bad, "duplicates": records_read - bad - rows})
 
     def _deduplicated(self, good: DataFrame, to: Destination) -> DataFrame:
         from .records import deduplicated  # noqa: PLC0415
@@ -79,9 +71,7 @@ class Ingest:
         table = self.run.table(target, self.options.target_connection)
         return stage(table, frame, partition_by, self.run.check_still_ours)
 
-    def _report(self, to: Destination, loaded: Loaded) -> None:
-        """Report the numbers in the outlet's store and in its event."""
-        summary = {"rows_loaded": loaded.rows, "bad_records": loaded.bad, "duplicates": loaded.duplicates}
+    def _report(self, to: Destination, summary: Mapping[str, int]) -> None:
         earlier = self._before(to)
         recorded = self.run.task_store.get("rows_loaded")
         for attempt in range(_ATTEMPTS):
@@ -91,8 +81,8 @@ class Ingest:
             except StoreConflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
-        self.run.task_store.set("rows_loaded", loaded.rows)
-        self.run.outlet_events[to.outlet].extra = {"row_count": loaded.rows, **summary}
+        self.run.task_store.set("rows_loaded", summary["rows_loaded"])
+        self.run.outlet_events[to.outlet].extra = {"row_count": summary["rows_loaded"], **summary}
 
     def _before(self, to: Destination) -> Mapping[str, Any]:
         """The watermark before this run's first try: a later one would find its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 from ..errors import AssetJobError
@@ -58,7 +59,7 @@ def destination(options: IngestOptions, outlets: Mapping[str, str]) -> Destinati
             "or one whose uri is the target"
         )
     place = place or place_of(outlet, outlets)
-    return Destination(outlet=outlet, target=url_of(place), bad_records=options.bad_records or f"{url_of(place)}_bad")
+    return Destination(outlet=outlet, target=str(place), bad_records=options.bad_records or f"{place}_bad")
 
 
 def _at(outlets: Mapping[str, str], name: str) -> Place | None:
@@ -66,10 +67,6 @@ def _at(outlets: Mapping[str, str], name: str) -> Place | None:
         return place_of(name, outlets)
     except AssetJobError:
         return None
-
-
-def url_of(place: Place) -> str:
-    return place.path if place.bucket is None else f"s3://{place.bucket}/{place.path}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +112,8 @@ def watermark(events: Mapping[str, Sequence[AssetEvent]], before: Any) -> Any:
 
 
 def _end(events: Iterable[AssetEvent]) -> Any:
-    end = None
-    for event in events:
-        mark = event.extra.get("watermark")
-        end = _later(end, mark.get("to") if isinstance(mark, Mapping) else None)
-    return end
+    marks = (event.extra.get("watermark") for event in events)
+    return reduce(_later, (mark.get("to") for mark in marks if isinstance(mark, Mapping)), None)
 
 
 def _later(one: Any, other: Any) -> Any:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation
@@ -51,48 +50,22 @@ def records(run: Run, inputs: Sequence[Source], options: IngestOptions, schema: 
 
 
 def _read(run: Run, source: Source, options: IngestOptions, schema: str | None) -> DataFrame:
-    if source.format is None:
-        frame = run.read(source.given, schema=schema, connection=options.connection)
-    elif schema is None or source.format not in {"json", "csv"}:
-        frame = run.read(
-            source.given,
-            format=source.format,
-            schema=schema,
-            missing=options.missing,
-            connection=options.connection,
-        )
-    else:
-        return run.read(
-            source.given,
-            format=source.format,
-            schema=f"{schema}, {RECORD} string",
-            missing=options.missing,
-            connection=options.connection,
-            columnNameOfCorruptRecord=RECORD,
-        )
+    how: dict[str, Any] = {"schema": schema, "connection": options.connection}
+    if source.format is not None:
+        how |= {"format": source.format, "missing": options.missing}
+    if schema is not None and source.format in {"json", "csv"}:
+        how |= {"schema": f"{schema}, {RECORD} string", "columnNameOfCorruptRecord": RECORD}
+        return run.read(source.given, **how)
+    frame = run.read(source.given, **how)
     return frame if schema is None else frame.withColumn(RECORD, sql.lit(None).cast("string"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counted:
-    """Known once the frame was written."""
-
-    observation: Observation
-
-    @property
-    def records(self) -> int:
-        return int(self.observation.get["records"])
-
-    @property
-    def bad(self) -> int:
-        return int(self.observation.get["bad"])
-
-
-def valid(frame: DataFrame) -> tuple[DataFrame, Counted]:
+def valid(frame: DataFrame) -> tuple[DataFrame, Observation]:
+    """The records that fit; the numbers of all `records` and of the `bad` ones are known once the frame was written."""
     observation = Observation()
     bad = sql.count_if(sql.col(RECORD).isNotNull())
     counted = frame.observe(observation, sql.count(sql.lit(1)).alias("records"), bad.alias("bad"))
-    return counted.where(sql.col(RECORD).isNull()).drop(RECORD), Counted(observation=observation)
+    return counted.where(sql.col(RECORD).isNull()).drop(RECORD), observation
 
 
 def invalid(frame: DataFrame) -> DataFrame:

@@ -14,13 +14,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ..errors import SourceFailed, require
 
 
-@dataclass(frozen=True)
-class Query(InputPartition):
-    """What one task reads."""
-
-    value: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Postgres:
     """Where to connect; it travels pickled, and does not show its credentials."""
@@ -55,7 +48,7 @@ class PgRowsReader(DataSourceReader):
     schema: pa.Schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [Query(query) for query in self.queries]
+        return [InputPartition(query) for query in self.queries]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with self.postgres.cursor() as cursor:

@@ -56,16 +56,14 @@ def by_spark(request: ReadRequest, paths: Sequence[str]) -> DataFrame:
     if not paths:
         return request.nothing()
     kind = request.format_of(paths)
-    options = {**_csv_defaults(request), **request.options} if kind == "csv" else request.options
+    options = request.options
+    if kind == "csv":  # with a schema a header that says otherwise is an error, not ignored
+        by_schema = {"inferSchema": True} if request.schema is None else {"enforceSchema": False}
+        options = {"header": True, **by_schema, **options}
     reader = request.spark.read.format(kind).options(**options)
     if request.schema is not None and kind != "text":
         reader = reader.schema(request.schema)
     return reader.load([_visible_path(path) for path in paths])
-
-
-def _csv_defaults(request: ReadRequest) -> dict[str, bool]:
-    """With a schema a header that says otherwise is an error, not ignored."""
-    return {"header": True, "inferSchema": True} if request.schema is None else {"header": True, "enforceSchema": False}
 
 
 def _visible_path(path: str) -> str:

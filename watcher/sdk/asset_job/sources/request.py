@@ -113,7 +113,8 @@ def items_of(given: Any, events: Iterable[AssetEvent], table: str | None = None)
     if all(isinstance(item, Mapping) for item in given):
         return _files(given)
     if all(_is_range(item) for item in given):
-        return _ranges(given, list(events), table)
+        name, column = _place([event for event in events if "ranges" in event.extra], table)
+        return Rows(table=name, column=column, ranges=tuple((int(low), int(high)) for low, high in given))
     raise AssetJobError("r.read takes files, ranges of ids, or events of this run: r.triggering_asset_events.files()")
 
 
@@ -129,14 +130,10 @@ def _of_events(events: Sequence[AssetEvent], table: str | None) -> Items:
         table=name,
         column=column,
         ranges=tuple((low, high) for event in of_rows for low, high in event.extra.get("ranges", ())),
-        keys=tuple(_hashable(key) for event in of_rows for key in event.extra.get("keys", ())),
+        keys=tuple(
+            tuple(key) if isinstance(key, list) else key for event in of_rows for key in event.extra.get("keys", ())
+        ),
     )
-
-
-def _ranges(given: Sequence[Any], events: Sequence[AssetEvent], table: str | None) -> Rows:
-    of_rows = [event for event in events if "ranges" in event.extra]
-    name, column = _place(of_rows, table)
-    return Rows(table=name, column=column, ranges=tuple((int(low), int(high)) for low, high in given))
 
 
 def _place(events: Sequence[AssetEvent], table: str | None) -> tuple[str, str]:
@@ -155,20 +152,16 @@ def _files(given: Sequence[Mapping[str, Any]]) -> Sequence[S3File] | Sequence[Lo
     if all("path" in file for file in given):
         return [LocalFile(path=file["path"], size=file.get("size")) for file in given]
     if all("key" in file for file in given):
-        return list(dict.fromkeys(_s3_file(file) for file in given))
+        files = (
+            S3File(bucket=file["bucket"], key=file["key"], size=int(file.get("size") or 0), etag=file.get("etag"))
+            for file in given
+        )
+        return list(dict.fromkeys(files))
     raise AssetJobError("these files are partly local, partly on S3: read one asset's files at a time")
-
-
-def _s3_file(file: Mapping[str, Any]) -> S3File:
-    return S3File(bucket=file["bucket"], key=file["key"], size=int(file.get("size") or 0), etag=file.get("etag"))
 
 
 def _is_range(item: Any) -> bool:
     return isinstance(item, Sequence) and len(item) == 2 and all(isinstance(end, int) for end in item)  # noqa: PLR2004
-
-
-def _hashable(key: Any) -> Any:
-    return tuple(key) if isinstance(key, list) else key
 
 
 _WORDS = {"s3": "S3", "postgres": "PostgreSQL"}

@@ -85,17 +85,14 @@ def _loaded(
 def _csv(request: ReadRequest, access: S3Access, files: Sequence[S3File]) -> DataFrame:
     """The header is checked, file by file, where the lines are read; Spark sees none."""
     options = {**request.options, "header": False}
-    names = _column_names(request, access, files) if _has_header(request) else None
+    has_header = str(request.options.get("header", True)).lower() == "true"
+    names = _column_names(request, access, files) if has_header else None
     how = ReadLines(header=names, dialect=_dialect(request), comment=request.options.get("comment"))
     lines = _lines(request, access, files, how)
     if request.schema is not None:
         return request.spark.read.options(**options).csv(_parsable(lines), schema=request.schema)
     frame = request.spark.read.options(**{"inferSchema": True, **options}).csv(_parsable(lines))
     return frame.toDF(*names) if names else frame
-
-
-def _has_header(request: ReadRequest) -> bool:
-    return str(request.options.get("header", True)).lower() == "true"
 
 
 def _dialect(request: ReadRequest) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -148,9 +148,9 @@ def errors_naming(file: S3File) -> Iterator[None]:
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
         raise FileUnreadable(f"{file.url} may not be read with this connection: give its identity the right") from None
     except (pa.ArrowException, ValueError, EOFError) as error:
-        raise FileUnreadable(f"{file.url} cannot be read: {_first_line(error)}") from None
+        raise FileUnreadable(f"{file.url} cannot be read: {first_line(error)}") from None
     except (exceptions.BaseError, OSError) as error:
-        raise SourceFailed(f"{file.url} cannot be reached: {_first_line(error)}") from None
+        raise SourceFailed(f"{file.url} cannot be reached: {first_line(error)}") from None
 
 
 _REMEDY = "put it back and retry the run, or read with missing='skip'"
@@ -222,9 +222,6 @@ class PinnedObject(io.RawIOBase):
         self._position = max(0, start + offset)
         return self._position
 
-    def tell(self) -> int:
-        return self._position
-
     def read(self, size: int = -1) -> bytes:
         end = self._size if size < 0 else min(self._size, self._position + size)
         if end <= self._position:
@@ -254,7 +251,6 @@ def _get(store: S3Store, file: S3File, **options: Any) -> Any:
     return response
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """Obstore's messages have many lines."""
-    lines: Sequence[str] = str(error).splitlines() or [type(error).__name__]
-    return lines[0]
+    return next(iter(str(error).splitlines()), type(error).__name__)

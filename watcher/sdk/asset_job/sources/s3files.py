@@ -23,13 +23,6 @@ ReadFile: TypeAlias = Callable[[S3Access, S3File], Iterator[pa.RecordBatch]]
 _BATCH_ROWS = 65_536
 
 
-@dataclass(frozen=True)
-class Share(InputPartition):
-    """What one task reads."""
-
-    value: Sequence[S3File]
-
-
 @dataclass(frozen=True, kw_only=True)
 class S3FilesReader(DataSourceReader):
     access: S3Access
@@ -39,7 +32,7 @@ class S3FilesReader(DataSourceReader):
     """Leave out a file of which nothing can be read."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [Share(share) for share in self.shares]
+        return [InputPartition(share) for share in self.shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for file in partition.value:

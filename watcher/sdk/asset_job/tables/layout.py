@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -75,11 +75,10 @@ def place_of(target: str, outlets: Mapping[str, str]) -> Place:
 
 def partition_folder(columns: Sequence[str], values: Sequence[str | None]) -> str:
     """`day=2026-11-20/city=K%2FK`, as Spark names it."""
-    return "/".join(f"{_escaped(name)}={_value(value)}" for name, value in zip(columns, values, strict=True))
-
-
-def _value(value: str | None) -> str:
-    return _escaped(value) if value else NO_VALUE
+    return "/".join(
+        f"{_escaped(name)}={_escaped(value) if value else NO_VALUE}"
+        for name, value in zip(columns, values, strict=True)
+    )
 
 
 def _escaped(text: str) -> str:
@@ -117,17 +116,3 @@ class StagedFile:
 
     path: str
     rows: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommitPlan:
-    """First `deletes`, then `copies` (from, to): a reader may miss rows in between, but never sees one twice."""
-
-    deletes: Sequence[str]
-    copies: Sequence[tuple[str, str]]
-
-
-def plan_commit(staging: str, part: str, staged: Iterable[StagedFile], there: Iterable[str]) -> CommitPlan:
-    """Replaces all that is there of the run's part by what was staged. All are whole keys but the staged files' paths."""
-    copies = [(f"{staging}/{file.path}", f"{part}/{file.path}") for file in staged]
-    return CommitPlan(deletes=sorted(there), copies=copies)

@@ -58,12 +58,6 @@ class Staged:
     table: Table
     appended: Appended
 
-    def commit(self) -> None:
-        if self.appended.rows:
-            self.table.commit(self.appended.rows)
-        else:
-            self.table.withdraw()
-
 
 def table_at(
     place: Place, owner: Owner, connections: Mapping[str, Mapping[str, Any]], connection: str | None = None
@@ -92,8 +86,6 @@ def stage(table: Table, frame: DataFrame | None, partition_by: Sequence[str], st
 
 
 def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Observed:
-    from .parts import observed  # noqa: PLC0415 - needs pyspark
-
     check_columns(frame.columns, partition_by)
     counted, seen = observed(frame)
     try:
@@ -113,7 +105,10 @@ def commit(staged: Iterable[Staged], still_ours: Callable[[], None]) -> None:
     parts = list(staged)
     still_ours()
     for part in parts:
-        part.commit()
+        if part.appended.rows:
+            part.table.commit(part.appended.rows)
+        else:
+            part.table.withdraw()
 
 
 _COMPARED = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore import exceptions
 
 from ..errors import TargetFailed
 from ..sources.request import ReadRequest, S3File, quoted
-from ..sources.s3_objects import S3Access
-from .layout import OWNER, STAGING, Owner, Place, StagedFile, is_of_another_run, plan_commit
+from ..sources.s3_objects import S3Access, first_line
+from .layout import OWNER, STAGING, Owner, Place, StagedFile, is_of_another_run
 from .s3_writer import MANIFEST, S3Writer, s3table
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class S3Table:
     def prepare(self) -> None:
         """What earlier tries of the run left behind is removed. Raises `TargetFailed`."""
         with self._write_errors():
-            self.owner.check(self._owner_there(), str(self.place))
+            recorded = self._read(f"{self._part}/{OWNER}")
+            self.owner.check(None if recorded is None else json.loads(recorded), str(self.place))
             self._delete(self._keys(self._attempts))
 
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
@@ -62,14 +63,10 @@ class S3Table:
 
         with self._write_errors():
             files = [
-                S3File(
-                    bucket=self._bucket,
-                    key=listed["path"],
-                    size=listed["size"],
-                    etag=(listed["e_tag"] or "").strip('"'),
-                )
+                S3File(bucket=self._bucket, key=listed["path"], size=listed["size"], etag=tag.strip('"'))
                 for page in obstore.list(self._store, self.place.path)
                 for listed in page
+                for tag in [listed["e_tag"] or ""]
                 if is_of_another_run(listed["path"].removeprefix(self.place.path).lstrip("/"), self.owner.part)
             ]
         if not files:
@@ -86,10 +83,10 @@ class S3Table:
                 raise TargetFailed(
                     f"{self.place} is as it was: what was written for it is not all there; repeat the run"
                 )
-            plan = plan_commit(self._staged, self._part, files, self._keys(self._part))
-            self._delete(plan.deletes)
+            # Deletes first, then copies: a reader may miss rows in between, but never sees one twice.
+            self._delete(self._keys(self._part))
             with ThreadPoolExecutor(_AT_ONCE) as threads:
-                list(threads.map(lambda copy: obstore.copy(self._store, *copy), plan.copies))
+                list(threads.map(self._publish, files))
             obstore.put(self._store, f"{self._part}/{OWNER}", json.dumps(asdict(self.owner)).encode())
             self._delete(self._keys(self._attempts))
 
@@ -122,6 +119,9 @@ class S3Table:
         """Obstore takes a prefix for a folder: `run=a` does not find `run=ab`."""
         return [listed["path"] for page in obstore.list(self._store, prefix) for listed in page]
 
+    def _publish(self, file: StagedFile) -> None:
+        obstore.copy(self._store, f"{self._staged}/{file.path}", f"{self._part}/{file.path}")
+
     def _delete(self, keys: Iterable[str]) -> None:
         if doomed := list(keys):
             obstore.delete(self._store, doomed)
@@ -132,14 +132,9 @@ class S3Table:
         except FileNotFoundError:
             return None
 
-    def _owner_there(self) -> dict[str, Any] | None:
-        content = self._read(f"{self._part}/{OWNER}")
-        return None if content is None else json.loads(content)
-
     @contextmanager
     def _write_errors(self) -> Iterator[None]:
         try:
             yield
         except (exceptions.BaseError, OSError, ValueError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise TargetFailed(f"{self.place} cannot be written: {reason}") from None
+            raise TargetFailed(f"{self.place} cannot be written: {first_line(error)}") from None

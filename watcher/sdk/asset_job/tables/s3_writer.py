@@ -18,7 +18,7 @@ from pyarrow import parquet
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from ..errors import SourceFailed
-from ..sources.s3_objects import S3Access
+from ..sources.s3_objects import S3Access, first_line
 from .layout import StagedFile, partition_folder
 
 MANIFEST = "_manifest.json"
@@ -74,8 +74,8 @@ class S3Writer(DataSourceArrowWriter):
         try:
             obstore.put(self.access.store(self.bucket), f"{self.staging}/{path}", file.path)
         except (obstore.exceptions.BaseError, OSError) as error:
-            reason = str(error).splitlines()[0]
-            raise SourceFailed(f"s3://{self.bucket}/{self.staging} cannot be written: {reason}") from None
+            fault = f"s3://{self.bucket}/{self.staging} cannot be written: {first_line(error)}"
+            raise SourceFailed(fault) from None
         file.path.unlink()
         return StagedFile(path=path, rows=file.rows)
 
@@ -93,7 +93,8 @@ class _File:
     def add(self, rows: pa.RecordBatch) -> None:
         self.rows += rows.num_rows
         self._waiting.append(rows)
-        if sum(batch.num_rows for batch in self._waiting) >= _GROUP_ROWS or _bytes(self._waiting) >= _GROUP_BYTES:
+        waiting = sum(batch.num_rows for batch in self._waiting), sum(batch.nbytes for batch in self._waiting)
+        if waiting[0] >= _GROUP_ROWS or waiting[1] >= _GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -108,10 +109,6 @@ class _File:
     def _flush(self) -> None:
         self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=self.rows)
         self._waiting = []
-
-
-def _bytes(batches: Sequence[pa.RecordBatch]) -> int:
-    return sum(batch.nbytes for batch in batches)
 
 
 def _runs(batch: pa.RecordBatch, data: int) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
