@@ -131,15 +131,14 @@ async def _connected(engine: AsyncEngine, deadline: float, *, commits: bool = Fa
 
 
 async def _begin(connection: AsyncConnection) -> None:
-    """Take a connection now, so that a refusal is known as one, and on SQLite the lock of the one writer."""
+    """Take a connection now, so that a refusal is known as one, and begin: a backend's session only joins."""
     try:
         await connection.start()
     except OSError as error:  # asyncpg's word for "nobody listens"
         raise ConnectionLost(
             f"the database cannot be reached: {error}; start it, or correct settings.database.url"
         ) from error
-    if connection.dialect.name == "sqlite":
-        await connection.begin()
+    await connection.begin()
 
 
 @contextmanager
