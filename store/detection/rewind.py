@@ -111,17 +111,13 @@ async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) 
     await connection.execute(entry.on_conflict_do_update(index_elements=["watcher"], set_=changed))
     emptied = update(watcher_position).where(p.watcher == old)
     await connection.execute(emptied.values(owner=None, epoch=epoch, **dict.fromkeys(_MOVED)))
-    await _move_rows(connection, old, new)
-    old_asset_id = await _move_pause(connection, old, new, dialect)
-    return Renamed(version=version, watermark=before["watermark"], old_asset_id=old_asset_id)
-
-
-async def _move_rows(connection: AsyncConnection, old: str, new: str) -> None:
     r = watcher_position_row.c
     for suffix in ("", KEPT):
         await connection.execute(delete(watcher_position_row).where(r.watcher == new + suffix))
         mine = update(watcher_position_row).where(r.watcher == old + suffix)
         await connection.execute(mine.values(watcher=new + suffix))
+    old_asset_id = await _move_pause(connection, old, new, dialect)
+    return Renamed(version=version, watermark=before["watermark"], old_asset_id=old_asset_id)
 
 
 async def _move_pause(connection: AsyncConnection, old: str, new: str, dialect: str) -> int | None:

@@ -202,7 +202,6 @@ class AttributedEntries:
         return (await connection.execute(values)).one_or_none() is not None
 
     async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
-        """Remove one entry."""
         await connection.execute(delete(task_store).where(_of(task), _s.key == check_key(key)))
 
     async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:

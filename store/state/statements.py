@@ -109,7 +109,9 @@ def _write_entry(dialect: str, *, attributed: bool) -> ReturningInsert[Any]:
     content = {name: bindparam(f"b_{name}", type_=_e[name].type) for name in ("value", "is_ref")}
     by = {_ATTRIBUTION[name].name: bindparam(f"b_{name}", type_=_ATTRIBUTION[name].type) for name in names}
     entry: dict[str, Any] = {**content, **by, "updated_at": database_now()}
-    new = {"asset_id": _ASSET, "key": _KEY, "version": _last_version() + 1, **entry}
+    # None for a key that never was. Versions go on after a delete, so a clean-up leaves the newest row of every key.
+    newest = select(func.max(_h.version)).where(_h.asset_id == _ASSET, _h.key == _KEY)
+    new = {"asset_id": _ASSET, "key": _KEY, "version": func.coalesce(newest.scalar_subquery(), 0) + 1, **entry}
     expected = bindparam("b_expected", type_=BigInteger())
     version = func.coalesce(VERSION.scalar_subquery(), 0)
     source = select(*new.values()).where(or_(expected.is_(None), expected == version))
@@ -119,12 +121,6 @@ def _write_entry(dialect: str, *, attributed: bool) -> ReturningInsert[Any]:
         .on_conflict_do_update(index_elements=list(asset_store.primary_key), set_={**entry, "version": _e.version + 1})
         .returning(_e.version)
     )
-
-
-def _last_version() -> ColumnElement[int]:
-    """0 for a key that never was. Versions go on after a delete, so a clean-up leaves the newest row of every key."""
-    newest = select(func.max(_h.version)).where(_h.asset_id == _ASSET, _h.key == _KEY).scalar_subquery()
-    return func.coalesce(newest, 0)
 
 
 def _write_history(version: ColumnElement[Any]) -> Insert:

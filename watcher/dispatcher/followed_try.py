@@ -121,10 +121,9 @@ class FollowedTry:
 
     async def _watch(self, handle: Handle) -> Status:
         timeout = self.open_try.definition.timeout
-        left = math.inf if timeout is None else timeout.total_seconds() - self.open_try.age_seconds
-        with anyio.move_on_after(max(left, 0)):
+        seconds = math.inf if timeout is None else timeout.total_seconds()
+        with anyio.move_on_after(max(seconds - self.open_try.age_seconds, 0)):
             return await self._exit(handle)
-        seconds = 0.0 if timeout is None else timeout.total_seconds()
         log.warning("run.timed_out", timeout=seconds)
         await self._submitter.cancel(handle, CANCEL_GRACE)
         status = await self._exit(handle)

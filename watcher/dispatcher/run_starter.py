@@ -128,7 +128,9 @@ class RunStarter:
         for orphan in orphans:
             submitter = self.submissions.submitters.get(orphan.submitter)
             if submitter is None:
-                await self._leave_alone(orphan)
+                if orphan.tag not in self._warned:
+                    self._warned.add(orphan.tag)
+                    await warn_of_submitter(self.leadership.transaction, orphan)
             elif submitter.ends_with_home:
                 log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id)
                 await record_end(self.leadership.transaction, orphan, LOST, home_gone=True)
@@ -147,8 +149,3 @@ class RunStarter:
         if taken is not None:
             log.warning("run.taken_over", tag=orphan.tag, home=orphan.home_id)
             self.follow(taken, None)
-
-    async def _leave_alone(self, orphan: OpenTry) -> None:
-        if orphan.tag not in self._warned:
-            self._warned.add(orphan.tag)
-            await warn_of_submitter(self.leadership.transaction, orphan)

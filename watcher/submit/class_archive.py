@@ -68,9 +68,16 @@ def make_archive(folder: Path | None, runtime: Runtime, daemon: Mapping[str, str
         with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=place) as name:
             unfinished = Path(name) / "new.jsa"
             _run_program(Path(name), unfinished, runtime, daemon)
+            # A JVM that cannot use it fails here.
             options = [f"-XX:SharedArchiveFile={unfinished}", "-Xshare:on", "-cp", _class_path(runtime.spark_home)]
             _run([str(runtime.java / "bin" / "java"), *command.SMALL, *options, "-version"], {})
-            _publish(unfinished, place, _identity(runtime.java, runtime.spark_home))
+            identity = _identity(runtime.java, runtime.spark_home)
+            archive = place / _name(identity)
+            archive.with_suffix(".json").write_text(json.dumps(identity), encoding="utf-8")
+            with unfinished.open("rb") as file:
+                os.fsync(file.fileno())  # cut off by a power failure it would crash every JVM that maps it
+            unfinished.rename(archive)
+            sync_folder(place)
     return True
 
 
@@ -134,15 +141,6 @@ def _holds(archive: Path) -> bool:
         return bool(identity == _identity(Path(identity["java"]), Path(identity["spark_home"])))
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _publish(unfinished: Path, folder: Path, identity: Mapping[str, Any]) -> None:
-    archive = folder / _name(identity)
-    archive.with_suffix(".json").write_text(json.dumps(identity), encoding="utf-8")
-    with unfinished.open("rb") as file:
-        os.fsync(file.fileno())  # cut off by a power failure it would crash every JVM that maps it
-    unfinished.rename(archive)
-    sync_folder(folder)
 
 
 def _run_program(workplace: Path, archive: Path, runtime: Runtime, daemon: Mapping[str, str]) -> None:
