@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from sqlalchemy import event
 
 from store.database import Database
-from tests.service.api.application import Api
+from store.processes import tokens
+from tests.service.api.application import Api, claimed
+from watcher.wakeups import Hint
+
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass
@@ -65,3 +72,76 @@ async def test_a_job_reads_an_asset_with_two_statements(api: Api) -> None:
     with counted(api.database) as cost:
         await one.done("GET", "assets/by-name", query={"name": "orders"})
     assert (cost.transactions, len(cost.statements)) == (1, 2)
+
+
+async def test_a_post_of_an_event_costs_at_most_six_statements_sign_in_and_answer_included(guarded: Api) -> None:
+    async with guarded.database.transaction() as connection:
+        token = await tokens.create(connection, "ann", "operator")
+    body = {"asset_id": guarded.asset_ids["landing"], "extra": {}}
+    headers = {"Authorization": f"Bearer {token}"}
+    sent: list[str] = []
+
+    def execute(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if not statement.startswith("BEGIN"):
+            sent.append(statement)
+
+    engines = [guarded.database._writer.sync_engine]  # PostgreSQL's reader is the same engine with other options
+    if guarded.database.dialect == "sqlite":
+        engines.append(guarded.database._reader.sync_engine)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", execute)
+    try:
+        answer = await guarded.client.post("/api/v2/assets/events", json=body, headers=headers)
+    finally:
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", execute)
+    assert answer.status_code == 200, answer.text
+    assert 0 < len(sent) <= 6, sent
+
+
+async def test_an_event_wakes_the_jobs_that_wait_for_it_and_nobody_else(api: Api) -> None:
+    for asset, jobs in {"landing": {"load_orders"}, "orders": {"report"}}.items():
+        api.wakes.clear()
+        await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids[asset]})
+        assert api.wakes == [Hint(what="queues", names=frozenset(jobs))]
+
+
+def ways_from(module: str) -> tuple[list[list[str]], Callable[[FrameType, str, Any], Any]]:
+    """The functions of ours from a route in `module` down to each `execute`, as a profiler meets them."""
+    ways: list[list[str]] = []
+
+    def profile(frame: FrameType, what: str, _argument: Any) -> None:
+        if (
+            what != "call"
+            or frame.f_code.co_name != "execute"
+            or "sqlalchemy/ext/asyncio" not in frame.f_code.co_filename
+        ):
+            return
+        way: list[str] = []
+        above: FrameType | None = frame
+        while above is not None:
+            path = above.f_code.co_filename
+            if path.startswith((str(ROOT / "store"), str(ROOT / "watcher"))):
+                way.append(f"{Path(path).relative_to(ROOT)} {above.f_code.co_name}")
+                if path.endswith(module):
+                    ways.append(way[::-1])
+                    return
+            above = above.f_back
+        ways.append(way[::-1])
+
+    return ways, profile
+
+
+async def test_a_jobs_write_passes_at_most_six_functions_of_ours_from_its_route_to_the_database(api: Api) -> None:
+    """FastAPI's dependencies and what logs apart; a function that is resumed counts each time it is on the way."""
+    one = await claimed(api)
+    await one.put("orders", "key", 1)
+    ways, profile = ways_from("api/execution/store.py")
+    sys.setprofile(profile)
+    try:
+        answer = await one.put("orders", "key", 2)
+    finally:
+        sys.setprofile(None)
+    assert answer.status_code == 204, answer.text
+    assert len(ways) >= 2
+    assert max(map(len, ways)) <= 6, ways

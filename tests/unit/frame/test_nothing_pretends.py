@@ -50,7 +50,6 @@ UNSELECTED_COLUMNS: Mapping[str, str] = {
 
 UNIMPORTED: Mapping[str, str] = {
     "aiosqlite": "SQLAlchemy, for sqlite+aiosqlite://",
-    "psycopg": "SQLAlchemy, for postgresql+psycopg:// of the store's synchronous methods",
     "httptools": "uvicorn parses HTTP by it",
     "uvloop": "anyio runs on it; the command line looks whether it is there",
     "s3fs": "fsspec, for s3:// of the worker-side backend",
