@@ -64,27 +64,11 @@ class AssetStoreWriterKind(StrEnum):
     WATCHER = "watcher"
     API = "api"
 
-    def validate_writer_fields(
-        self,
-        *,
-        dag_id: str | None,
-        run_id: str | None,
-        task_id: str | None,
-        map_index: int | None,
-        watcher: str | None,
-        actor: str | None,
-    ) -> None:
-        """Raise `InvalidValue` unless exactly the fields of this kind are set."""
-        given = {
-            "dag_id": dag_id,
-            "run_id": run_id,
-            "task_id": task_id,
-            "map_index": map_index,
-            "watcher": watcher,
-            "actor": actor,
-        }
+    def validate_writer_fields(self, **given: str | int | None) -> None:
+        """Raise `InvalidValue` unless of dag_id, run_id, task_id, map_index, watcher, actor exactly this kind's are set."""
         needed = _FIELDS_OF_KIND[self]
-        wrong = [name for name, value in given.items() if (value is not None) != (name in needed)]
+        fields = {**given, **{name: given.get(name) for name in sorted(needed)}}
+        wrong = [name for name, value in fields.items() if (value is not None) != (name in needed)]
         if wrong:
             raise InvalidValue(
                 f"a {self.value} writer sets exactly {', '.join(sorted(needed))}; wrong: {', '.join(wrong)}"
@@ -119,14 +103,8 @@ class Writer:
     def __post_init__(self) -> None:
         if not isinstance(self.kind, AssetStoreWriterKind):
             raise InvalidValue(f"unknown writer kind {self.kind!r}; use AssetStoreWriterKind: task, watcher or api")
-        self.kind.validate_writer_fields(
-            dag_id=self.dag_id,
-            run_id=self.run_id,
-            task_id=self.task_id,
-            map_index=self.map_index,
-            watcher=self.watcher,
-            actor=self.actor,
-        )
+        named = {name: value for name, value in vars(self).items() if name not in {"kind", "write_id", "try_number"}}
+        self.kind.validate_writer_fields(**named)
 
 
 class BaseStoreBackend(ABC):

@@ -6,7 +6,7 @@ StoreError
 ├── Conflict               somebody else was first, or the thing is not in the state you think (409)
 │   ├── VersionConflict    compare-and-set met another version
 │   ├── WatermarkProtected a watermark entry is written by its watcher only
-│   └── TryFenced          a try that is superseded, ended or already claimed
+│   └── TryFenced          a try that is superseded, ended or already claimed: it may change nothing
 ├── PositionLost           the position moved on (take-over or rewind): drop the batch, read the position again
 ├── NotLeading             another process schedules and starts runs: roll back and stand by
 ├── ConnectionLost         the database went away before COMMIT: nothing was written, try again later (503)
@@ -29,32 +29,26 @@ class InvalidValue(StoreError):
     """The value, key or writer breaks a rule of the store; nothing was written."""
 
 
-class NotFound(StoreError):
-    """What was asked for does not exist."""
+class NotFound(StoreError): ...
 
 
 class Conflict(StoreError):
     """The write was refused because of the state of things; nothing was written."""
 
 
-class VersionConflict(Conflict):
-    """Compare-and-set: the entry's version is not the expected one."""
+class VersionConflict(Conflict): ...
 
 
-class WatermarkProtected(Conflict):
-    """A watermark entry is written by its watcher only."""
+class WatermarkProtected(Conflict): ...
 
 
-class TryFenced(Conflict):
-    """The try is superseded, ended, or claimed by another process; it may change nothing."""
+class TryFenced(Conflict): ...
 
 
-class PositionLost(StoreError):
-    """The watcher's position is no longer ours: epoch or version moved on."""
+class PositionLost(StoreError): ...
 
 
-class NotLeading(StoreError):
-    """Another process has become the one that schedules and starts runs."""
+class NotLeading(StoreError): ...
 
 
 class ConnectionLost(StoreError):
@@ -65,24 +59,20 @@ class CommitUnknown(StoreError):
     """COMMIT ended in a connection error; whether it took effect is only known from the database."""
 
 
-class DatabaseUnusable(StoreError):
-    """The configured address cannot be a metadata database."""
+class DatabaseUnusable(StoreError): ...
 
 
-class SchemaOutdated(StoreError):
-    """The database's schema does not fit this program."""
+class SchemaOutdated(StoreError): ...
 
 
-class BackendUnusable(StoreError):
-    """The configured backend class cannot be used."""
+class BackendUnusable(StoreError): ...
 
 
 class BackendFailed(StoreError):
     """A backend outside the metadata database raised or did not answer; whether a write took effect is unknown."""
 
 
-class HeldElsewhere(StoreError):
-    """Another process holds the lock on a file that only one may hold."""
+class HeldElsewhere(StoreError): ...
 
 
 def no_asset(asset: object) -> NotFound:

@@ -53,12 +53,7 @@ class TaskInstanceKey:
     @property
     def columns(self) -> dict[str, Any]:
         """By column; log records bind the same names."""
-        return {
-            "dag_id": self.dag_id,
-            "run_id": self.run_id,
-            "task_id": self.task_id,
-            "map_index": self.map_index,
-        }
+        return dict(vars(self))
 
     @property
     def path(self) -> tuple[str, ...]:

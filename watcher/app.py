@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import structlog
@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from sqlalchemy import URL, make_url
 
 from config.models import Configuration
-from config.settings import SchedulerSettings, Settings
+from config.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
 from store.catalog import catalog_sync
@@ -93,9 +93,8 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
         listening_socket = None
         if "api" in options.roles:
             listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
-        await Daemon(
-            configuration, options, home, process, database, backend, applied.asset_ids, listening_socket
-        ).serve()
+        daemon = Daemon(configuration, options, home, process, database, backend, applied.asset_ids, listening_socket)
+        await daemon.serve()
 
 
 @asynccontextmanager
@@ -139,41 +138,33 @@ def logs_directory(settings: Settings) -> Path:
     return settings.logs.directory or settings.home / "logs"
 
 
+@dataclass(eq=False, repr=False)
 class Daemon:
     """Everything that runs, wired together. `serve` is its whole life."""
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        options: RunOptions,
-        home: Home,
-        process: Process,
-        database: Database,
-        backend: BaseStoreBackend,
-        asset_ids: Mapping[str, int],
-        listening_socket: socket.socket | None,
-    ) -> None:
-        self._configuration = configuration
-        self._settings = configuration.settings
-        self._options = options
-        self._home = home
-        self._process = process
-        self._database = database
-        self._asset_ids = asset_ids
-        self._listening_socket = listening_socket
-        self._backend = backend
-        self._entries = backend.entries(database)
-        self._copies = None if self._entries.keeps_history else WatermarkCopies(database, self._entries)
+    configuration: Configuration
+    options: RunOptions
+    home: Home
+    process: Process
+    database: Database
+    backend: BaseStoreBackend
+    asset_ids: Mapping[str, int]
+    listening_socket: socket.socket | None
+
+    def __post_init__(self) -> None:
+        self._settings = self.configuration.settings
+        self._entries = self.backend.entries(self.database)
+        self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
         self._secret = self._signing_key()
         self._leadership = Leadership(
-            database=database,
-            owner=home.id,
+            database=self.database,
+            owner=self.home.id,
             heartbeat=self._settings.triggerer.heartbeat,
             lease=self._settings.triggerer.lease,
             on_taken=self._look_for_runs,
         )
-        self._scheduler = Scheduler(database, self._leadership, on_runs=lambda: self._hint(Hint(what="tries")))
-        self._submitters = submitters(configuration, workspace(configuration, home.folder))
+        self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._hint(Hint(what="tries")))
+        self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
         self._metrics = Metrics()
@@ -184,20 +175,20 @@ class Daemon:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with anyio.create_task_group() as tasks:
-                clients = Clients(self._configuration.connections, tasks)
-                if self._listening_socket is not None:
-                    await tasks.start(serve, create_app(self._api_context(clients)), self._listening_socket)
+                clients = Clients(self.configuration.connections, tasks)
+                if self.listening_socket is not None:
+                    await tasks.start(serve, create_app(self._api_context(clients)), self.listening_socket)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     self._ready = True
-                    log.info("daemon.started", roles=sorted(self._options.roles), pid=self._process.pid)
+                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid)
                     await anext(signals)
                     self._ready = False
                     self._stopping.set()
                     log.info("daemon.stopping", grace=self._settings.triggerer.grace.total_seconds())
                     _arm_shutdown_timer(self._settings.triggerer.grace)
                     tasks.start_soon(_force_shutdown, signals, workers)
-                    if self._options.cancel_jobs or self._settings.scheduler.cancel_jobs:
+                    if self.options.cancel_jobs or self._settings.scheduler.cancel_jobs:
                         await self._dispatcher.cancel_all()
                     workers.cancel_scope.cancel()
                 tasks.cancel_scope.cancel()
@@ -206,12 +197,14 @@ class Daemon:
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
         if self._copies is not None:
             await workers.start(self._copies.run)
-        if "scheduler" in self._options.roles:
+        if "scheduler" in self.options.roles:
             await workers.start(self._leadership.run)
             await workers.start(self._scheduler.run)
-            await workers.start(self._cleaner().run, self._settings.store.cleanup_interval)
+            limits = Limits.of(self._settings)
+            cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), limits)
+            await workers.start(cleaner.run, self._settings.store.cleanup_interval)
             await workers.start(self._dispatcher.run)
-        if "triggerer" in self._options.roles:
+        if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
             await workers.start(self._triggerer.run)
 
@@ -236,29 +229,25 @@ class Daemon:
         if self._copies is not None:
             self._copies.mark_dirty(asset_id, key)
 
-    def _cleaner(self) -> Cleaner:
-        limits = Limits.of(self._settings)
-        return Cleaner(self._database, self._backend, logs_directory(self._settings), limits)
-
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
         hint, owe_copy = self._scheduler.wakeup.set, self._owe_copy
-        committer = Committer(database=self._database, metrics=self._metrics, on_events=hint, on_watermark=owe_copy)
+        committer = Committer(database=self.database, metrics=self._metrics, on_events=hint, on_watermark=owe_copy)
 
         def supervise(hosted: Hosted) -> Supervisor:
             return Supervisor(
                 hosted=hosted,
-                owner=self._process.id,
-                database=self._database,
+                owner=self.process.id,
+                database=self.database,
                 committer=committer,
                 clients=clients,
                 poll_timeout=settings.poll_timeout,
             )
 
         return Triggerer(
-            database=self._database,
-            process=self._process,
-            hosted={one.name: one for one in hosted(self._configuration, self._asset_ids)},
+            database=self.database,
+            process=self.process,
+            hosted={one.name: one for one in hosted(self.configuration, self.asset_ids)},
             supervise=supervise,
             heartbeat=settings.heartbeat,
             lease=settings.lease,
@@ -266,27 +255,30 @@ class Daemon:
 
     def _make_dispatcher(self) -> Dispatcher:
         submissions = Submissions(
-            jobs=jobs_to_start(self._configuration),
+            jobs=jobs_to_start(self.configuration),
             submitters=self._submitters,
             addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
             issue_token=lambda key: try_tokens.issue(
                 self._secret, key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME
             ),
         )
+        scheduler, share = self._settings.scheduler, machine.memory_mb() * 60 // 100
         return Dispatcher(
-            self._database,
+            self.database,
             submissions,
             self._leadership,
-            replace(self._process, id=self._home.id),
-            limits=_limits(self._settings.scheduler),
+            replace(self.process, id=self.home.id),
+            limits=admission.Limits(parallelism=scheduler.parallelism, memory_mb=scheduler.memory_mb or share),
             lease=self._settings.triggerer.lease,
             on_end=self._look_for_runs,
         )
 
     def _api_context(self, clients: Clients) -> ApiContext:
         settings = self._settings
+        path = settings.workers.state_store_backend
+        worker_backend = None if path is None else {"path": path, "options": settings.workers.options}
         return ApiContext(
-            database=self._database,
+            database=self.database,
             entries=self._entries,
             secret=self._secret,
             auth=settings.api.auth,
@@ -295,13 +287,11 @@ class Daemon:
             max_value_storage_bytes=settings.store.max_value_storage_bytes,
             default_retention_days=settings.store.default_retention_days,
             clear_on_success=settings.store.clear_on_success,
-            worker_backend=_worker_backend(settings),
+            worker_backend=worker_backend,
             hint=self._hint,
-            configuration_hash=self._configuration.hash,
+            configuration_hash=self.configuration.hash,
             ready=lambda: self._ready,
-            control=control(
-                self._configuration, self._asset_ids, self._database, clients, self._on_move, self._owe_copy
-            ),
+            control=control(self.configuration, self.asset_ids, self.database, clients, self._on_move, self._owe_copy),
             on_watermark=self._owe_copy,
             submitters=self._submitters,
             stopping=self._stopping,
@@ -311,26 +301,18 @@ class Daemon:
     def _local_url(self) -> str:
         """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
         api = self._settings.api
-        if self._listening_socket is None:
+        if self.listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
-        return url_here(*self._listening_socket.getsockname()[:2])
+        return url_here(*self.listening_socket.getsockname()[:2])
 
     def _signing_key(self) -> bytes:
         if self._settings.api.secret is not None:
             return self._settings.api.secret.get_secret_value().encode()
-        if self._options.roles != ROLES:
+        if self.options.roles != ROLES:
             raise StartRefused(
                 "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
             )
-        return self._home.secret()
-
-
-def _limits(settings: SchedulerSettings) -> admission.Limits:
-    share = machine.memory_mb() * 60 // 100
-    return admission.Limits(
-        parallelism=settings.parallelism,
-        memory_mb=settings.memory_mb or share,
-    )
+        return self.home.secret()
 
 
 def workspace(configuration: Configuration, home: Path) -> Workspace:
@@ -342,11 +324,6 @@ def workspace(configuration: Configuration, home: Path) -> Workspace:
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
     )
-
-
-def _worker_backend(settings: Settings) -> Mapping[str, Any] | None:
-    path = settings.workers.state_store_backend
-    return None if path is None else {"path": path, "options": settings.workers.options}
 
 
 def control(

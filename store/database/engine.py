@@ -1,8 +1,8 @@
 """The metadata database: SQLite embedded, PostgreSQL in production, one way to read and one way to write.
 
 SQLite: a transaction that reads first and writes later fails at once with "database is locked" whatever the timeout, so
-every writing transaction begins with BEGIN IMMEDIATE on the process's one writer connection (callers without an event
-loop have another and wait their turn), and readers have connections of their own.
+every writing transaction begins with BEGIN IMMEDIATE on the process's one writer connection, and readers have
+connections of their own.
 https://www.sqlite.org/lang_transaction.html https://www.sqlite.org/wal.html
 
 PostgreSQL: writing transactions are READ COMMITTED, because the store's statements rely on each of them seeing what was
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
-from sqlalchemy import URL, Engine, event, make_url
+from sqlalchemy import URL, event, make_url
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
@@ -69,7 +69,8 @@ class Database:
             yield database
         finally:
             with anyio.CancelScope(shield=True):
-                await database._close()
+                await database._writer.dispose()
+                await database._reader.dispose()
 
     @property
     def dialect(self) -> str:
@@ -87,10 +88,6 @@ class Database:
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A connection on one snapshot; the database refuses to write in it. Raises `ConnectionLost`."""
         return _connected(self._reader, READ_DEADLINE)
-
-    async def _close(self) -> None:
-        await self._writer.dispose()
-        await self._reader.dispose()
 
 
 def sqlite_url(path: Path) -> URL:
@@ -171,12 +168,7 @@ def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> Asyn
         max_overflow=0,
         pool_timeout=WRITE_DEADLINE,
     )
-    _prepared(engine.sync_engine, read_only=read_only)
-    return engine
-
-
-def _prepared(engine: Engine, *, read_only: bool = False) -> Engine:
-    # First of all the patience: turning on WAL needs the file for itself.
+    # The timeout comes first: turning on WAL needs the file for itself.
     pragmas = ["busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"]
     if read_only:
         pragmas.append("query_only=ON")
@@ -191,14 +183,14 @@ def _prepared(engine: Engine, *, read_only: bool = False) -> Engine:
     def start(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
-    event.listen(engine, "connect", configure)
-    event.listen(engine, "begin", start)
+    event.listen(engine.sync_engine, "connect", configure)
+    event.listen(engine.sync_engine, "begin", start)
     return engine
 
 
 def _postgresql_engine(url: URL, pool_size: int, idle_milliseconds: str) -> AsyncEngine:
     engine = create_async_engine(
-        _with_tls(url.set(drivername="postgresql+asyncpg"), "ssl"),
+        _with_tls(url.set(drivername="postgresql+asyncpg")),
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=READ_DEADLINE,
@@ -220,8 +212,8 @@ def _refuse_closed(connection: Any, _record: Any, _proxy: Any) -> None:
         raise DisconnectionError
 
 
-def _with_tls(url: URL, name: str) -> URL:
-    """The address with its TLS mode under the driver's name for it: `ssl` (asyncpg) or `sslmode` (libpq)."""
+def _with_tls(url: URL) -> URL:
+    """The address with its TLS mode under asyncpg's name for it."""
     mode = url.query.get("sslmode") or url.query.get("ssl")
     bare = url.difference_update_query(["ssl", "sslmode"])
-    return bare if mode is None else bare.update_query_dict({name: mode})
+    return bare if mode is None else bare.update_query_dict({"ssl": mode})

@@ -29,6 +29,7 @@ from sqlalchemy import (
     true,
 )
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
 
@@ -99,9 +100,12 @@ NAME = String(250)
 UUID = String(36)
 
 
-asset = Table(
+def _table(name: str, *parts: SchemaItem, **options: Any) -> Table:
+    return Table(name, metadata, *parts, **options)
+
+
+asset = _table(
     "asset",
-    metadata,
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("name", String(1500), nullable=False, unique=True),
     Column("uri", String(1500), nullable=False, unique=True),
@@ -115,9 +119,8 @@ asset = Table(
     sqlite_autoincrement=True,
 )
 
-asset_alias = Table(
+asset_alias = _table(
     "asset_alias",
-    metadata,
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("name", NAME, nullable=False, unique=True),
     Column("group", String(1500), nullable=False, server_default=text("''")),
@@ -125,16 +128,14 @@ asset_alias = Table(
     sqlite_autoincrement=True,
 )
 
-asset_alias_asset = Table(  # the assets that got an event through the alias
+asset_alias_asset = _table(  # the assets that got an event through the alias
     "asset_alias_asset",
-    metadata,
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
     Column("asset_id", ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
-watcher = Table(
+watcher = _table(
     "watcher",
-    metadata,
     Column("name", NAME, primary_key=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("trigger", String(1000), nullable=False),
@@ -148,9 +149,8 @@ watcher = Table(
     Column("lag_seconds", Integer),
 )
 
-watcher_position = Table(
+watcher_position = _table(
     "watcher_position",
-    metadata,
     Column("watcher", NAME, primary_key=True),
     Column("source_identity", Text),  # JSON; null until the first commit
     Column("owner", UUID),  # triggerer.id
@@ -162,18 +162,16 @@ watcher_position = Table(
     Column("updated_at", UtcDateTime),
 )
 
-watcher_position_row = Table(
+watcher_position_row = _table(
     "watcher_position_row",
-    metadata,
     Column("watcher", NAME, primary_key=True),
     Column("member", BigInteger, primary_key=True),
     Column("value", BigInteger, nullable=False),
     Index("ix_watcher_position_row_watcher_value", "watcher", "value"),
 )
 
-triggerer = Table(
+triggerer = _table(
     "triggerer",
-    metadata,
     Column("id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
@@ -182,9 +180,8 @@ triggerer = Table(
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
-dispatcher = Table(
+dispatcher = _table(
     "dispatcher",
-    metadata,
     Column("home_id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
@@ -192,18 +189,16 @@ dispatcher = Table(
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
-leader = Table(  # one row: who schedules and starts runs
+leader = _table(  # one row: who schedules and starts runs
     "leader",
-    metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("owner", UUID, nullable=False),
     Column("epoch", BigInteger, nullable=False),  # +1 at every take-over
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
-asset_store = Table(
+asset_store = _table(
     "asset_store",
-    metadata,
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("key", String(512), primary_key=True),
     Column("value", Text, nullable=False),
@@ -220,9 +215,8 @@ asset_store = Table(
     Column("last_updated_by_write_id", String(64)),
 )
 
-asset_store_history = Table(
+asset_store_history = _table(
     "asset_store_history",
-    metadata,
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("key", String(512), primary_key=True),
     Column("version", BigInteger, primary_key=True, autoincrement=False),
@@ -242,9 +236,8 @@ asset_store_history = Table(
     Index("ix_asset_store_history_written_at", "written_at"),
 )
 
-task_store = Table(
+task_store = _table(
     "task_store",
-    metadata,
     Column("dag_id", NAME, primary_key=True),
     Column("run_id", NAME, primary_key=True),
     Column("task_id", NAME, primary_key=True),
@@ -257,9 +250,8 @@ task_store = Table(
     Column("never_expire", Boolean, nullable=False, server_default=false()),
 )
 
-asset_event = Table(
+asset_event = _table(
     "asset_event",
-    metadata,
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False),
     Column("extra", Text, nullable=False, server_default="{}"),
@@ -276,16 +268,14 @@ asset_event = Table(
     sqlite_autoincrement=True,
 )
 
-asset_alias_event = Table(  # the events that came through the alias
+asset_alias_event = _table(  # the events that came through the alias
     "asset_alias_event",
-    metadata,
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
     Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
-job = Table(
+job = _table(
     "job",
-    metadata,
     Column("dag_id", NAME, primary_key=True),
     Column("task_id", NAME, nullable=False),
     Column("active", Boolean, nullable=False, server_default=true()),
@@ -298,49 +288,34 @@ job = Table(
     Column("updated_at", UtcDateTime, nullable=False),
 )
 
-job_schedule_asset = Table(
-    "job_schedule_asset",
-    metadata,
-    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
-    Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
-)
-
-job_inlet = Table(
-    "job_inlet",
-    metadata,
-    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
-    Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
-)
-
-job_outlet = Table(
-    "job_outlet",
-    metadata,
-    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
-    Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+job_schedule_asset, job_inlet, job_outlet = (
+    _table(
+        name,
+        Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+        Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+    )
+    for name in ("job_schedule_asset", "job_inlet", "job_outlet")
 )
 
 job_schedule_alias, job_inlet_alias, job_outlet_alias = (
-    Table(
+    _table(
         name,
-        metadata,
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True, index=True),
     )
     for name in ("job_schedule_alias", "job_inlet_alias", "job_outlet_alias")
 )
 
-queued_event = Table(
+queued_event = _table(
     "queued_event",
-    metadata,
     Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
 )
 
-run = Table(
+run = _table(
     "run",
-    metadata,
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("dag_id", ForeignKey("job.dag_id"), nullable=False),
     Column("run_id", NAME, nullable=False),
@@ -364,9 +339,8 @@ run = Table(
     sqlite_autoincrement=True,
 )
 
-run_asset_event = Table(
+run_asset_event = _table(
     "run_asset_event",
-    metadata,
     Column("dag_id", NAME, primary_key=True),
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),  # the primary key is guarantee 2
     Column("run_id", NAME, nullable=False),
@@ -375,9 +349,8 @@ run_asset_event = Table(
     Index("ix_run_asset_event_dag_id_run_id", "dag_id", "run_id"),
 )
 
-task_instance = Table(
+task_instance = _table(
     "task_instance",
-    metadata,
     Column("id", UUID, primary_key=True),
     Column("dag_id", NAME, nullable=False),
     Column("run_id", NAME, nullable=False),
@@ -394,9 +367,8 @@ task_instance = Table(
     Index("ix_task_instance_state", "state"),
 )
 
-task_try = Table(
+task_try = _table(
     "task_try",
-    metadata,
     Column("task_instance_id", ForeignKey("task_instance.id"), primary_key=True),
     Column("try_number", Integer, primary_key=True, autoincrement=False),
     Column("home_id", UUID, nullable=False),  # only this home may submit again or attach
@@ -418,9 +390,8 @@ task_try = Table(
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
 )
 
-execution_answer = Table(  # to a job's write with an Idempotency-Key; rows go by age, whatever becomes of the run
+execution_answer = _table(  # to a job's write with an Idempotency-Key; rows go by age, whatever becomes of the run
     "execution_answer",
-    metadata,
     Column("task_instance_id", UUID, primary_key=True),
     Column("key", String(255), primary_key=True),
     Column("request", String(64), nullable=False),  # SHA-256 hex of method, address and body
@@ -429,17 +400,15 @@ execution_answer = Table(  # to a job's write with an Idempotency-Key; rows go b
     Column("created_at", UtcDateTime, nullable=False, index=True),
 )
 
-asset_store_increment = Table(  # the increments of a transaction were applied, by whichever try
+asset_store_increment = _table(  # the increments of a transaction were applied, by whichever try
     "asset_store_increment",
-    metadata,
     Column("task_instance_id", ForeignKey("task_instance.id", ondelete="CASCADE"), primary_key=True),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
 )
 
-api_token = Table(
+api_token = _table(
     "api_token",
-    metadata,
     Column("id", UUID, primary_key=True),
     Column("subject", NAME, nullable=False),
     Column("role", String(16), nullable=False),
@@ -448,9 +417,8 @@ api_token = Table(
     Column("revoked_at", UtcDateTime),
 )
 
-audit = Table(
+audit = _table(
     "audit",
-    metadata,
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("at", UtcDateTime, nullable=False, index=True),
     Column("actor", NAME, nullable=False),
@@ -461,9 +429,8 @@ audit = Table(
     sqlite_autoincrement=True,
 )
 
-setting = Table(
+setting = _table(
     "setting",
-    metadata,
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),
 )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
+from operator import ge, gt, le, lt
 from typing import Any, Final, Self
 
 from sqlalchemy import (
@@ -82,7 +83,7 @@ async def append(connection: AsyncConnection, events: Sequence[NewEvent]) -> App
         return Appended(rows=(), dag_ids=frozenset())
     dialect = connection.dialect.name
     if dialect == "postgresql":
-        result = await connection.execute(_insert_arrays(), parameters(events))
+        result = await connection.execute(_INSERT_ARRAYS, parameters(events))
     else:
         result = await connection.execute(_INSERT_ROWS, [vars(event) for event in events])
     rows = sorted((row.id, row.timestamp) for row in result)
@@ -118,9 +119,7 @@ def insertion(new: TableValuedAlias, after: FromClause | None = None) -> Returni
     return insert(asset_event).from_select(names, source).returning(_e.id, _e.timestamp)
 
 
-@cache
-def _insert_arrays() -> ReturningInsert[Any]:
-    return insertion(given())
+_INSERT_ARRAYS: Final = insertion(given())
 
 
 @cache
@@ -277,32 +276,18 @@ def with_assets() -> Select[Any]:
 
 
 def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
-    equal = {
-        _e.asset_id: which.asset_id,
-        _e.source_dag_id: which.source_dag_id,
-        _e.source_task_id: which.source_task_id,
-        _e.source_run_id: which.source_run_id,
-        _e.source_map_index: which.source_map_index,
-        _e.source_watcher: which.source_watcher,
-    }
-    times = (
-        None if which.not_before is None else _e.timestamp >= which.not_before,
-        None if which.after is None else _e.timestamp > which.after,
-        None if which.not_after is None else _e.timestamp <= which.not_after,
-        None if which.before is None else _e.timestamp < which.before,
-    )
+    times = {ge: which.not_before, gt: which.after, le: which.not_after, lt: which.before}
     through = select(asset_alias_event.c.event_id).where(asset_alias_event.c.alias_id == which.alias_id)
     return [
         true() if which.alias_id is None else _e.id.in_(through),
-        *(column == value for column, value in equal.items() if value is not None),
-        *(condition for condition in times if condition is not None),
+        *(_e[name] == value for name, value in vars(which).items() if name in _e and value is not None),
+        *(compare(_e.timestamp, time) for compare, time in times.items() if time is not None),
         like(_a.name, which.name_pattern),
         begins(_a.name, which.name_prefix),
     ]
 
 
 async def listed(connection: AsyncConnection, which: EventFilter, window: Window) -> Page[AssetEvent]:
-    """A part of the events."""
     return await page(connection, with_assets().where(*_matching(which)), window, EVENT_ORDERS, AssetEvent.stored)
 
 

@@ -54,15 +54,7 @@ async def claim(connection: AsyncConnection, watcher: str, owner: str, dialect: 
         .values(owner=owner, epoch=p.epoch + 1)
         .returning(p.epoch, p.version, p.source_identity, p.state)
     )
-    row = taken.one_or_none()
-    if row is None:
-        return None
-    return LoadedPosition(
-        held=HeldPosition(watcher=watcher, owner=owner, epoch=row.epoch, version=row.version),
-        source_identity=row.source_identity,
-        state=row.state,
-        rows=await _rows(connection, watcher),
-    )
+    return await _loaded(connection, watcher, owner, taken.one_or_none())
 
 
 async def release(connection: AsyncConnection, owner: str, watchers: Collection[str] | None = None) -> None:
@@ -147,26 +139,26 @@ async def change_rows(connection: AsyncConnection, watcher: str, rows: RowDiffer
 async def versions(connection: AsyncConnection, owner: str) -> Mapping[str, int]:
     """The versions of all positions that a triggerer holds."""
     p = watcher_position.c
-    found = await connection.execute(select(p.watcher, p.version).where(p.owner == owner))
-    return {row.watcher: row.version for row in found}
+    rows = await connection.execute(select(p.watcher, p.version).where(p.owner == owner))
+    return {row.watcher: row.version for row in rows}
 
 
 async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:
     """A position as it stands, whoever holds it; None when the watcher has never been started."""
     p = watcher_position.c
-    row = (
-        await connection.execute(
-            select(p.owner, p.epoch, p.version, p.source_identity, p.state).where(p.watcher == watcher)
-        )
-    ).one_or_none()
+    query = select(p.owner, p.epoch, p.version, p.source_identity, p.state).where(p.watcher == watcher)
+    row = (await connection.execute(query)).one_or_none()
+    return await _loaded(connection, watcher, "" if row is None else row.owner or "", row)
+
+
+async def _loaded(connection: AsyncConnection, watcher: str, owner: str, row: Any | None) -> LoadedPosition | None:
     if row is None:
         return None
-    held = HeldPosition(watcher=watcher, owner=row.owner or "", epoch=row.epoch, version=row.version)
-    rows = await _rows(connection, watcher)
-    return LoadedPosition(held=held, source_identity=row.source_identity, state=row.state, rows=rows)
-
-
-async def _rows(connection: AsyncConnection, watcher: str) -> Mapping[int, int]:
     r = watcher_position_row.c
-    found = await connection.execute(select(r.member, r.value).where(r.watcher == watcher))
-    return {row.member: row.value for row in found}
+    members = await connection.execute(select(r.member, r.value).where(r.watcher == watcher))
+    return LoadedPosition(
+        held=HeldPosition(watcher=watcher, owner=owner, epoch=row.epoch, version=row.version),
+        source_identity=row.source_identity,
+        state=row.state,
+        rows={member.member: member.value for member in members},
+    )

@@ -36,14 +36,11 @@ async def rewind(connection: AsyncConnection, request: Rewind, dialect: str) -> 
     """Move the position and keep the previous one whole; returns the new version. Raises `Conflict` when it moved meanwhile."""
     p, r = watcher_position.c, watcher_position_row.c
     here = p.watcher == request.watcher
-    before = (
-        await connection.execute(
-            select(p.source_identity, p.state, p.watermark).where(here, p.version == request.version).with_for_update()
-        )
-    ).one_or_none()
+    position = select(p.source_identity, p.state, p.watermark).where(here, p.version == request.version)
+    before = (await connection.execute(position.with_for_update())).mappings().one_or_none()
     if before is None:
         raise Conflict(f"the position of {request.watcher} moved meanwhile; ask again")
-    previous = json.dumps(dict(before._mapping))  # noqa: SLF001  SQLAlchemy's public name
+    previous = json.dumps(dict(before))
     moved = update(watcher_position).where(here)
     await connection.execute(
         moved.values(version=p.version + 1, previous=previous, updated_at=database_now(), **request.position.columns)
@@ -97,35 +94,30 @@ async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) 
         .order_by(p.watcher)
         .with_for_update(of=watcher_position)
     )
-    rows = {row.watcher: row for row in await connection.execute(both)}
+    rows = {row["watcher"]: row for row in (await connection.execute(both)).mappings()}
     before, there = rows.get(old), rows.get(new)
-    if before is None or before.state is None:
+    if before is None or before["state"] is None:
         raise NotFound(f"{old!r} has left no position to move; correct the name")
-    if before.lives:
+    if before["lives"]:
         raise Conflict(
             f"{old} is still being watched; stop the daemon that does, or take {old} out of its configuration"
         )
-    if there is not None and there.state is not None:
+    if there is not None and there["state"] is not None:
         raise Conflict(f"{new} has a position already, and moving another over it would lose it; use another name")
-    version, epoch = (max(getattr(row, name) for row in rows.values()) + 1 for name in ("version", "epoch"))
-    moved = {name: getattr(before, name) for name in _MOVED}
+    version, epoch = (max(row[name] for row in rows.values()) + 1 for name in ("version", "epoch"))
+    moved = {name: before[name] for name in _MOVED}
     entry = upsert(watcher_position, dialect).values(watcher=new, version=version, epoch=epoch, **moved)
     changed = {name: entry.excluded[name] for name in ("version", "epoch", *_MOVED)}
     await connection.execute(entry.on_conflict_do_update(index_elements=["watcher"], set_=changed))
     emptied = update(watcher_position).where(p.watcher == old)
     await connection.execute(emptied.values(owner=None, epoch=epoch, **dict.fromkeys(_MOVED)))
-    await _move_rows(connection, old, new)
-    return Renamed(
-        version=version, watermark=before.watermark, old_asset_id=await _move_pause(connection, old, new, dialect)
-    )
-
-
-async def _move_rows(connection: AsyncConnection, old: str, new: str) -> None:
     r = watcher_position_row.c
     for suffix in ("", KEPT):
         await connection.execute(delete(watcher_position_row).where(r.watcher == new + suffix))
         mine = update(watcher_position_row).where(r.watcher == old + suffix)
         await connection.execute(mine.values(watcher=new + suffix))
+    old_asset_id = await _move_pause(connection, old, new, dialect)
+    return Renamed(version=version, watermark=before["watermark"], old_asset_id=old_asset_id)
 
 
 async def _move_pause(connection: AsyncConnection, old: str, new: str, dialect: str) -> int | None:

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import AssetScope, AssetStoreWriterKind, NeverExpire, TaskScope, Writer
+from store.base import NEVER_EXPIRE, AssetScope, AssetStoreWriterKind, NeverExpire, TaskScope, Writer
 from store.database.dialects import chunks
-from store.database.paging import Page, Window, page
-from store.database.schema import asset, asset_store
-from store.errors import NotFound, VersionConflict
+from store.database.paging import Page, Window, one_of, page
+from store.database.schema import asset, asset_store, database_now, task_store
+from store.errors import NotFound, VersionConflict, no_asset
 from store.keys import AssetRef
-from store.state import statements, task_entries, transactions
+from store.state import statements, transactions
 from store.state.entries import Entry, EntryChange, KeyLock, References, TaskEntry
 from store.state.statements import attribution
 from store.state.transactions import Outcome, Transaction
-from store.values import check_json, check_key
+from store.values import check_expiry, check_json, check_key
 
-_e = asset_store.c
+_e, _s = asset_store.c, task_store.c
+_TASK_ENTRY: Final = (_s.key, _s.value, _s.is_ref, _s.updated_at, _s.expires_at)
 
 
 class AttributedEntries:
@@ -164,36 +165,48 @@ class AttributedEntries:
 
     async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
         """One entry of a task instance. Raises `NotFound`, also when it is past its retention."""
-        entry = await task_entries.find(connection, task, key)
+        query = select(*_TASK_ENTRY).where(_of(task), _s.key == check_key(key), _alive())
+        entry = await one_of(connection, query, TaskEntry)
         if entry is None:
             raise NotFound(f"the task store has no key {key!r}")
         return entry
 
     async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
-        """A task instance's entries by key."""
-        return await task_entries.entries(connection, task, window)
+        """A task instance's entries by key, without those past their retention."""
+        query = select(*_TASK_ENTRY).where(_of(task), _alive())
+        return await page(connection, query, window, {"key": _s.key}, TaskEntry)
 
     async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:
-        """The keys of all its entries, in order."""
-        return await task_entries.keys(connection, task)
+        """The keys of these, in order."""
+        return (await connection.execute(select(_s.key).where(_of(task), _alive()).order_by(_s.key))).scalars().all()
 
     async def set_task(
         self, connection: AsyncConnection, task: TaskScope, entry: TaskEntry, expires_at: datetime | NeverExpire | None
     ) -> None:
-        """Write an entry; `expires_at` None leaves the retention to the clean-up."""
-        await task_entries.write(connection, task, entry, expires_at, self.dialect)
+        """Write an entry; every write decides anew how long it is kept, None leaves that to the clean-up."""
+        check_expiry(task, expires_at)
+        parameters = {
+            **task.columns,
+            "key": check_key(entry.key),
+            "value": check_json(entry.value),
+            "is_ref": entry.is_ref,
+            "expires_at": expires_at if isinstance(expires_at, datetime) else None,
+            "never_expire": expires_at is NEVER_EXPIRE,
+        }
+        await connection.execute(statements.write_task(self.dialect), parameters)
 
     async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
-        """Give an entry another value and leave its expiry; False when there is none."""
-        return await task_entries.change(connection, task, check_key(key), check_json(value))
+        """Give an entry another value and leave its expiry; False when there is none that has not expired."""
+        changed = update(task_store).where(_of(task), _s.key == check_key(key), _alive()).returning(_s.key)
+        values = changed.values(value=check_json(value), is_ref=False, updated_at=database_now())
+        return (await connection.execute(values)).one_or_none() is not None
 
     async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
-        """Remove one entry."""
-        await task_entries.remove(connection, task, key=check_key(key))
+        await connection.execute(delete(task_store).where(_of(task), _s.key == check_key(key)))
 
     async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:
         """Remove all entries, also those of mapped siblings if asked."""
-        await task_entries.remove(connection, task, all_map_indices=all_map_indices)
+        await connection.execute(delete(task_store).where(_of(task, all_map_indices=all_map_indices)))
 
     async def resolve(self, connection: AsyncConnection, scope: AssetScope) -> AssetRef:
         """The asset by every name the scope gives. Raises `NotFound`."""
@@ -201,7 +214,7 @@ class AttributedEntries:
         matches = [column == value for column, value in names.items() if value is not None]
         row = (await connection.execute(select(asset.c.id, asset.c.name, asset.c.uri).where(*matches))).one_or_none()
         if row is None:
-            raise _no_asset(scope.name or scope.uri or scope.asset_id)
+            raise no_asset(scope.name or scope.uri or scope.asset_id)
         return AssetRef(id=row.id, name=row.name, uri=row.uri)
 
     async def _conflict(
@@ -218,8 +231,20 @@ async def references(connection: AsyncConnection, asset_id: int) -> References:
     return {row.key: row.value for row in await connection.execute(referring)}
 
 
-def _no_asset(shown: object) -> NotFound:
-    return NotFound(f"no asset {shown!r}; `watcher assets list` shows the ones there are")
+async def task_references(connection: AsyncConnection, task: TaskScope) -> References:
+    """Likewise of a task instance's, also of those past their retention."""
+    referring = select(_s.key, _s.value).where(_of(task), _s.is_ref).order_by(_s.key)
+    return {row.key: row.value for row in await connection.execute(referring)}
+
+
+def _of(task: TaskScope, *, all_map_indices: bool = False) -> ColumnElement[bool]:
+    mapped = and_(_s.dag_id == task.dag_id, _s.run_id == task.run_id, _s.task_id == task.task_id)
+    return mapped if all_map_indices else and_(mapped, _s.map_index == task.map_index)
+
+
+def _alive() -> ColumnElement[bool]:
+    """Not past its retention; what has none of its own falls to the clean-up alone."""
+    return or_(_s.expires_at.is_(None), _s.expires_at > database_now())
 
 
 def _entry(*, key: str, value: str, is_ref: bool, version: int, updated_at: datetime, **by: Any) -> Entry:

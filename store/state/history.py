@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -34,6 +34,9 @@ class HistoryEntry:
     writer: Writer | None
 
 
+_OWN: Final = [field.name for field in fields(HistoryEntry) if field.name != "writer"]
+
+
 async def of_asset(connection: AsyncConnection, asset: AssetRef, key: str | None, window: Window) -> Page[HistoryEntry]:
     """Every write and delete of an asset's entries, or of one of them, newest first."""
     query = _ROWS.where(_h.asset_id == asset.id)
@@ -49,25 +52,6 @@ async def of_writes(connection: AsyncConnection, write_ids: Collection[str]) -> 
     return await all_of(connection, _ROWS.where(_h.write_id.in_(write_ids)).order_by(_h.key), _entry)
 
 
-def _entry(
-    *,
-    asset: str,
-    key: str,
-    version: int,
-    value: str | None,
-    is_ref: bool,
-    deleted: bool,
-    written_at: datetime,
-    asset_id: int,  # noqa: ARG001  the name says more
-    **by: Any,
-) -> HistoryEntry:
-    return HistoryEntry(
-        asset=asset,
-        key=key,
-        version=version,
-        value=value,
-        is_ref=is_ref,
-        deleted=deleted,
-        written_at=written_at,
-        writer=recorded(**by),
-    )
+def _entry(*, asset_id: int, **row: Any) -> HistoryEntry:  # noqa: ARG001  the name says more
+    own = {name: row.pop(name) for name in _OWN}
+    return HistoryEntry(**own, writer=recorded(**row))

@@ -1,5 +1,7 @@
 """Entries in a backend of a user's own: values only, while watermark entries stay in the metadata database."""
 
+# ruff: noqa: ARG002  a backend of a user's own keeps no writers, and copies of watermarks are made again
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
@@ -54,7 +56,7 @@ class PlainEntries(AttributedEntries):
         """Of a backend that cannot be listed the watermarks only."""
         return await super().page(connection, asset, window, only or await watermark_keys(connection, asset.id))
 
-    async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:  # noqa: ARG002
+    async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:
         raise self._unlisted()
 
     async def apply(self, connection: AsyncConnection, change: EntryChange) -> int:
@@ -75,9 +77,9 @@ class PlainEntries(AttributedEntries):
         connection: AsyncConnection,
         asset: AssetRef,
         *,
-        writer: Writer | None,  # noqa: ARG002  kept nowhere
-        protected: frozenset[str] = frozenset(),  # noqa: ARG002  copies of watermarks are made again
-        limit: int | None = None,  # noqa: ARG002
+        writer: Writer | None,
+        protected: frozenset[str] = frozenset(),
+        limit: int | None = None,
     ) -> int:
         with self._patience():
             await self._backend.aclear(_scope(asset), session=_session(connection))
@@ -89,12 +91,12 @@ class PlainEntries(AttributedEntries):
 
     async def transact(
         self,
-        connection: AsyncConnection,  # noqa: ARG002
-        asset: AssetRef,  # noqa: ARG002
-        transaction: Transaction,  # noqa: ARG002
+        connection: AsyncConnection,
+        asset: AssetRef,
+        transaction: Transaction,
         *,
-        task_instance_id: str,  # noqa: ARG002
-        writer: Writer,  # noqa: ARG002
+        task_instance_id: str,
+        writer: Writer,
     ) -> Outcome:
         raise InvalidValue(f"the store backend {self._name} has no transactions; set and delete its keys one by one")
 
@@ -105,15 +107,10 @@ class PlainEntries(AttributedEntries):
             raise NotFound(f"the task store has no key {key!r}")
         return TaskEntry(key=key, value=value)
 
-    async def task_page(
-        self,
-        connection: AsyncConnection,  # noqa: ARG002
-        task: TaskScope,  # noqa: ARG002
-        window: Window,  # noqa: ARG002
-    ) -> Page[TaskEntry]:
+    async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
         return Page(rows=[], total=0)
 
-    async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:  # noqa: ARG002
+    async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:
         raise self._unlisted()
 
     async def set_task(
@@ -124,13 +121,7 @@ class PlainEntries(AttributedEntries):
         with self._patience():
             await self._backend.aset(task, entry.key, entry.value, expires_at=expires_at, session=_session(connection))
 
-    async def change_task(
-        self,
-        connection: AsyncConnection,  # noqa: ARG002
-        task: TaskScope,  # noqa: ARG002
-        key: str,  # noqa: ARG002
-        value: str,  # noqa: ARG002
-    ) -> bool:
+    async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
         raise Conflict(f"the store backend {self._name} tells no expiry that could be kept; use PUT")
 
     async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:

@@ -1,4 +1,4 @@
-"""The SQL of the asset store: constants, made once for each database. Parameters begin with `b_`.
+"""The SQL of the stores: constants, made once for each database. Parameters begin with `b_`.
 
 What is locked and what is read because of that lock are two statements: on PostgreSQL the second sees what the wait let
 through (https://www.postgresql.org/docs/current/transaction-iso.html#XACT-READ-COMMITTED).
@@ -6,6 +6,7 @@ through (https://www.postgresql.org/docs/current/transaction-iso.html#XACT-READ-
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cache
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from store.base import Writer
 from store.database.dialects import upsert
-from store.database.schema import asset_store, asset_store_history, database_now
+from store.database.schema import asset_store, asset_store_history, database_now, task_store
 
 _e, _h = asset_store.c, asset_store_history.c
 _ASSET: Final = bindparam("b_asset_id", type_=BigInteger())
@@ -40,21 +41,14 @@ _KEY: Final = bindparam("b_key", type_=_e.key.type)
 _PREFIX: Final = "last_updated_by_"
 _ATTRIBUTION: Final = {column.name.removeprefix(_PREFIX): column for column in _e if column.name.startswith(_PREFIX)}
 """The columns that say who wrote an entry, by the names of the history's."""
+_BY: Final = [f"b_{field.name}" for field in fields(Writer)]
 
 
 def attribution(writer: Writer | None) -> dict[str, Any]:
     """The parameters that say who writes."""
-    return {
-        "b_kind": None if writer is None else writer.kind.value,
-        "b_dag_id": writer and writer.dag_id,
-        "b_run_id": writer and writer.run_id,
-        "b_task_id": writer and writer.task_id,
-        "b_map_index": None if writer is None else writer.map_index,
-        "b_try_number": None if writer is None else writer.try_number,
-        "b_watcher": writer and writer.watcher,
-        "b_actor": writer and writer.actor,
-        "b_write_id": writer and writer.write_id,
-    }
+    if writer is None:
+        return dict.fromkeys(_BY)
+    return {**dict(zip(_BY, vars(writer).values(), strict=True)), "b_kind": writer.kind.value}
 
 
 def key_lock(asset_id: ColumnElement[int], key: ColumnElement[str]) -> ColumnElement[None]:
@@ -115,7 +109,9 @@ def _write_entry(dialect: str, *, attributed: bool) -> ReturningInsert[Any]:
     content = {name: bindparam(f"b_{name}", type_=_e[name].type) for name in ("value", "is_ref")}
     by = {_ATTRIBUTION[name].name: bindparam(f"b_{name}", type_=_ATTRIBUTION[name].type) for name in names}
     entry: dict[str, Any] = {**content, **by, "updated_at": database_now()}
-    new = {"asset_id": _ASSET, "key": _KEY, "version": _last_version() + 1, **entry}
+    # None for a key that never was. Versions go on after a delete, so a clean-up leaves the newest row of every key.
+    newest = select(func.max(_h.version)).where(_h.asset_id == _ASSET, _h.key == _KEY)
+    new = {"asset_id": _ASSET, "key": _KEY, "version": func.coalesce(newest.scalar_subquery(), 0) + 1, **entry}
     expected = bindparam("b_expected", type_=BigInteger())
     version = func.coalesce(VERSION.scalar_subquery(), 0)
     source = select(*new.values()).where(or_(expected.is_(None), expected == version))
@@ -125,12 +121,6 @@ def _write_entry(dialect: str, *, attributed: bool) -> ReturningInsert[Any]:
         .on_conflict_do_update(index_elements=list(asset_store.primary_key), set_={**entry, "version": _e.version + 1})
         .returning(_e.version)
     )
-
-
-def _last_version() -> ColumnElement[int]:
-    """0 for a key that never was. Versions go on after a delete, so a clean-up leaves the newest row of every key."""
-    newest = select(func.max(_h.version)).where(_h.asset_id == _ASSET, _h.key == _KEY).scalar_subquery()
-    return func.coalesce(newest, 0)
 
 
 def _write_history(version: ColumnElement[Any]) -> Insert:
@@ -153,3 +143,13 @@ def _removed(keys: Any) -> tuple[Executable, Executable]:
 
 REMOVE: Final = _removed(bindparam("b_keys", expanding=True, type_=_e.key.type))
 """Entries whose keys are locked: the history first, because it takes their versions from them."""
+
+
+@cache
+def write_task(dialect: str) -> Insert:
+    """Insert or update one entry of a task instance; its parameters have the names of the columns."""
+    given = {column.name: bindparam(column.name, type_=column.type) for column in task_store.c}
+    values: dict[str, Any] = {**given, "updated_at": database_now()}
+    keys = [column.name for column in task_store.primary_key]
+    changed = {name: value for name, value in values.items() if name not in keys}
+    return upsert(task_store, dialect).values(values).on_conflict_do_update(index_elements=keys, set_=changed)

@@ -8,6 +8,7 @@ not end with its home, by the home that has taken it over.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 import anyio
@@ -30,36 +31,30 @@ from watcher.wakeups import Wakeup
 log = structlog.get_logger()
 
 
+@dataclass(eq=False, repr=False)
 class Dispatcher:
     """Runs the tries of one home. `on_end` is called after a try's end was committed."""
 
-    def __init__(
-        self,
-        database: Database,
-        submissions: Submissions,
-        leadership: Leadership,
-        process: Process,
-        *,
-        limits: Limits,
-        lease: timedelta,
-        on_end: Callable[[], None],
-    ) -> None:
-        self._database = database
-        self._submissions = submissions
-        self._leadership = leadership
-        self._process = process
-        self._lease = lease
-        self._on_end = on_end
+    database: Database
+    submissions: Submissions
+    leadership: Leadership
+    process: Process
+    _: KW_ONLY
+    limits: Limits
+    lease: timedelta
+    on_end: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._followed: dict[str, FollowedTry] = {}
         self._warned: set[str] = set()
         self._tasks: TaskGroup | None = None
         self._starter = RunStarter(
-            database,
-            leadership,
-            submissions,
-            home_id=process.id,
-            limits=limits,
-            lease=lease,
+            database=self.database,
+            leadership=self.leadership,
+            submissions=self.submissions,
+            home_id=self.process.id,
+            limits=self.limits,
+            lease=self.lease,
             running=lambda: [followed.needs for followed in self._followed.values()],
             follow=self._follow,
         )
@@ -75,7 +70,7 @@ class Dispatcher:
             while True:
                 async with keep_going("dispatcher.stopping_failed"):
                     await self._look_at_own()
-                if self._leadership.leads:
+                if self.leadership.leads:
                     async with keep_going("dispatcher.failed"):
                         await self._starter.reap_orphans()
                         await self._starter.start_due()
@@ -92,10 +87,10 @@ class Dispatcher:
     async def _look_at_own(self) -> None:
         """Follow what is ours, and stop what people cancelled or the leader gave up when this home was silent too long."""
         followed = dict(self._followed)  # what ends while we look is not to be followed again
-        async with self._database.reading() as connection:
-            ours = await tries.open_tries(connection, self._process.id)
+        async with self.database.reading() as connection:
+            ours = await tries.open_tries(connection, self.process.id)
             over = followed.keys() - {open_try.tag for open_try in ours}
-            elsewhere = await tries.taken_over(connection, self._process.id, over) if over else frozenset()
+            elsewhere = await tries.taken_over(connection, self.process.id, over) if over else frozenset()
         for open_try in ours:
             if open_try.tag not in followed:
                 self._follow(open_try, None)
@@ -108,41 +103,41 @@ class Dispatcher:
         """`token` is given exactly when this process has just committed the intent."""
         if self._tasks is None or open_try.tag in self._followed:
             return
-        submitter = self._submissions.submitters.get(open_try.submitter)
+        submitter = self.submissions.submitters.get(open_try.submitter)
         if submitter is None:
             if open_try.tag not in self._warned:
                 self._warned.add(open_try.tag)
                 self._tasks.start_soon(self._warn, open_try)
             return
-        needs = self._submissions.needs(open_try.key.instance.dag_id, submitter)
+        needs = self.submissions.needs(open_try.key.instance.dag_id, submitter)
         followed = self._followed[open_try.tag] = FollowedTry(open_try, submitter, needs)
         self._tasks.start_soon(self._run, followed, token)
 
     async def _run(self, followed: FollowedTry, token: str | None) -> None:
         try:
-            await followed.run(self._database, self._submissions, token)
+            await followed.run(self.database, self.submissions, token)
         finally:
             del self._followed[followed.open_try.tag]
-        self._on_end()
+        self.on_end()
 
     async def _warn(self, open_try: OpenTry) -> None:
         async with keep_going("dispatcher.warning_failed"):
-            await warn_of_submitter(self._database.transaction, open_try)
+            await warn_of_submitter(self.database.transaction, open_try)
 
     async def _next_look(self) -> timedelta:
         """When the next retry is due, and at the latest after a while: not every change is told to this process."""
         async with keep_going("dispatcher.failed"):
-            async with self._database.reading() as connection:
+            async with self.database.reading() as connection:
                 due = await runs.next_retry_in(connection)
             return LOOK_EVERY if due is None else min(due, LOOK_EVERY)
         return LOOK_EVERY
 
     async def _keep_beating(self) -> None:
         while True:
-            await anyio.sleep(self._lease.total_seconds() / 3)
+            await anyio.sleep(self.lease.total_seconds() / 3)
             async with keep_going("dispatcher.heartbeat_failed"):
                 await self._beat()
 
     async def _beat(self) -> None:
-        async with self._database.transaction() as connection:
-            await triggerers.beat_dispatcher(connection, self._process, self._lease, self._database.dialect)
+        async with self.database.transaction() as connection:
+            await triggerers.beat_dispatcher(connection, self.process, self.lease, self.database.dialect)

@@ -19,7 +19,7 @@ from store.processes.tokens import digest
 from store.runs import tries
 from store.runs.tries import OpenTry
 from watcher.dispatcher.outcomes import Ending, Retries, decide
-from watcher.dispatcher.submissions import Submissions, unknown_submitter
+from watcher.dispatcher.submissions import Submissions
 from watcher.retries import keep_going
 from watcher.submit.base import Attachment, Handle, Needs, Status, SubmitError, Submitter
 
@@ -121,10 +121,9 @@ class FollowedTry:
 
     async def _watch(self, handle: Handle) -> Status:
         timeout = self.open_try.definition.timeout
-        left = math.inf if timeout is None else timeout.total_seconds() - self.open_try.age_seconds
-        with anyio.move_on_after(max(left, 0)):
+        seconds = math.inf if timeout is None else timeout.total_seconds()
+        with anyio.move_on_after(max(seconds - self.open_try.age_seconds, 0)):
             return await self._exit(handle)
-        seconds = 0.0 if timeout is None else timeout.total_seconds()
         log.warning("run.timed_out", timeout=seconds)
         await self._submitter.cancel(handle, CANCEL_GRACE)
         status = await self._exit(handle)
@@ -199,8 +198,11 @@ async def record_end(
 
 
 async def warn_of_submitter(transaction: Transaction, open_try: OpenTry) -> None:
-    """Say on the run, and in the log, that nobody here can look after the try."""
-    sentence = unknown_submitter(open_try.submitter)
+    """Say on the run, and in the log, that only a submitter could find the try which this process does not have."""
+    sentence = (
+        f"the submitter {open_try.submitter} is not configured any more, so nobody looks after this run's driver; "
+        "configure a job with it again and restart the daemon"
+    )
     async with transaction() as connection:
         await tries.warn(connection, open_try.key, sentence)
     log.error("run.submitter_unknown", reason=sentence, tag=open_try.tag, **open_try.key.bindings)

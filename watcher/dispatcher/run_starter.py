@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -25,6 +26,7 @@ _BEHIND: Final = "waits for its turn behind older runs"
 log = structlog.get_logger()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RunStarter:
     """Every write is in the leader's transaction.
 
@@ -32,35 +34,23 @@ class RunStarter:
     `running` says what the tries need that are followed.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        leadership: Leadership,
-        submissions: Submissions,
-        *,
-        home_id: str,
-        limits: Limits,
-        lease: timedelta,
-        running: Callable[[], Collection[Needs]],
-        follow: Callable[[OpenTry, str | None], None],
-    ) -> None:
-        self._database = database
-        self._leadership = leadership
-        self._submissions = submissions
-        self._home_id = home_id
-        self._limits = limits
-        self._lease = lease
-        self._running = running
-        self._follow = follow
-        self._reasons: dict[str, str] = {}
-        self._silent_since: dict[str, float] = {}
-        self._warned: set[str] = set()
-        self.stopped = False
-        """Set when the daemon stops its jobs: nothing more is started."""
+    database: Database
+    leadership: Leadership
+    submissions: Submissions
+    home_id: str
+    limits: Limits
+    lease: timedelta
+    running: Callable[[], Collection[Needs]]
+    follow: Callable[[OpenTry, str | None], None]
+    stopped: bool = False
+    """Set when the daemon stops its jobs: nothing more is started."""
+    _reasons: dict[str, str] = field(default_factory=dict)
+    _silent_since: dict[str, float] = field(default_factory=dict)
+    _warned: set[str] = field(default_factory=set)
 
     async def start_due(self) -> None:
         """Intend what may start now, oldest run first, and show of the rest why it waits."""
-        async with self._database.reading() as connection:
+        async with self.database.reading() as connection:
             waiting = await runs.startable(connection)
             active = await runs.running_runs(connection)
         reasons: dict[str, str] = {}
@@ -87,14 +77,14 @@ class RunStarter:
         allowed = task.definition.max_active_runs
         if task.run_state == "queued" and active_runs >= allowed:
             return f"waits for another run of its job: max_active_runs is {allowed}"
-        if task.definition.submitter not in self._submissions.submitters:
+        if task.definition.submitter not in self.submissions.submitters:
             return f"waits: the submitter {task.definition.submitter} is not configured in the process that leads"
         return ""
 
     def _admit(self, task: Startable) -> Admission:
         instance = task.key.instance
-        needs = self._submissions.needs(instance.dag_id, self._submissions.submitters[task.definition.submitter])
-        admission = admit(needs.memory_mb, [running.memory_mb for running in self._running()], self._limits)
+        needs = self.submissions.needs(instance.dag_id, self.submissions.submitters[task.definition.submitter])
+        admission = admit(needs.memory_mb, [running.memory_mb for running in self.running()], self.limits)
         if admission.sentence and admission.sentence != self._reasons.get(task.key.task_instance_id):
             write = log.warning if admission.may_start else log.info
             event = "run.too_large" if admission.may_start else "run.waiting"
@@ -103,17 +93,15 @@ class RunStarter:
 
     async def _intend(self, task: Startable) -> bool:
         """Commit the intent and have the try submitted; False when somebody else did, or the task moved on."""
-        token = self._submissions.issue_token(task.key)
+        token = self.submissions.issue_token(task.key)
         tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
-        async with self._leadership.transaction() as connection:
-            if not await tries.commit_intent(
-                connection, task, home_id=self._home_id, tag=tag, token_hash=digest(token)
-            ):
+        async with self.leadership.transaction() as connection:
+            if not await tries.commit_intent(connection, task, home_id=self.home_id, tag=tag, token_hash=digest(token)):
                 return False
             intended = await tries.open_try(connection, task.key)
         if intended is None:
             return False
-        self._follow(intended, token)
+        self.follow(intended, token)
         return True
 
     async def _show_reasons(self, reasons: dict[str, str]) -> None:
@@ -123,7 +111,7 @@ class RunStarter:
             if self._reasons.get(task_instance_id) != reason:
                 changed.setdefault(reason, []).append(task_instance_id)
         if changed:
-            async with self._leadership.transaction() as connection:
+            async with self.leadership.transaction() as connection:
                 for reason, task_instance_ids in changed.items():
                     await runs.note_waiting(connection, task_instance_ids, reason)
         self._reasons = reasons
@@ -134,33 +122,30 @@ class RunStarter:
         Those whose drivers went with their home are ended: that revokes their tokens, in the transaction that frees
         their runs. Those whose drivers live elsewhere are taken over. Those that nobody here could find are left alone.
         """
-        async with self._database.reading() as connection:
+        async with self.database.reading() as connection:
             gone = self._gone(await tries.silent_homes(connection))
             orphans = [orphan for home in gone for orphan in await tries.open_tries(connection, home)]
         for orphan in orphans:
-            submitter = self._submissions.submitters.get(orphan.submitter)
+            submitter = self.submissions.submitters.get(orphan.submitter)
             if submitter is None:
-                await self._leave_alone(orphan)
+                if orphan.tag not in self._warned:
+                    self._warned.add(orphan.tag)
+                    await warn_of_submitter(self.leadership.transaction, orphan)
             elif submitter.ends_with_home:
                 log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id)
-                await record_end(self._leadership.transaction, orphan, LOST, home_gone=True)
+                await record_end(self.leadership.transaction, orphan, LOST, home_gone=True)
             else:
                 await self._take_over(orphan)
 
     def _gone(self, silent: frozenset[str]) -> list[str]:
         """Homes that were silent for a lease while we looked: after an outage of the database all have one to speak up."""
         now = anyio.current_time()
-        self._silent_since = {home: self._silent_since.get(home, now) for home in silent - {self._home_id}}
-        return [home for home, since in self._silent_since.items() if now - since >= self._lease.total_seconds()]
+        self._silent_since = {home: self._silent_since.get(home, now) for home in silent - {self.home_id}}
+        return [home for home, since in self._silent_since.items() if now - since >= self.lease.total_seconds()]
 
     async def _take_over(self, orphan: OpenTry) -> None:
-        async with self._leadership.transaction() as connection:
-            taken = await tries.take_over(connection, orphan, self._home_id)
+        async with self.leadership.transaction() as connection:
+            taken = await tries.take_over(connection, orphan, self.home_id)
         if taken is not None:
             log.warning("run.taken_over", tag=orphan.tag, home=orphan.home_id)
-            self._follow(taken, None)
-
-    async def _leave_alone(self, orphan: OpenTry) -> None:
-        if orphan.tag not in self._warned:
-            self._warned.add(orphan.tag)
-            await warn_of_submitter(self._leadership.transaction, orphan)
+            self.follow(taken, None)

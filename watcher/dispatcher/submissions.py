@@ -49,11 +49,3 @@ class Submissions:
             application=job.application,
             context={"api": url, "token": token, **open_try.key.json, "connections": job.connections},
         )
-
-
-def unknown_submitter(name: str) -> str:
-    """The sentence about a try that only a submitter could find which this process does not have."""
-    return (
-        f"the submitter {name} is not configured any more, so nobody looks after this run's driver; "
-        "configure a job with it again and restart the daemon"
-    )

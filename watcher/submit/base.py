@@ -198,12 +198,10 @@ class Submitter(ABC):
     def api_url(self, addresses: Addresses) -> str:
         """The address by which its drivers reach the API. Raises `SubmitError` when there is none."""
 
-    async def progress(self, handle: Handle) -> Progress | None:
+    async def progress(self, handle: Handle) -> Progress | None:  # noqa: ARG002
         """What Spark itself says of the application's progress; None when it cannot be asked."""
-        del handle
         return None
 
-    async def check(self, application: SparkApplication) -> Sequence[Finding]:
+    async def check(self, application: SparkApplication) -> Sequence[Finding]:  # noqa: ARG002
         """What a run of the application would miss here; nothing is started. For `watcher check --connect`."""
-        del application
         return ()

@@ -20,19 +20,8 @@ from shutil import rmtree
 from typing import Any, Final
 
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
+from watcher.submit import command
 from watcher.submit.base import SparkApplication, Submission, SubmitError
-from watcher.submit.command import (
-    CLASS_PATH,
-    JAVA_OPTIONS,
-    LOG4J2,
-    SMALL,
-    ClassArchive,
-    Paths,
-    arguments,
-    configuration,
-    environment,
-    properties,
-)
 from watcher.submit.runtime import Runtime
 from watcher.submit.shim import sync_folder
 
@@ -56,12 +45,12 @@ def archive_folder(environment: Mapping[str, str]) -> Path | None:
     return cache / "asset-watcher" / "class-archives" if cache.is_absolute() and ":" not in str(cache) else None
 
 
-def find_archive(folder: Path | None, runtime: Runtime) -> ClassArchive | None:
+def find_archive(folder: Path | None, runtime: Runtime) -> command.ClassArchive | None:
     """The archive of this JVM and this Spark, if it was made."""
     file = None if folder is None else folder / _name(_identity(runtime.java, runtime.spark_home))
     if file is None or not os.access(file, os.R_OK):
         return None
-    return ClassArchive(file=file, class_path=_class_path(runtime.spark_home))
+    return command.ClassArchive(file=file, class_path=_class_path(runtime.spark_home))
 
 
 def make_archive(folder: Path | None, runtime: Runtime, daemon: Mapping[str, str]) -> bool:
@@ -79,8 +68,16 @@ def make_archive(folder: Path | None, runtime: Runtime, daemon: Mapping[str, str
         with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=place) as name:
             unfinished = Path(name) / "new.jsa"
             _run_program(Path(name), unfinished, runtime, daemon)
-            _try_out(unfinished, runtime)
-            _publish(unfinished, place, _identity(runtime.java, runtime.spark_home))
+            # A JVM that cannot use it fails here.
+            options = [f"-XX:SharedArchiveFile={unfinished}", "-Xshare:on", "-cp", _class_path(runtime.spark_home)]
+            _run([str(runtime.java / "bin" / "java"), *command.SMALL, *options, "-version"], {})
+            identity = _identity(runtime.java, runtime.spark_home)
+            archive = place / _name(identity)
+            archive.with_suffix(".json").write_text(json.dumps(identity), encoding="utf-8")
+            with unfinished.open("rb") as file:
+                os.fsync(file.fileno())  # cut off by a power failure it would crash every JVM that maps it
+            unfinished.rename(archive)
+            sync_folder(place)
     return True
 
 
@@ -146,18 +143,9 @@ def _holds(archive: Path) -> bool:
         return False
 
 
-def _publish(unfinished: Path, folder: Path, identity: Mapping[str, Any]) -> None:
-    archive = folder / _name(identity)
-    archive.with_suffix(".json").write_text(json.dumps(identity), encoding="utf-8")
-    with unfinished.open("rb") as file:
-        os.fsync(file.fileno())  # cut off by a power failure it would crash every JVM that maps it
-    unfinished.rename(archive)
-    sync_folder(folder)
-
-
 def _run_program(workplace: Path, archive: Path, runtime: Runtime, daemon: Mapping[str, str]) -> None:
     """A small PySpark job with the class path and the options of real ones, whose JVM writes down the classes it loaded."""
-    paths = Paths(
+    paths = command.Paths(
         spark_home=runtime.spark_home,
         python=runtime.python,
         sdk=None,
@@ -168,9 +156,12 @@ def _run_program(workplace: Path, archive: Path, runtime: Runtime, daemon: Mappi
         class_archive=None,
     )
     program = _program(workplace, archive, _class_path(runtime.spark_home))
-    paths.properties.write_text(properties(configuration(program, paths)), encoding="utf-8")
-    paths.log4j2.write_text(LOG4J2, encoding="utf-8")
-    _run(arguments(program, paths), {**environment(program, paths, daemon), "JAVA_HOME": str(runtime.java)})
+    paths.properties.write_text(command.properties(command.configuration(program, paths)), encoding="utf-8")
+    paths.log4j2.write_text(command.LOG4J2, encoding="utf-8")
+    _run(
+        command.arguments(program, paths),
+        {**command.environment(program, paths, daemon), "JAVA_HOME": str(runtime.java)},
+    )
     if not archive.exists():
         raise SubmitError(f"{_NOT_MADE}it ended without one")
 
@@ -184,17 +175,12 @@ def _program(workplace: Path, archive: Path, class_path: str) -> Submission:
         application=str(_PROGRAM),
         args=(str(data),),
         master="local[1]",
-        conf={CLASS_PATH: class_path, JAVA_OPTIONS: f"{quiet} -XX:ArchiveClassesAtExit={archive}"},
+        conf={command.CLASS_PATH: class_path, command.JAVA_OPTIONS: f"{quiet} -XX:ArchiveClassesAtExit={archive}"},
         env={},
     )
     instance = TaskInstanceKey(dag_id="class-archive", run_id="", task_id="")
     key = TryKey(instance=instance, task_instance_id=TaskInstanceId(""), try_number=0)
     return Submission(key=key, tag="class-archive", application=application, context={})
-
-
-def _try_out(archive: Path, runtime: Runtime) -> None:
-    options = [*SMALL, f"-XX:SharedArchiveFile={archive}", "-Xshare:on", "-cp", _class_path(runtime.spark_home)]
-    _run([str(runtime.java / "bin" / "java"), *options, "-version"], {})
 
 
 def _run(argv: list[str], environment: Mapping[str, str]) -> None:

@@ -28,61 +28,47 @@ class Finding:
     """Only the last line before the end: what it means is for people to judge."""
 
 
-_CAUSES: Final = (
-    (
-        r"OutOfMemoryError: (?P<what>[\w ]+)",
-        "the driver ran out of memory ({what}): raise the job's driver_memory, or bring less to the driver",
+_CAUSES: Final = {
+    r"OutOfMemoryError: (?P<what>[\w ]+)": (
+        "the driver ran out of memory ({what}): raise the job's driver_memory, or bring less to the driver"
     ),
-    (
-        r"System memory (?P<bytes>\d+) must be at least",
-        "the driver's heap is too small for Spark: raise the job's driver_memory, 512m is the usual",
+    r"System memory (?P<bytes>\d+) must be at least": (
+        "the driver's heap is too small for Spark: raise the job's driver_memory, 512m is the usual"
     ),
-    (
-        r"Could not reserve enough space for (?P<size>\w+) object heap|Initial heap size set to a larger value",
-        "this machine cannot give the driver its heap: lower the job's driver_memory",
+    r"Could not reserve enough space for (?P<size>\w+) object heap|Initial heap size set to a larger value": (
+        "this machine cannot give the driver its heap: lower the job's driver_memory"
     ),
-    (
-        r"Master must either be|Could not parse Master URL",
-        "Spark knows no such master: correct the job's spark.master (local[*], spark://host:7077, yarn, k8s://https://host)",
+    r"Master must either be|Could not parse Master URL": (
+        "Spark knows no such master: correct the job's spark.master (local[*], spark://host:7077, yarn, k8s://https://host)"
     ),
-    (
-        r"All masters are unresponsive",
-        "no Spark master answers at the job's spark.master: start it, or correct the address",
+    r"All masters are unresponsive": (
+        "no Spark master answers at the job's spark.master: start it, or correct the address"
     ),
-    (
-        r"either HADOOP_CONF_DIR or YARN_CONF_DIR must be set",
-        "the master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR: set it for the daemon, or in the job's spark.env",
+    r"either HADOOP_CONF_DIR or YARN_CONF_DIR must be set": (
+        "the master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR: set it for the daemon, or in the job's spark.env"
     ),
-    (
-        r"unresolved dependency: (?P<package>[^\s:]+): not found",
-        (
-            "the package {package} could not be fetched: correct the job's spark.packages, or give the machine a way to Maven, "
-            "or the jar itself in spark.jars"
-        ),
+    r"unresolved dependency: (?P<package>[^\s:]+): not found": (
+        "the package {package} could not be fetched: correct the job's spark.packages, or give the machine a way to Maven, "
+        "or the jar itself in spark.jars"
     ),
-    (
-        r"Class org\.apache\.hadoop\.fs\.s3a\.S3AFileSystem not found",
-        "s3a:// addresses need Hadoop's S3 connector: add org.apache.hadoop:hadoop-aws to the job's spark.packages",
+    r"Class org\.apache\.hadoop\.fs\.s3a\.S3AFileSystem not found": (
+        "s3a:// addresses need Hadoop's S3 connector: add org.apache.hadoop:hadoop-aws to the job's spark.packages"
     ),
-    (
-        r"Service '(?P<service>\w+)' failed after \d+ retries",
-        "the driver could not open a port for {service}: correct spark.driver.bindAddress or SPARK_LOCAL_IP",
+    r"Service '(?P<service>\w+)' failed after \d+ retries": (
+        "the driver could not open a port for {service}: correct spark.driver.bindAddress or SPARK_LOCAL_IP"
     ),
-    (r"No space left on device", "a disk is full: make room where settings.home is, and where the job writes"),
-    (
-        r"Python worker exited unexpectedly",
-        "a Python worker died in the middle of a task; if nobody killed it, it ran out of memory",
+    r"No space left on device": ("a disk is full: make room where settings.home is, and where the job writes"),
+    r"Python worker exited unexpectedly": (
+        "a Python worker died in the middle of a task; if nobody killed it, it ran out of memory"
     ),
-    (
-        r"ExecutorLostFailure \((?P<executor>executor \S+) exited[^)]*\)",
-        "Spark lost {executor} and gave up: it was killed, ran out of memory, or its machine is gone",
+    r"ExecutorLostFailure \((?P<executor>executor \S+) exited[^)]*\)": (
+        "Spark lost {executor} and gave up: it was killed, ran out of memory, or its machine is gone"
     ),
-    (
-        r'Cannot run program "(?P<program>[^"]+)"',
-        "{program} does not run where the executors are: correct spark.python",
+    r'Cannot run program "(?P<program>[^"]+)"': (
+        "{program} does not run where the executors are: correct spark.python"
     ),
-    (r"can't open file '(?P<file>[^']+)'", "the application {file} is not there any more"),
-)
+    r"can't open file '(?P<file>[^']+)'": ("the application {file} is not there any more"),
+}
 """Searched in this order."""
 
 _CONSEQUENCE: Final = re.compile(
@@ -110,7 +96,7 @@ def explain_log(text: str) -> Finding | None:
 
 
 def _known(lines: Sequence[str], first: int) -> Finding | None:
-    for pattern, sentence in _CAUSES:
+    for pattern, sentence in _CAUSES.items():
         for number in range(first, len(lines)):
             if match := re.search(pattern, lines[number]):
                 return Finding(sentence=sentence.format(**match.groupdict()), line=number)

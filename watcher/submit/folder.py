@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class TryFolder:
         for inner in (self.path / shim.WORK, self.scratch):
             inner.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
-        os.close(os.open(self._lock, os.O_WRONLY | os.O_CREAT, 0o600))
+        os.close(os.open(self.path / "lock", os.O_WRONLY | os.O_CREAT, 0o600))
         for folder in missing:
             shim.sync_folder(folder.parent)
 
@@ -60,9 +60,6 @@ class TryFolder:
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(content)
         return unfinished.rename(path)
-
-    def write_context(self, context: Mapping[str, Any]) -> None:
-        self.write_private(self.context.name, json.dumps(context))
 
     def order(self, argv: list[str]) -> None:
         """Say what to start: from now on, until `withdraw`, a shim of this try may start it."""
@@ -76,16 +73,16 @@ class TryFolder:
         self.write_private("stop.json", json.dumps({"grace": grace}))
 
     def started(self) -> bool:
-        return self._marker.exists()
+        return (self.path / "started.json").exists()
 
     def shim_process(self) -> int | None:
         """The shim's process id, which may meanwhile belong to somebody else."""
-        content = _read_json(self._marker)
+        content = _read_json(self.path / "started.json")
         return None if content is None else int(content["pid"])
 
     def machine_restarted(self) -> bool:
         """Whether the machine was started again since the try was; a power cut may also have cut off the marker."""
-        content = _read_json(self._marker)
+        content = _read_json(self.path / "started.json")
         return self.started() and (content is None or content.get("boot_id", shim.boot_id()) != shim.boot_id())
 
     def exit(self) -> Exit | None:
@@ -99,12 +96,15 @@ class TryFolder:
         The lock is taken shared, so that two probes never mistake each other for a living try.
         """
         try:
-            descriptor = os.open(self._lock, os.O_RDONLY)
+            free, descriptor = False, os.open(self.path / "lock", os.O_RDONLY)
         except FileNotFoundError:
             yield True
             return
         try:
-            yield _locks(descriptor)
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                free = True
+            yield free
         finally:
             os.close(descriptor)
 
@@ -117,22 +117,6 @@ class TryFolder:
             yield
         finally:
             os.close(descriptor)
-
-    @property
-    def _lock(self) -> Path:
-        return self.path / "lock"
-
-    @property
-    def _marker(self) -> Path:
-        return self.path / "started.json"
-
-
-def _locks(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _read_json(path: Path) -> Mapping[str, Any] | None:

@@ -31,7 +31,8 @@ def kill_tagged(tag: str) -> None:
 def signal_tagged(tag: str, signal_number: signal.Signals, *, only: int | None = None, wait: bool = False) -> int:
     """Signal the living processes of the try, or of these the one with process id `only`; how many there were."""
     living = 0
-    for process in _all_processes() if only is None else [only]:
+    everybody = {int(folder.name) for folder in Path("/proc").glob("[0-9]*")} - {os.getpid()}
+    for process in everybody if only is None else [only]:
         with _pinned(process) as descriptor:
             # Looked at after it was pinned: from here on the descriptor can mean no other process.
             if descriptor is not None and _has_tag(process, tag):
@@ -41,11 +42,6 @@ def signal_tagged(tag: str, signal_number: signal.Signals, *, only: int | None =
                 if wait:
                     select.select([descriptor], [], [])
     return living
-
-
-def _all_processes() -> list[int]:
-    processes = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
-    return [process for process in processes if process != os.getpid()]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from abc import abstractmethod
@@ -19,15 +20,7 @@ from anyio.to_thread import run_sync
 from store.keys import TryKey
 from watcher.logs import try_log
 from watcher.submit import shim
-from watcher.submit.base import (
-    Addresses,
-    Attachment,
-    Handle,
-    Status,
-    Submission,
-    SubmitError,
-    Submitter,
-)
+from watcher.submit.base import Addresses, Attachment, Handle, Status, Submission, SubmitError, Submitter
 from watcher.submit.explaining import TAIL, explain_log
 from watcher.submit.folder import Exit, TryFolder
 from watcher.submit.processes import TAG_VARIABLE, kill_tagged, signal_tagged
@@ -81,10 +74,10 @@ class ShimSubmitter(Submitter):
 
     async def poll(self, handle: Handle) -> Status:
         """Of a lost try, what was left has been killed."""
-        return await run_sync(_poll, _folder(handle), handle["tag"], Path(handle["log"]))
+        return await run_sync(_poll, TryFolder(Path(handle["folder"])), handle["tag"], Path(handle["log"]))
 
     async def cancel(self, handle: Handle, grace: float) -> None:
-        folder, tag = _folder(handle), handle["tag"]
+        folder, tag = TryFolder(Path(handle["folder"])), handle["tag"]
         by_shim = await run_sync(_ask_to_stop, folder, tag, grace)
         with anyio.move_on_after(grace + (_KILL_MARGIN if by_shim else 0)):
             while not await run_sync(_is_free, folder):  # noqa: ASYNC110 - a lock has no event to wait for
@@ -105,26 +98,22 @@ class ShimSubmitter(Submitter):
             command = self.command(submission, folder)
             try:
                 folder.make()
-                with folder.preparing(), _open_log(log) as output:
+                log.parent.mkdir(parents=True, exist_ok=True)
+                with folder.preparing(), log.open("ab", buffering=0) as output:
                     if not folder.started():
-                        _prepare(folder, submission, command)
-                        _start(folder, submission.tag, command, output)
+                        _start(folder, submission, command, output)
             except (OSError, ValueError, subprocess.TimeoutExpired) as error:
                 _give_up(folder, f"the job could not be started from {folder.path}: {error}")
         return self.handle(submission.key, submission.tag)
 
 
-def _prepare(folder: TryFolder, submission: Submission, command: Command) -> None:
-    folder.write_context(submission.context)
-    for name, content in command.files.items():
+def _start(folder: TryFolder, submission: Submission, command: Command, output: BinaryIO) -> None:
+    for name, content in {folder.context.name: json.dumps(submission.context), **command.files}.items():
         folder.write_private(name, content)
     folder.order(command.argv)
-
-
-def _start(folder: TryFolder, tag: str, command: Command, output: BinaryIO) -> None:
     started = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-I", shim.__file__, str(folder.path)],
-        env={**command.environment, TAG_VARIABLE: tag},
+        env={**command.environment, TAG_VARIABLE: submission.tag},
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
@@ -255,15 +244,6 @@ def _lines_in(file: BinaryIO, size: int) -> int:
         lines += chunk.count(b"\n")
         size -= len(chunk)
     return lines
-
-
-def _folder(handle: Handle) -> TryFolder:
-    return TryFolder(Path(handle["folder"]))
-
-
-def _open_log(path: Path) -> BinaryIO:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("ab", buffering=0)
 
 
 def _read(path: Path, offset: int) -> bytes:

@@ -10,19 +10,10 @@ from typing import Any, Final
 import httpx
 from anyio.to_thread import run_sync
 
+from watcher.submit import command
 from watcher.submit.base import Finding, Handle, Needs, Progress, SparkApplication, Submission, SubmitError
 from watcher.submit.class_archive import archive_folder, find_archive
-from watcher.submit.command import (
-    ADDRESS_FILE,
-    CLASS_PATH,
-    LOG4J2,
-    ClassArchive,
-    Paths,
-    arguments,
-    configuration,
-    environment,
-    properties,
-)
+from watcher.submit.command import ClassArchive
 from watcher.submit.folder import TryFolder
 from watcher.submit.runtime import Runtime, find_runtime
 from watcher.submit.shimmed import Command, ShimSubmitter
@@ -48,7 +39,7 @@ class SparkSubmit(ShimSubmitter):
             where = f"jobs.{submission.key.instance.dag_id}.spark.{option}"
             raise SubmitError(f"{path} does not exist: create it, or correct {where}")
         runtime = self._runtime(application)
-        paths = Paths(
+        paths = command.Paths(
             spark_home=runtime.spark_home,
             python=runtime.python,
             sdk=self.workspace.sdk_archive(),
@@ -59,16 +50,16 @@ class SparkSubmit(ShimSubmitter):
             class_archive=self._archive(runtime, application),
         )
         return Command(
-            argv=arguments(submission, paths),
-            environment=environment(submission, paths, self.workspace.environment),
+            argv=command.arguments(submission, paths),
+            environment=command.environment(submission, paths, self.workspace.environment),
             files={
-                paths.properties.name: properties(configuration(submission, paths)),
-                paths.log4j2.name: LOG4J2,
+                paths.properties.name: command.properties(command.configuration(submission, paths)),
+                paths.log4j2.name: command.LOG4J2,
             },
         )
 
     async def progress(self, handle: Handle) -> Progress | None:
-        return await ask_spark_ui(TryFolder(Path(handle["folder"])).scratch / ADDRESS_FILE)
+        return await ask_spark_ui(TryFolder(Path(handle["folder"])).scratch / command.ADDRESS_FILE)
 
     async def check(self, application: SparkApplication) -> Sequence[Finding]:
         """Files, Python with PySpark, and Java; Spark itself looks up what has a scheme."""
@@ -92,15 +83,10 @@ class SparkSubmit(ShimSubmitter):
 
     def _archive(self, runtime: Runtime, application: SparkApplication) -> ClassArchive | None:
         """None, too, where the site's own defaults have a class path, which the archive's would replace."""
-        conf = Path(application.env.get("SPARK_CONF_DIR") or runtime.spark_home / "conf")
-        if _site_has_class_path(conf):
+        defaults = Path(application.env.get("SPARK_CONF_DIR") or runtime.spark_home / "conf") / "spark-defaults.conf"
+        if defaults.exists() and command.CLASS_PATH in defaults.read_text(encoding="utf-8", errors="replace"):
             return None
         return find_archive(archive_folder(self.workspace.environment), runtime)
-
-
-def _site_has_class_path(conf: Path) -> bool:
-    defaults = conf / "spark-defaults.conf"
-    return defaults.exists() and CLASS_PATH in defaults.read_text(encoding="utf-8", errors="replace")
 
 
 def _missing_files(application: SparkApplication) -> Iterator[tuple[str, str]]:

@@ -21,17 +21,19 @@ async def upgrade(database: Database) -> None:
     async with database.transaction() as connection:
         if database.dialect == "postgresql":
             await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
-        await connection.run_sync(_upgrade)
+        await connection.run_sync(lambda synchronous: command.upgrade(config(synchronous), "head"))
 
 
 async def check(database: Database) -> None:
     """Raise `SchemaOutdated` unless the schema is exactly this program's."""
     async with database.reading() as connection:
-        found = await connection.run_sync(_current)
-    wanted = ScriptDirectory.from_config(config()).get_current_head()
-    if found != wanted:
+        revision = await connection.run_sync(
+            lambda synchronous: MigrationContext.configure(synchronous).get_current_revision()
+        )
+    head = ScriptDirectory.from_config(config()).get_current_head()
+    if revision != head:
         raise SchemaOutdated(
-            f"the database's schema is at revision {found or 'none'}, this program needs {wanted}; "
+            f"the database's schema is at revision {revision or 'none'}, this program needs {head}; "
             f"run `watcher db upgrade` with the newest version of the program"
         )
 
@@ -43,11 +45,3 @@ def config(connection: Connection | None = None) -> Config:
     made.set_main_option("path_separator", "os")
     made.attributes["connection"] = connection
     return made
-
-
-def _upgrade(connection: Connection) -> None:
-    command.upgrade(config(connection), "head")
-
-
-def _current(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()

@@ -114,7 +114,7 @@ def make(
 @asynccontextmanager
 async def dispatching(database, jobs, **options):
     dispatcher = make(database, jobs, **options)
-    await dispatcher._leadership.campaign()
+    await dispatcher.leadership.campaign()
     async with anyio.create_task_group() as tasks:
         await tasks.start(dispatcher.run)
         yield dispatcher
@@ -521,12 +521,12 @@ async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(datab
     await queue(database, jobs, "slow")
     async with dispatching(database, jobs) as dispatcher:
         await until_started(pids)
-        dispatcher._leadership._epoch = None  # as long as it slept, another leads
+        dispatcher.leadership._epoch = None  # as long as it slept, another leads
         async with database.transaction() as session:
             gone = Process(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
         elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
-        await elsewhere._leadership.campaign()
+        await elsewhere.leadership.campaign()
         await elsewhere._starter.reap_orphans()
         with anyio.fail_after(PATIENCE):
             while alive(pids):
@@ -545,7 +545,7 @@ async def test_who_stands_by_starts_nothing_but_follows_its_own(database, jobs):
             update(leader).values(owner=str(uuid.uuid4()), epoch=leader.c.epoch + 1, expires_at=NEVER)
         )
     async with dispatching(database, jobs) as dispatcher:
-        assert not dispatcher._leadership.leads
+        assert not dispatcher.leadership.leads
         await until_states(database, "success", "queued")
         dispatcher.wakeup.set()
     assert await states(database) == ["success", "queued"]
@@ -560,9 +560,9 @@ async def test_a_home_has_a_lease_to_speak_up_after_an_outage_and_never_gives_it
         async with database.transaction() as session:
             slept = Process(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, slept, timedelta(seconds=-1), database.dialect)
-        dispatcher._starter._lease = timedelta(0)
+        dispatcher._starter.lease = timedelta(0)
         await dispatcher._starter.reap_orphans()
-        other = make(database, jobs, home=str(uuid.uuid4()), leadership=dispatcher._leadership)
+        other = make(database, jobs, home=str(uuid.uuid4()), leadership=dispatcher.leadership)
         await other._starter.reap_orphans()
         assert await rows(database, select(task_try.c.ended_at)) == [(None,)]
         await settle(database, "failed")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Path
 
-from store.state import task_entries
+from store.state.attributed import task_references
 from store.state.entries import TaskEntry
 from store.values import to_json
 from watcher.api.context import Context
@@ -55,7 +55,7 @@ async def list_entries(
     async with speaking(context, own) as (connection, task):
         if what == "keys":
             return {what: await context.entries.task_keys(connection, task)}
-        stored = await task_entries.references(connection, task)
+        stored = await task_references(connection, task)
     return {what: {key: json.loads(reference) for key, reference in stored.items()}}
 
 
