@@ -46,27 +46,17 @@ def _by_airflow(parts: SplitResult) -> SplitResult:
     path = parts.path.rstrip("/")
     if not parts.netloc and path.startswith("//"):
         path = "/" + path.lstrip("/")  # else the path's first part would be written as a host
-    return parts._replace(
-        path=path or "/",
-        query=urlencode(sorted(parse_qsl(parts.query))),
-        fragment="",
-    )
+    return parts._replace(path=path or "/", query=urlencode(sorted(parse_qsl(parts.query))), fragment="")
 
 
 def _by_scheme(parts: SplitResult) -> SplitResult:
     match parts.scheme:
-        case "s3":
-            return _s3(parts)
+        case "s3" if not parts.netloc:
+            raise ValueError("an s3: URI names a bucket: write `s3://bucket/prefix/`")
         case "postgres" | "postgresql":
             return _postgres(parts)
-        case "file":
-            return _file(parts)
-    return parts
-
-
-def _s3(parts: SplitResult) -> SplitResult:
-    if not parts.netloc:
-        raise ValueError("an s3: URI names a bucket: write `s3://bucket/prefix/`")
+        case "file" if parts.netloc or not parts.path.startswith("/"):
+            raise ValueError("a file: URI has no host and an absolute path: write three slashes, `file:///data/inbox`")
     return parts
 
 
@@ -79,9 +69,3 @@ def _postgres(parts: SplitResult) -> SplitResult:
     except ValueError:
         raise ValueError("the port of a postgres: URI is a number up to 65535") from None
     return parts._replace(scheme="postgres", netloc=address)
-
-
-def _file(parts: SplitResult) -> SplitResult:
-    if parts.netloc or not parts.path.startswith("/"):
-        raise ValueError("a file: URI has no host and an absolute path: write three slashes, `file:///data/inbox`")
-    return parts

@@ -17,7 +17,7 @@ class Failure:
     code: str
     message: str
     remedy: str
-    passing: bool
+    passing: bool = False
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message.rstrip('.')}; {self.remedy}"
