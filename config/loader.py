@@ -1,4 +1,7 @@
-"""From a YAML file to a `Configuration`, or to all that is wrong with it at once."""
+"""From a YAML file to a `Configuration`, or to all that is wrong with it at once.
+
+Watchers' options are checked by their triggers; jobs also against the rest of the configuration, and against each other.
+"""
 
 from __future__ import annotations
 

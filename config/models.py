@@ -24,7 +24,6 @@ from pydantic import (
     field_validator,
 )
 
-from config.credentials import credentials_in
 from config.document import KeyPath
 from config.durations import Duration, PositiveDuration
 from config.errors import Problem
@@ -33,7 +32,7 @@ from config.reserved import without_reserved
 from config.schedules import ReferencesField, ScheduleField, needs_several
 from config.sentences import misplaced, sentences
 from config.settings import Section, Settings
-from config.uris import normalise
+from config.uris import credentials_in, normalise
 
 BUILTIN: Final = "builtin:"
 INGEST: Final = "builtin:ingest"

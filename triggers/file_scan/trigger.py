@@ -1,4 +1,4 @@
-"""The poll that `s3.new_files` and `file.new_files` share: one scan, page by page."""
+"""Options and poll that `s3.new_files` and `file.new_files` share: one scan, page by page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from triggers.base import (
     RowChanges,
     StoredPosition,
     TriggerBatch,
-    TriggerContext,
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError
@@ -101,9 +100,7 @@ log = structlog.get_logger()
 class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
     """Authors say how the source is listed; which files are new, and what is kept, is decided here for all of them."""
 
-    def __init__(self, options: FileOptionsT, client: ClientT, context: TriggerContext) -> None:
-        super().__init__(options, client, context)
-        self._scanner: Scanner | None = None
+    _scanner: Scanner | None = None
 
     @abstractmethod
     def pages(self, after: str | None) -> AsyncGenerator[Page, None]:

@@ -21,8 +21,7 @@ from triggers.file_scan.versions import Moment, Page
 from triggers.options import format_duration
 from triggers.s3.failures import Refused
 from triggers.s3.listing import S3Client
-from triggers.s3.objects import FingerprintCache, S3Page, Selection
-from triggers.s3.pages import ListedPage, Row
+from triggers.s3.pages import FingerprintCache, ListedPage, Row, S3Page, Selection
 from triggers.s3.queue import Queue
 from triggers.s3.shared import SharedListing
 
