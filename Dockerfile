@@ -32,9 +32,11 @@ RUN apt-get update \
  && install --directory --owner=watcher --mode=0700 /var/lib/watcher \
  && install --directory /etc/watcher
 COPY --from=build /opt/watcher /opt/watcher
-RUN /opt/watcher/bin/python -m watcher.submit.archive_building
+# Where the class archive is; an image built on this one, with another Java or Spark, makes its own by the line below.
 ENV PATH=/opt/watcher/bin:$PATH \
-    PYTHONDONTWRITEBYTECODE=1 \
+    XDG_CACHE_HOME=/opt/watcher/cache
+RUN watcher spark archive
+ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     WATCHER_CONFIG=/etc/watcher/watchers.yaml \
     WATCHER_SETTINGS__HOME=/var/lib/watcher \

@@ -36,6 +36,8 @@ $(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/venv
 	@$(INSTALL) --require-hashes -r requirements/build.txt
 	@$(INSTALL) --require-hashes --no-build-isolation -r requirements/dev.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@echo "Making the class archive that lets Spark jobs start quicker: half a minute ..."
+	@$(BIN)/watcher spark archive || true
 	@touch $@
 	@echo "Ready: $(BIN)/watcher"
 

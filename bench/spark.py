@@ -23,15 +23,13 @@ from statistics import median
 import anyio
 import httpx
 
+from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
-from watcher.submit.archive_building import build
-from watcher.submit.base import SparkApplication, TaskTry
-from watcher.submit.class_archive import archives_of
-from watcher.submit.folder import TryFolder
-from watcher.submit.java import java_home
-from watcher.submit.spark_home import spark_home_of
+from watcher.submit.base import SparkApplication, Submission, Workspace
+from watcher.submit.class_archive import archive_folder, make_archive
+from watcher.submit.runtime import find_runtime, spark_home_of
 from watcher.submit.spark_submit import SparkSubmit
 
 ROUNDS = 3
@@ -76,7 +74,8 @@ def main() -> None:
         folder = Path(name)
         (folder / "job.py").write_text(JOB)
         started = time.perf_counter()
-        build(archives_of(folder), java_home(os.environ), spark_home_of(sys.executable), sys.executable, os.environ)
+        os.environ["XDG_CACHE_HOME"] = name  # made anew, to see what it costs
+        make_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ), os.environ)
         print(f"class archive made in {time.perf_counter() - started:.1f} s")
         costs: dict[str, list[Cost]] = {"plain": [], "small": []}
         for number in range(ROUNDS):
@@ -94,26 +93,20 @@ def plain(folder: Path) -> tuple[list[str], Mapping[str, str]]:
 
 def small(folder: Path, number: int) -> tuple[list[str], Mapping[str, str]]:
     """What the shim would run, with the files that it would find."""
-    submitter = SparkSubmit(home=folder, python=sys.executable, environment=os.environ)
+    submitter = SparkSubmit(
+        Workspace(
+            home=folder, logs=folder / "logs", python=sys.executable, environment=os.environ, driver_memory_mb=550
+        )
+    )
     application = SparkApplication(
         application=str(folder / "job.py"), args=(str(folder / "answered"),), conf={}, env={}
     )
-    one_try = TryFolder(folder / "runs" / str(number))
+    instance = TaskInstanceKey(dag_id="bench", run_id="bench", task_id="bench")
+    key = TryKey(instance=instance, task_instance_id=TaskInstanceId("bench"), try_number=number)
+    one_try = submitter.folder(key)
     one_try.make()
-    task_try = TaskTry(
-        task_instance_id="bench",
-        dag_id="bench",
-        run_id="bench",
-        task_id="bench",
-        map_index=-1,
-        try_number=number,
-        tag=f"bench-{number}",
-        folder=one_try.path,
-        log=folder / "log",
-        application=application,
-        context={},
-    )
-    command = submitter.command(task_try, one_try)
+    submission = Submission(key=key, tag=f"bench-{number}", application=application, context={})
+    command = submitter.command(submission, one_try)
     assert "SharedArchiveFile" in command.files["spark.properties"]
     for name, content in command.files.items():
         one_try.write_private(name, content)

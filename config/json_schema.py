@@ -23,6 +23,7 @@ from config.vocabulary import Vocabulary
 Schema: TypeAlias = dict[str, Any]
 
 _DOTTED_PATH: Final = r"^\w+(\.\w+)+$"
+_FROM_ELSEWHERE: Final = ({"type": "string", "pattern": _DOTTED_PATH}, {"$ref": "#/$defs/FromOutside"})
 _HOLDS_SCHEMA: Final = frozenset({"additionalProperties", "allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _HOLDS_SCHEMAS_BY_NAME: Final = frozenset({"patternProperties", "properties"})
 
@@ -74,8 +75,8 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     models = (Settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestOptions)
     definitions = _Definitions(*models, *connections.values(), *options.values())
     _complete_assets(definitions, options)
-    _complete_jobs(definitions)
     _add_reserved(definitions, options)
+    _complete_jobs(definitions, vocabulary.submitters)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Asset Watcher",
@@ -105,11 +106,17 @@ def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseM
     asset["properties"]["watchers"] |= _named(_chosen_by("trigger", definitions.references(options)))
 
 
-def _complete_jobs(definitions: _Definitions) -> None:
+def _complete_jobs(definitions: _Definitions, submitters: Mapping[str, type[BaseModel]]) -> None:
     job, spark = definitions.body(JobConfig), definitions.body(SparkConfig)
     job["properties"]["schedule"] = {"$ref": "#/$defs/Schedule"}
     job["properties"]["inlets"] |= _REFERENCES
     job["properties"]["outlets"] |= _REFERENCES
+    # Another submitter than the registered ones has options of its own among the keys.
+    spark.pop("additionalProperties")
+    spark["properties"]["submitter"] |= {"anyOf": [{"enum": list(submitters)}, *_FROM_ELSEWHERE]}
+    known = {*spark["properties"], *(key for model in submitters.values() for key in model.model_fields)}
+    usual = {"properties": {"submitter": {"enum": list(submitters)}}}
+    spark["allOf"] = [{"if": usual, "then": {"propertyNames": {"enum": sorted(known)}}}]
     spark |= _when("application", INGEST, {"properties": {"options": definitions.reference(IngestOptions)}})
 
 
@@ -204,10 +211,9 @@ def _or_null(schema: Schema) -> Schema:
 
 def _chosen_by(key: str, schemas: Mapping[str, Schema]) -> Schema:
     """A mapping whose keys follow from the value of `key`; the dotted path of a plug-in leaves them open."""
-    names = [{"enum": list(schemas)}, {"type": "string", "pattern": _DOTTED_PATH}, {"$ref": "#/$defs/FromOutside"}]
     return {
         "type": "object",
-        "properties": {key: {"anyOf": names}},
+        "properties": {key: {"anyOf": [{"enum": list(schemas)}, *_FROM_ELSEWHERE]}},
         "required": [key],
         "allOf": [_when(key, name, schema) for name, schema in schemas.items()],
     }

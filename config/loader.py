@@ -16,10 +16,11 @@ from pydantic import AfterValidator, BaseModel
 from config.document import Document, KeyPath, read
 from config.errors import ConfigurationInvalid, Problem
 from config.interpolation import Interpolation, override_settings
-from config.models import INGEST, AliasConfig, AssetConfig, Configuration, JobConfig, WatcherConfig
+from config.models import INGEST, AliasConfig, AssetConfig, Configuration, JobConfig, SparkConfig, WatcherConfig
 from config.names import Scope, did_you_mean
 from config.report import Report
 from config.schedules import AssetCondition, Reference, references
+from config.sentences import keys
 from config.settings import Section, Settings
 from config.uris import normalise
 from config.vocabulary import TriggerKind, Vocabulary
@@ -196,7 +197,13 @@ def _content(
         name: _connection(entry, path, report, vocabulary, scope) for name, entry, path in entries("connections")
     }
     assets = {name: reader.read(name, entry, path) for name, entry, path in entries("assets")}
-    jobs = {name: report.validate(JobConfig, entry, path, scope) for name, entry, path in entries("jobs")}
+    jobs: dict[str, JobConfig | None] = {}
+    submitter_options: dict[str, BaseModel] = {}
+    for name, entry, path in entries("jobs"):
+        spark, options = _submitter_options(entry, path, report, vocabulary, scope)
+        jobs[name] = report.validate(JobConfig, spark, path, scope)
+        if options is not None:
+            submitter_options[name] = options
     for name, job in jobs.items():
         if job is not None:
             for place, sentence in ingest_faults(job, assets, connections):
@@ -209,6 +216,7 @@ def _content(
             name: report.validate(AliasConfig, _given(entry), path) for name, entry, path in entries("aliases")
         },
         "jobs": jobs,
+        "submitter_options": submitter_options,
     }
 
 
@@ -219,6 +227,24 @@ def _mapping(section: Any) -> dict[str, Any]:
 def _given(entry: Any) -> Any:
     """`orders:` with nothing after it means all defaults."""
     return {} if entry is None else entry
+
+
+def _submitter_options(
+    job: Any, path: KeyPath, report: Report, vocabulary: Vocabulary, scope: Scope
+) -> tuple[Any, BaseModel | None]:
+    """The job without its submitter's own options, and these; None of a submitter that has none."""
+    spark = _mapping(_mapping(job).get("spark"))
+    name = spark.get("submitter")
+    if not isinstance(name, str):
+        return job, None
+    model = report.look_up(vocabulary.submitter, name, (*path, "spark", "submitter"))
+    # Of an unknown submitter nobody knows what its options would mean.
+    own = (keys(model) if model else spark).keys() - keys(SparkConfig).keys()
+    options = {key: value for key, value in spark.items() if key in own}
+    job = {**job, "spark": {key: value for key, value in spark.items() if key not in own}}
+    if model is None or not model.model_fields:
+        return job, None
+    return job, report.validate(model, options, (*path, "spark"), scope)
 
 
 def _connection(entry: Any, path: KeyPath, report: Report, vocabulary: Vocabulary, scope: Scope) -> BaseModel | None:

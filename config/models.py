@@ -169,8 +169,8 @@ class IngestOptions(Section):
 
 
 class SparkConfig(Section):
-    submitter: Literal["spark-submit"] = "spark-submit"
-    """How Spark is started."""
+    submitter: Annotated[str, Field(min_length=1)] = "spark-submit"
+    """How Spark is started: `spark-submit`, or the dotted path of a class on `plugins_dir`, whose options stand beside it."""
     application: Annotated[Place, AfterValidator(_check_application)]
     """Python file, or `builtin:ingest`."""
     master: Annotated[str, Field(min_length=1)] = "local[*]"
@@ -254,6 +254,10 @@ class JobConfig(Section):
         return batch
 
 
+_SHARED: Final = {"connections", "assets", "aliases", "jobs", "submitter_options"}
+"""What processes with one database must agree on, beside some settings."""
+
+
 class Configuration(Section):
     """Everything the YAML says, checked as a whole; the dictionaries are keyed by name (a job's is its dag_id)."""
 
@@ -262,6 +266,8 @@ class Configuration(Section):
     assets: dict[Name, AssetConfig] = Field(default_factory=dict)
     aliases: dict[Name, AliasConfig] = Field(default_factory=dict)
     jobs: dict[Name, JobConfig] = Field(default_factory=dict)
+    submitter_options: dict[Name, SerializeAsAny[BaseModel]] = Field(default_factory=dict)
+    """By job, of those whose submitter has any; in the YAML they stand in the job's `spark` section."""
     file: Path
     """The file or folder it was read from, as named by the user."""
     folder: Path
@@ -281,6 +287,6 @@ class Configuration(Section):
         Secrets and what belongs to one process or machine (home, addresses, logs, capacities) are left out, so this
         does not tell whether a reload changed anything: compare the configurations for that.
         """
-        content = self.model_dump(mode="json", include={"connections", "assets", "aliases", "jobs"}, fallback=str)
+        content = self.model_dump(mode="json", include=_SHARED, fallback=str)
         settings = self.settings.model_dump(mode="json", include={"store", "workers"}, fallback=str)
         return sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()

@@ -25,13 +25,16 @@ class TriggerKind:
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """`trigger` and `connection` look up a registered name or a dotted path; both raise `UnknownClass`."""
+    """`trigger`, `connection` and `submitter` look up a registered name or a dotted path; all raise `UnknownClass`."""
 
     trigger: Callable[[str], TriggerKind]
     connection: Callable[[str], type[BaseModel]]
     """By the `type` in the YAML, which is a field of the model."""
+    submitter: Callable[[str], type[BaseModel]]
+    """Of a job's submitter: what its `spark` section may hold beside the known keys."""
     triggers: Mapping[str, TriggerKind]
-    """The registered names, for the JSON Schema; so are `connections`."""
+    """The registered names, for the JSON Schema; so are `connections` and `submitters`."""
     connections: Mapping[str, type[BaseModel]]
+    submitters: Mapping[str, type[BaseModel]]
     add_plugins: Callable[[Path], None]
     """Called with `settings.plugins_dir` before the first dotted path is looked up."""

@@ -23,7 +23,7 @@ from store.keys import TaskInstanceKey
 
 if TYPE_CHECKING:
     from store.database import Database
-    from store.state.entries import Entries
+    from store.state.attributed import AttributedEntries
 
 T = TypeVar("T")
 
@@ -197,12 +197,11 @@ class BaseStoreBackend(ABC):
     def cleanup(self) -> None:  # noqa: B027  a no-op is the right default
         """Remove what has expired; backends that expire by themselves need not override it."""
 
-    def entries(self, database: Database) -> Entries:
+    def entries(self, database: Database) -> AttributedEntries:
         """How the daemon reads and writes through this backend. Authors leave it as it is."""
-        from store.state.attributed import AttributedEntries  # noqa: PLC0415  both know this contract
-        from store.state.plain import PlainEntries  # noqa: PLC0415
+        from store.state.plain import PlainEntries  # noqa: PLC0415  it knows this contract
 
-        return PlainEntries(self, AttributedEntries(database.dialect))
+        return PlainEntries(self, database.dialect)
 
     def _await(
         self, session: Session | None, method: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **options: Any

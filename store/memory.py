@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session
 
 from store.base import BaseStoreBackend, NeverExpire, Scope, TaskScope
 from store.errors import InvalidValue
@@ -29,35 +28,9 @@ class MemoryStoreBackend(BaseStoreBackend):
         self._clock = clock
         self._entries: dict[TaskScope | int, dict[str, _Entry]] = {}
 
-    def get(self, scope: Scope, key: str, *, session: Session | None = None) -> str | None:
+    async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:
         entry = self._entries.get(_place(scope), {}).get(check_key(key))
         return entry.value if entry is not None and self._lives(entry) else None
-
-    def set(
-        self,
-        scope: Scope,
-        key: str,
-        value: str,
-        *,
-        expires_at: datetime | NeverExpire | None = None,
-        session: Session | None = None,
-    ) -> None:
-        check_expiry(scope, expires_at)
-        until = expires_at if isinstance(expires_at, datetime) else None
-        entry = _Entry(value=check_json(value), expires_at=until)
-        self._entries.setdefault(_place(scope), {})[check_key(key)] = entry
-
-    def delete(self, scope: Scope, key: str, *, session: Session | None = None) -> None:
-        self._entries.get(_place(scope), {}).pop(check_key(key), None)
-
-    def clear(self, scope: Scope, *, all_map_indices: bool = False, session: Session | None = None) -> None:
-        wanted = _place(scope)
-        for place in list(self._entries):
-            if place == wanted or (all_map_indices and _same_task(place, wanted)):
-                del self._entries[place]
-
-    async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:
-        return self.get(scope, key)
 
     async def aset(
         self,
@@ -68,13 +41,19 @@ class MemoryStoreBackend(BaseStoreBackend):
         expires_at: datetime | NeverExpire | None = None,
         session: AsyncSession | None = None,
     ) -> None:
-        self.set(scope, key, value, expires_at=expires_at)
+        check_expiry(scope, expires_at)
+        until = expires_at if isinstance(expires_at, datetime) else None
+        entry = _Entry(value=check_json(value), expires_at=until)
+        self._entries.setdefault(_place(scope), {})[check_key(key)] = entry
 
     async def adelete(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> None:
-        self.delete(scope, key)
+        self._entries.get(_place(scope), {}).pop(check_key(key), None)
 
     async def aclear(self, scope: Scope, *, all_map_indices: bool = False, session: AsyncSession | None = None) -> None:
-        self.clear(scope, all_map_indices=all_map_indices)
+        cleared = _place(scope)
+        for place in list(self._entries):
+            if place == cleared or (all_map_indices and _same_task(place, cleared)):
+                del self._entries[place]
 
     def cleanup(self) -> None:
         for place, entries in list(self._entries.items()):

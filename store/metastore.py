@@ -13,7 +13,7 @@ from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskSco
 from store.database import Database
 from store.errors import NotFound
 from store.state.attributed import AttributedEntries
-from store.state.entries import Entries, EntryChange, TaskEntry
+from store.state.entries import EntryChange, TaskEntry
 from store.values import check_expiry
 
 
@@ -29,7 +29,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         self._entries = AttributedEntries(database.dialect)
         self.loop = database.loop
 
-    def entries(self, database: Database) -> Entries:  # noqa: ARG002  it has one
+    def entries(self, database: Database) -> AttributedEntries:  # noqa: ARG002  it has one
         return self._entries
 
     async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:

@@ -34,18 +34,17 @@ from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.cleanup import Cleaner, Limits
-from watcher.declaring import declared, jobs_to_start
+from watcher.declaring import declared, jobs_to_start, submitters
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.preparing import Preparation
+from watcher.dispatcher.submissions import Submissions
 from watcher.errors import StartRefused
 from watcher.home import Home, open_home
 from watcher.http_server import listen, serve, url_here
 from watcher.leader_election import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
-from watcher.submit.archiving import ArchiveMaker
-from watcher.submit.spark_submit import SparkSubmit
+from watcher.submit.base import Addresses, Workspace
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
@@ -91,10 +90,12 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
         backend = open_backend(settings, database)
         async with database.transaction() as connection:
             applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
-        bound = None
+        listening_socket = None
         if "api" in options.roles:
-            bound = stack.enter_context(listen(settings.api.host, settings.api.port))
-        await Daemon(configuration, options, home, process, database, backend, applied.asset_ids, bound).serve()
+            listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
+        await Daemon(
+            configuration, options, home, process, database, backend, applied.asset_ids, listening_socket
+        ).serve()
 
 
 @asynccontextmanager
@@ -150,7 +151,7 @@ class Daemon:
         database: Database,
         backend: BaseStoreBackend,
         asset_ids: Mapping[str, int],
-        bound: socket.socket | None,
+        listening_socket: socket.socket | None,
     ) -> None:
         self._configuration = configuration
         self._settings = configuration.settings
@@ -159,7 +160,7 @@ class Daemon:
         self._process = process
         self._database = database
         self._asset_ids = asset_ids
-        self._bound = bound
+        self._listening_socket = listening_socket
         self._backend = backend
         self._entries = backend.entries(database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(database, self._entries)
@@ -172,7 +173,7 @@ class Daemon:
             on_taken=self._look_for_runs,
         )
         self._scheduler = Scheduler(database, self._leadership, on_runs=lambda: self._hint(Hint(what="tries")))
-        self._submitter = SparkSubmit(home=home.folder, python=sys.executable, environment=os.environ)
+        self._submitters = submitters(configuration, workspace(configuration, home.folder))
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
         self._metrics = Metrics()
@@ -184,8 +185,8 @@ class Daemon:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with anyio.create_task_group() as tasks:
                 clients = Clients(self._configuration.connections, tasks)
-                if self._bound is not None:
-                    await tasks.start(serve, create_app(self._api_context(clients)), self._bound)
+                if self._listening_socket is not None:
+                    await tasks.start(serve, create_app(self._api_context(clients)), self._listening_socket)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     self._ready = True
@@ -194,8 +195,8 @@ class Daemon:
                     self._ready = False
                     self._stopping.set()
                     log.info("daemon.stopping", grace=self._settings.triggerer.grace.total_seconds())
-                    _bound(self._settings.triggerer.grace)
-                    tasks.start_soon(_hurry, signals, workers)
+                    _arm_shutdown_timer(self._settings.triggerer.grace)
+                    tasks.start_soon(_force_shutdown, signals, workers)
                     if self._options.cancel_jobs or self._settings.scheduler.cancel_jobs:
                         await self._dispatcher.cancel_all()
                     workers.cancel_scope.cancel()
@@ -210,7 +211,6 @@ class Daemon:
             await workers.start(self._scheduler.run)
             await workers.start(self._cleaner().run, self._settings.store.cleanup_interval)
             await workers.start(self._dispatcher.run)
-            workers.start_soon(self._archive_maker().run)
         if "triggerer" in self._options.roles:
             self._triggerer = self._make_triggerer(clients)
             await workers.start(self._triggerer.run)
@@ -236,15 +236,9 @@ class Daemon:
         if self._copies is not None:
             self._copies.mark_dirty(asset_id, key)
 
-    # --- the parts
-
     def _cleaner(self) -> Cleaner:
         limits = Limits.of(self._settings)
         return Cleaner(self._database, self._backend, logs_directory(self._settings), limits)
-
-    def _archive_maker(self) -> ArchiveMaker:
-        applications = [job.application for job in jobs_to_start(self._configuration).values()]
-        return ArchiveMaker(self._submitter, applications, lambda: self._dispatcher.idle)
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
@@ -270,19 +264,17 @@ class Daemon:
         )
 
     def _make_dispatcher(self) -> Dispatcher:
-        preparation = Preparation(
+        submissions = Submissions(
             jobs=jobs_to_start(self._configuration),
-            runs_folder=self._home.runs,
-            logs_directory=logs_directory(self._settings),
-            api_url=self._url_for_jobs(),
-            issue_token=lambda task_instance_id, try_number: try_tokens.issue(
-                self._secret, task_instance_id, try_number, lifetime=TOKEN_LIFETIME
+            submitters=self._submitters,
+            addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
+            issue_token=lambda key: try_tokens.issue(
+                self._secret, key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME
             ),
         )
         return Dispatcher(
             self._database,
-            self._submitter,
-            preparation,
+            submissions,
             self._leadership,
             replace(self._process, id=self._home.id),
             limits=_limits(self._settings.scheduler),
@@ -310,16 +302,17 @@ class Daemon:
                 self._configuration, self._asset_ids, self._database, clients, self._on_move, self._owe_copy
             ),
             on_watermark=self._owe_copy,
+            submitters=self._submitters,
             stopping=self._stopping,
             metrics=self._metrics,
         )
 
-    def _url_for_jobs(self) -> str:
+    def _local_url(self) -> str:
         """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
         api = self._settings.api
-        if self._bound is None:
+        if self._listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
-        return url_here(*self._bound.getsockname()[:2])
+        return url_here(*self._listening_socket.getsockname()[:2])
 
     def _signing_key(self) -> bytes:
         if self._settings.api.secret is not None:
@@ -336,7 +329,17 @@ def _limits(settings: SchedulerSettings) -> admission.Limits:
     return admission.Limits(
         parallelism=settings.parallelism,
         memory_mb=settings.memory_mb or share,
-        driver_memory_mb=settings.driver_memory_mb,
+    )
+
+
+def workspace(configuration: Configuration, home: Path) -> Workspace:
+    """What submitters are lent in this process."""
+    return Workspace(
+        home=home,
+        logs=logs_directory(configuration.settings),
+        python=sys.executable,
+        environment=os.environ,
+        driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
     )
 
 
@@ -380,13 +383,13 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Sequen
     ]
 
 
-async def _hurry(signals: AsyncIterator[signal.Signals], workers: TaskGroup) -> None:
+async def _force_shutdown(signals: AsyncIterator[signal.Signals], workers: TaskGroup) -> None:
     """A second signal ends the waiting for jobs."""
     await anext(signals)
     workers.cancel_scope.cancel()
 
 
-def _bound(grace: timedelta) -> None:
+def _arm_shutdown_timer(grace: timedelta) -> None:
     """End the process when stopping takes longer than `grace`: a kill at any time loses nothing, a hanging stop helps nobody."""
     timer = threading.Timer(grace.total_seconds(), os._exit, args=[1])
     timer.daemon = True

@@ -13,10 +13,11 @@ from config.schedules import AliasCondition, AssetCondition, Reference, conditio
 from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.keys import Batching, Cron, JobDefinition
 from triggers.base import BaseConnection
-from watcher.dispatcher.preparing import JobToStart
+from watcher.dispatcher.submissions import JobToStart
 from watcher.errors import StartRefused
-from watcher.submit.base import SparkApplication
+from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
+from watcher.vocabulary import SUBMITTERS, submitter_class
 
 
 def declared(configuration: Configuration) -> Declared:
@@ -63,6 +64,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         timeout=job.timeout,
         application=str(job.spark.application),
         master=job.spark.master,
+        submitter=job.spark.submitter,
         options=job.spark.options,
     )
     return DeclaredJob(
@@ -87,14 +89,30 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
     """What the dispatcher starts, with what the connections that a job lists hand to it. Raises `StartRefused`."""
     return {
         dag_id: JobToStart(
-            application=_application(job),
+            application=_application(job, configuration.submitter_options.get(dag_id)),
             connections={name: _revealed(name, configuration.connections[name]) for name in job.spark.connections},
+            submitter=job.spark.submitter,
         )
         for dag_id, job in configuration.jobs.items()
     }
 
 
-def _application(job: JobConfig) -> SparkApplication:
+def submitters(configuration: Configuration, workspace: Workspace) -> Mapping[str, Submitter]:
+    """The submitters that jobs may name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
+    names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
+    return {name: _submitter(name, workspace) for name in names}
+
+
+def _submitter(name: str, workspace: Workspace) -> Submitter:
+    try:
+        return submitter_class(name)(workspace)
+    except Exception as error:  # a plug-in's own code may raise anything
+        raise StartRefused(
+            f"the submitter {name} cannot be made ({error}); mend it, or correct spark.submitter"
+        ) from error
+
+
+def _application(job: JobConfig, options: BaseModel | None) -> SparkApplication:
     spark = job.spark
     return SparkApplication(
         application=str(INGEST_PROGRAM) if spark.application == INGEST else spark.application,
@@ -108,6 +126,7 @@ def _application(job: JobConfig) -> SparkApplication:
         args=tuple(spark.args),
         env={name: value.get_secret_value() for name, value in spark.env.items()},
         python=None if spark.python is None else str(spark.python),
+        options=NoOptions() if options is None else options,
     )
 
 

@@ -24,11 +24,6 @@ class Home:
     folder: Path
     id: str
 
-    @property
-    def runs(self) -> Path:
-        """Where each try has its own folder."""
-        return self.folder / "runs"
-
     def secret(self) -> bytes:
         """The key that signs the tries' tokens, made on first use (0600)."""
         return bytes.fromhex(_made_once(self.folder / "secret", lambda: secrets.token_hex(64)))

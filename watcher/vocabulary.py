@@ -21,6 +21,8 @@ from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles
+from watcher.submit.base import Submitter
+from watcher.submit.spark_submit import SparkSubmit
 
 TRIGGERS: Final[Mapping[str, type[BaseEventTrigger[Any, Any]]]] = {
     "s3.new_files": S3NewFiles,
@@ -28,6 +30,7 @@ TRIGGERS: Final[Mapping[str, type[BaseEventTrigger[Any, Any]]]] = {
     "file.new_files": FileNewFiles,
 }
 CONNECTIONS: Final[Mapping[str, type[BaseConnection]]] = {"s3": S3Connection, "postgres": PostgresConnection}
+SUBMITTERS: Final[Mapping[str, type[Submitter]]] = {"spark-submit": SparkSubmit}
 _GAUGE: Final = re.compile("[a-z][a-z0-9_]*")
 
 
@@ -38,6 +41,8 @@ def vocabulary() -> Vocabulary:
         triggers={name: _kind(trigger) for name, trigger in TRIGGERS.items()},
         connection=connection_class,
         connections=CONNECTIONS,
+        submitter=lambda name: submitter_class(name).Options,
+        submitters={name: submitter.Options for name, submitter in SUBMITTERS.items()},
         add_plugins=_add_to_import_path,
     )
 
@@ -54,9 +59,26 @@ def trigger_class(name: str) -> type[BaseEventTrigger[Any, Any]]:
     if "." not in name:
         raise UnknownClass(f"unknown trigger `{name}`", tuple(TRIGGERS))
     trigger: type[BaseEventTrigger[Any, Any]] = _plugin(name, BaseEventTrigger, tuple(TRIGGERS))
-    if not (inspect.isclass(options := getattr(trigger, "Options", None)) and issubclass(options, BaseModel)):
-        raise UnknownClass(f"`{name}` has no `Options`, the pydantic model of its keys; add it to the class")
+    _check_options(name, trigger)
     return trigger
+
+
+def submitter_class(name: str) -> type[Submitter]:
+    """The class of a registered name or a dotted path. Raises `UnknownClass`."""
+    if name in SUBMITTERS:
+        return SUBMITTERS[name]
+    if "." not in name:
+        raise UnknownClass(f"unknown submitter `{name}`", tuple(SUBMITTERS))
+    submitter: type[Submitter] = _plugin(name, Submitter, tuple(SUBMITTERS))
+    _check_options(name, submitter)
+    if not isinstance(getattr(submitter, "ends_with_home", None), bool):
+        raise UnknownClass(f"`{name}` does not define `ends_with_home`, True or False; add it to the class")
+    return submitter
+
+
+def _check_options(name: str, plugin: type) -> None:
+    if not (inspect.isclass(options := getattr(plugin, "Options", None)) and issubclass(options, BaseModel)):
+        raise UnknownClass(f"`{name}` has no `Options`, the pydantic model of its keys; add it to the class")
 
 
 def connection_class(name: str) -> type[BaseConnection]:

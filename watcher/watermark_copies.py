@@ -18,7 +18,6 @@ from store.catalog import assets
 from store.database import Database
 from store.errors import BackendFailed, NotFound
 from store.state.attributed import AttributedEntries
-from store.state.entries import Entries
 from watcher.retries import keep_going
 from watcher.wakeups import Wakeup
 
@@ -29,9 +28,9 @@ log = structlog.get_logger()
 
 
 class WatermarkCopies:
-    """Entries whose copy may be out of date, and the task that copies them."""
+    """AttributedEntries whose copy may be out of date, and the task that copies them."""
 
-    def __init__(self, database: Database, entries: Entries) -> None:
+    def __init__(self, database: Database, entries: AttributedEntries) -> None:
         self._database = database
         self._entries = entries
         self._dirty: dict[tuple[int, str], None] = {}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,29 +76,17 @@ class Database:
         """`sqlite` or `postgresql`."""
         return self.url.get_backend_name()
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """One writing transaction: committed when the block ends, rolled back when it raises.
 
         Raises `ConnectionLost` when the database went away before COMMIT: nothing was written. Raises `CommitUnknown`
         when the connection broke during COMMIT, or COMMIT took too long: then only the database knows.
         """
-        await checkpoint_if_cancelled()
-        with anyio.CancelScope(shield=True):
-            async with _connected(self._writer, WRITE_DEADLINE) as connection:
-                with anyio.fail_after(WRITE_DEADLINE), _losses_told():
-                    yield connection
-                with _unknown_outcomes_told(), anyio.fail_after(COMMIT_DEADLINE):
-                    await connection.commit()
+        return _connected(self._writer, WRITE_DEADLINE, commits=True)
 
-    @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
+    def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A connection on one snapshot; the database refuses to write in it. Raises `ConnectionLost`."""
-        await checkpoint_if_cancelled()
-        with anyio.CancelScope(shield=True):
-            async with _connected(self._reader, READ_DEADLINE) as connection:
-                with anyio.fail_after(READ_DEADLINE), _losses_told():
-                    yield connection
+        return _connected(self._reader, READ_DEADLINE)
 
     async def _close(self) -> None:
         await self._writer.dispose()
@@ -126,23 +114,32 @@ def _checked(url: URL) -> URL:
 
 
 @asynccontextmanager
-async def _connected(engine: AsyncEngine, deadline: float) -> AsyncIterator[AsyncConnection]:
-    """A connection with its transaction begun, so that a refusal is known as one."""
-    with anyio.fail_after(deadline):
-        connection = engine.connect()
-        with _losses_told():
-            try:
-                await connection.start()
-            except OSError as error:  # asyncpg's word for "nobody listens"
-                raise ConnectionLost(
-                    f"the database cannot be reached: {error}; start it, or correct settings.database.url"
-                ) from error
+async def _connected(engine: AsyncEngine, deadline: float, *, commits: bool = False) -> AsyncIterator[AsyncConnection]:
+    await checkpoint_if_cancelled()
+    connection = engine.connect()
+    with anyio.CancelScope(shield=True):
+        try:
+            with anyio.fail_after(deadline), _losses_told():
+                await _begin(connection)
+                yield connection
+            if commits:
+                with _unknown_outcomes_told(), anyio.fail_after(COMMIT_DEADLINE):
+                    await connection.commit()
+        finally:
+            if connection.sync_connection is not None:
+                await connection.close()
+
+
+async def _begin(connection: AsyncConnection) -> None:
+    """Take a connection now, so that a refusal is known as one, and on SQLite the lock of the one writer."""
     try:
-        with _losses_told():
-            await connection.begin()
-        yield connection
-    finally:
-        await connection.close()
+        await connection.start()
+    except OSError as error:  # asyncpg's word for "nobody listens"
+        raise ConnectionLost(
+            f"the database cannot be reached: {error}; start it, or correct settings.database.url"
+        ) from error
+    if connection.dialect.name == "sqlite":
+        await connection.begin()
 
 
 @contextmanager
@@ -165,9 +162,6 @@ def _unknown_outcomes_told() -> Iterator[None]:
         raise CommitUnknown(
             "the connection to the database broke during COMMIT; read what it has before going on"
         ) from error
-
-
-# --- SQLite
 
 
 def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> AsyncEngine:
@@ -201,9 +195,6 @@ def _prepared(engine: Engine, *, read_only: bool = False) -> Engine:
     event.listen(engine, "connect", configure)
     event.listen(engine, "begin", start)
     return engine
-
-
-# --- PostgreSQL
 
 
 def _postgresql_engine(url: URL, pool_size: int, idle_milliseconds: str) -> AsyncEngine:

@@ -400,6 +400,7 @@ task_try = Table(
     Column("task_instance_id", ForeignKey("task_instance.id"), primary_key=True),
     Column("try_number", Integer, primary_key=True, autoincrement=False),
     Column("home_id", UUID, nullable=False),  # only this home may submit again or attach
+    Column("submitter", NAME, nullable=False, server_default="spark-submit"),  # a registered name or a dotted path
     Column("tag", String(64), nullable=False, unique=True),
     Column("token_hash", String(64), nullable=False),  # SHA-256 hex of the try's first token
     Column("handle", Text),  # the submitter's JSON; null until submitted

@@ -39,7 +39,7 @@ from store.database.schema import (
 )
 from store.detection.events import AssetEvent, with_assets
 from store.errors import no_run
-from store.keys import JobDefinition, TaskInstanceKey
+from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.queues import ACTIVE, JobQueue
 
 _e, _r = asset_event.c, run.c
@@ -141,11 +141,10 @@ async def _insert_run(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Startable(TaskInstanceKey):
-    """A task instance that waits to be started as try `try_number` + 1."""
+class Startable:
+    """A task instance that waits to be started, as the try of this `key`."""
 
-    task_instance_id: str
-    try_number: int
+    key: TryKey
     run_state: str
     definition: JobDefinition
 
@@ -156,15 +155,22 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
     `max_active_runs` is the caller's to judge.
     """
     t = task_instance.c
-    names = (t.id.label("task_instance_id"), t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number)
-    query = (
-        select(*names, run.c.state.label("run_state"), job.c.definition)
+    statement = (
+        select(t.id, t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number)
+        .add_columns(run.c.state.label("run_state"), job.c.definition)
         .join(run, and_(run.c.dag_id == t.dag_id, run.c.run_id == t.run_id))
         .join(job, job.c.dag_id == t.dag_id)
         .where(t.origin == "own", run.c.state.in_(ACTIVE), job.c.active, ~job.c.paused, may_start())
         .order_by(run.c.id)
     )
-    return await all_of(connection, query, Startable)
+    return [
+        Startable(
+            key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.id, try_number=row.try_number + 1),
+            run_state=row.run_state,
+            definition=row.definition,
+        )
+        for row in await connection.execute(statement)
+    ]
 
 
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
@@ -175,7 +181,7 @@ async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
     return None if due is None else max(due - now, timedelta(0))
 
 
-async def say_why_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
+async def note_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
     """Show people why queued task instances have not started; the start takes it away again."""
     t = task_instance.c
     for some in chunks(task_instance_ids):

@@ -8,26 +8,29 @@ in a circle: task instance, try, run.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
 from store.database.schema import database_now, dispatcher, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
-from store.keys import JobDefinition, TryKey
+from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.answers import IdempotencyKey
 from store.runs.runs import Startable, may_start, move_run
 from store.runs.try_lock import UNFINISHED, lock_try
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenTry(TryKey):
+class OpenTry:
     """A try whose process is not known to be gone; `handle` is the submitter's JSON text, None before it was stored."""
 
+    key: TryKey
     tag: str
+    submitter: str
     handle: str | None
     home_id: str
     claimed: bool
@@ -49,43 +52,71 @@ class OpenTry(TryKey):
 async def commit_intent(
     connection: AsyncConnection, task: Startable, *, home_id: str, tag: str, token_hash: str
 ) -> bool:
-    """Record that `home_id` is about to start the next try; False when somebody else did, or the instance moved on."""
-    t = task_instance.c
-    number = task.try_number + 1
+    """Record that `home_id` is about to start the try; False when somebody else did, or the instance moved on."""
+    t, key = task_instance.c, task.key
     moved = await connection.execute(
         update(task_instance)
-        .where(t.id == task.task_instance_id, t.try_number == task.try_number, may_start())
-        .values(try_number=number, state="queued", detail="submitting", not_before=None, start_date=None, end_date=None)
+        .where(t.id == key.task_instance_id, t.try_number == key.try_number - 1, may_start())
+        .values(
+            try_number=key.try_number,
+            state="queued",
+            detail="submitting",
+            not_before=None,
+            start_date=None,
+            end_date=None,
+        )
         .returning(t.id)
     )
     if moved.one_or_none() is None:
         return False
     await connection.execute(
         insert(task_try).values(
-            task_instance_id=task.task_instance_id,
-            try_number=number,
+            task_instance_id=key.task_instance_id,
+            try_number=key.try_number,
             home_id=home_id,
+            submitter=task.definition.submitter,
             tag=tag,
             token_hash=token_hash,
             intent_at=database_now(),
         )
     )
-    await move_run(connection, task.dag_id, task.run_id, "running")
+    await move_run(connection, key.instance.dag_id, key.instance.run_id, "running")
     return True
 
 
-async def replace_token(connection: AsyncConnection, task_instance_id: str, try_number: int, token_hash: str) -> None:
-    """A try that certainly never started is submitted again with a new token."""
-    await connection.execute(update(task_try).where(_this(task_instance_id, try_number)).values(token_hash=token_hash))
+async def replace_token(connection: AsyncConnection, open_try: OpenTry, token_hash: str) -> bool:
+    """A try that certainly never started is submitted again with a new token; False when its home has it no more."""
+    return await _change(connection, open_try, token_hash=token_hash)
 
 
-async def store_handle(connection: AsyncConnection, task_instance_id: str, try_number: int, handle: str) -> None:
-    """Keep what leads back to the started try; its task instance runs from now on, unless it waits for the next one."""
-    await _lock(connection, task_instance_id)
-    if not await _is_decided(connection, task_instance_id, try_number):
-        await _set_running(connection, task_instance_id, try_number)
-    started = update(task_try).where(_this(task_instance_id, try_number))
-    await connection.execute(started.values(handle=handle, submitted_at=database_now()))
+async def store_handle(connection: AsyncConnection, open_try: OpenTry, handle: str) -> bool:
+    """Keep what leads back to the started try; its task instance runs from now on, unless it waits for the next one.
+
+    False, and nothing is changed, when another home has taken the try over.
+    """
+    key = open_try.key
+    await _lock(connection, key.task_instance_id)
+    if not await _change(connection, open_try, handle=handle, submitted_at=database_now()):
+        return False
+    if not await _is_decided(connection, key):
+        await _set_running(connection, key.task_instance_id, key.try_number)
+    return True
+
+
+async def take_over(connection: AsyncConnection, open_try: OpenTry, home_id: str) -> OpenTry | None:
+    """Give a try of a home that is silent to another one; None when it is not that home's any more, or has ended."""
+    await _lock(connection, open_try.key.task_instance_id)
+    if not await _change(connection, open_try, home_id=home_id):
+        return None
+    return replace(open_try, home_id=home_id)
+
+
+async def _change(connection: AsyncConnection, open_try: OpenTry, **values: Any) -> bool:
+    """Whether the try is still open and of the home that `open_try` names, and so was changed."""
+    a = task_try.c
+    still = and_(_this_try(open_try.key), a.home_id == open_try.home_id, a.ended_at.is_(None))
+    changed = await connection.execute(update(task_try).where(still).values(**values).returning(a.tag))
+    return changed.one_or_none() is not None
 
 
 async def open_tries(connection: AsyncConnection, home_id: str) -> Sequence[OpenTry]:
@@ -101,11 +132,11 @@ async def silent_homes(connection: AsyncConnection) -> frozenset[str]:
     return frozenset((await connection.execute(silent)).scalars())
 
 
-async def to_stop(connection: AsyncConnection, tags: Collection[str]) -> frozenset[str]:
-    """Which of these tries were cancelled, or are over for everybody but the processes that still run them."""
+async def taken_over(connection: AsyncConnection, home_id: str, tags: Collection[str]) -> frozenset[str]:
+    """Which of these tries belong to another home than this by now."""
     a = task_try.c
-    unwanted = or_(a.cancelled_at.is_not(None), a.ended_at.is_not(None))
-    return frozenset((await connection.execute(select(a.tag).where(a.tag.in_(tags), unwanted))).scalars())
+    statement = select(a.tag).where(a.tag.in_(tags), a.home_id != home_id)
+    return frozenset((await connection.execute(statement)).scalars())
 
 
 async def cancel(connection: AsyncConnection, task_instance_id: str) -> None:
@@ -115,51 +146,71 @@ async def cancel(connection: AsyncConnection, task_instance_id: str) -> None:
     await connection.execute(update(task_try).where(alive).values(cancelled_at=database_now()))
 
 
-async def open_try(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, *, lock: bool = False
-) -> OpenTry | None:
+async def warn(connection: AsyncConnection, key: TryKey, warning: str) -> None:
+    """Show a sentence about the try on its run."""
+    here = and_(run.c.dag_id == key.instance.dag_id, run.c.run_id == key.instance.run_id)
+    await connection.execute(update(run).where(here).values(warning=warning))
+
+
+async def open_try(connection: AsyncConnection, key: TryKey, *, lock: bool = False) -> OpenTry | None:
     """One open try as it stands now, its task instance locked first if asked; None when it has ended."""
     if lock:
-        await _lock(connection, task_instance_id)
-    still_open = await _open(connection, _this(task_instance_id, try_number))
-    return still_open[0] if still_open else None
+        await _lock(connection, key.task_instance_id)
+    return next(iter(await _open(connection, _this_try(key))), None)
 
 
 async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequence[OpenTry]:
     t, a = task_instance.c, task_try.c
-    query = (
-        select(
-            a.task_instance_id,
-            t.dag_id,
-            t.run_id,
-            t.task_id,
-            t.map_index,
-            a.try_number,
-            a.tag,
-            a.handle,
-            a.home_id,
-            a.nonce.is_not(None).label("claimed"),
-            a.cancelled_at.is_not(None).label("cancelled"),
-            a.finish_state,
-            a.message,
-            job.c.definition,
-            a.submitted_at,
-            database_now().label("now"),
-        )
+    statement = (
+        select(a.task_instance_id, t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number)
+        .add_columns(a.tag, a.submitter, a.handle, a.home_id, a.nonce, a.cancelled_at, a.finish_state, a.message)
+        .add_columns(job.c.definition, a.submitted_at, database_now().label("now"))
         .join(task_instance, t.id == a.task_instance_id)
         .join(job, job.c.dag_id == t.dag_id)
         .where(which, a.ended_at.is_(None))
         .order_by(a.intent_at)
     )
-    return await all_of(connection, query, OpenTry.of_columns)
+    return [_open_try(row) for row in await connection.execute(statement)]
+
+
+def _open_try(row: Row[Any]) -> OpenTry:
+    return OpenTry(
+        key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=row.try_number),
+        tag=row.tag,
+        submitter=row.submitter,
+        handle=row.handle,
+        home_id=row.home_id,
+        claimed=row.nonce is not None,
+        cancelled=row.cancelled_at is not None,
+        finish_state=row.finish_state,
+        message=row.message,
+        definition=row.definition,
+        submitted_at=row.submitted_at,
+        now=row.now,
+    )
 
 
 async def keys_of_open_tries(connection: AsyncConnection) -> Sequence[TryKey]:
-    """All tries whose process is not known to be gone."""
+    """All tries whose process is not known to be gone, whichever home started them."""
     t, a = task_instance.c, task_try.c
     query = select(a.task_instance_id, t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number)
     query = query.join(task_try, a.task_instance_id == t.id).where(a.ended_at.is_(None))
     return await all_of(connection, query, TryKey.of_columns)
+
+
+async def stored_handle(
+    connection: AsyncConnection, instance: TaskInstanceKey, try_number: int
+) -> tuple[str, str] | None:
+    """Submitter and handle of a try, ended or not; None when there is no such try or it has no handle yet."""
+    t, a = task_instance.c, task_try.c
+    here = [t[name] == value for name, value in instance.columns.items()]
+    statement = (
+        select(a.submitter, a.handle)
+        .join(task_instance, t.id == a.task_instance_id)
+        .where(*here, a.try_number == try_number, a.handle.is_not(None))
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else (row.submitter, row.handle)
 
 
 async def counted_tries(connection: AsyncConnection, task_instance_id: str) -> int:
@@ -202,9 +253,9 @@ async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) 
     await connection.execute(update(task_try).where(this).values(progress=progress))
 
 
-async def note_progress(connection: AsyncConnection, task_instance_id: str, try_number: int, progress: str) -> bool:
+async def note_progress(connection: AsyncConnection, key: TryKey, progress: str) -> bool:
     """The same as seen from outside, for a try that does not tell itself; False when it does, or has ended."""
-    silent = and_(_this(task_instance_id, try_number), task_try.c.nonce.is_(None), task_try.c.ended_at.is_(None))
+    silent = and_(_this_try(key), task_try.c.nonce.is_(None), task_try.c.ended_at.is_(None))
     noted = update(task_try).where(silent).values(progress=progress).returning(task_try.c.try_number)
     return (await connection.execute(noted)).one_or_none() is not None
 
@@ -253,28 +304,28 @@ async def end(
     An accepted success or skip is final, and so is what people decided of a run: then only the end and the warning are
     written. `retry_in` is in seconds; a try that is not `counted` does not use up a retry.
     """
-    current, state_now = await _lock(connection, ended.task_instance_id)
+    key = ended.key
+    current, state_now = await _lock(connection, key.task_instance_id)
     a = task_try.c
-    over = update(task_try).where(_this(ended.task_instance_id, ended.try_number), a.ended_at.is_(None))
+    over = update(task_try).where(_this_try(key), a.ended_at.is_(None))
     values = {"exit_code": exit_code, "message": func.coalesce(a.message, reason), "counted": counted}
     first = await connection.execute(over.values(ended_at=database_now(), **values).returning(a.ended_at))
     ended_at: datetime | None = first.scalar_one_or_none()
     if ended_at is None:
         return
     if warning:
-        here = and_(run.c.dag_id == ended.dag_id, run.c.run_id == ended.run_id)
-        await connection.execute(update(run).where(here).values(warning=warning))
-    is_decided = await _is_decided(connection, ended.task_instance_id, ended.try_number)
-    if current != ended.try_number or state_now not in UNFINISHED or is_decided:
+        await warn(connection, key, warning)
+    is_decided = await _is_decided(connection, key)
+    if current != key.try_number or state_now not in UNFINISHED or is_decided:
         return
     due = None if retry_in is None else ended_at + timedelta(seconds=retry_in)
     await connection.execute(
         update(task_instance)
-        .where(task_instance.c.id == ended.task_instance_id)
+        .where(task_instance.c.id == key.task_instance_id)
         .values(state=state, detail=reason, not_before=due, end_date=ended_at)
     )
     if run_state != "running":
-        await move_run(connection, ended.dag_id, ended.run_id, run_state, reason=reason)
+        await move_run(connection, key.instance.dag_id, key.instance.run_id, run_state, reason=reason)
 
 
 async def _lock(connection: AsyncConnection, task_instance_id: str) -> tuple[int, str]:
@@ -287,18 +338,22 @@ async def _lock(connection: AsyncConnection, task_instance_id: str) -> tuple[int
     return row.try_number, row.state
 
 
-async def _is_decided(connection: AsyncConnection, task_instance_id: str, try_number: int) -> bool:
+async def _is_decided(connection: AsyncConnection, key: TryKey) -> bool:
     """Whether what became of the try's task instance is settled, whatever its process does."""
     a = task_try.c
     final = or_(a.finish_state.in_(("success", "skipped")), a.cancelled_at.is_not(None))
-    decided = select(a.tag).where(_this(task_instance_id, try_number), final)
-    return (await connection.execute(decided)).one_or_none() is not None
+    statement = select(a.tag).where(_this_try(key), final)
+    return (await connection.execute(statement)).one_or_none() is not None
 
 
 async def _set_running(connection: AsyncConnection, task_instance_id: str, try_number: int) -> None:
     t = task_instance.c
     queued = update(task_instance).where(t.id == task_instance_id, t.try_number == try_number, t.state == "queued")
     await connection.execute(queued.values(state="running", detail=None, start_date=database_now()))
+
+
+def _this_try(key: TryKey) -> ColumnElement[bool]:
+    return _this(key.task_instance_id, key.try_number)
 
 
 def _this(task_instance_id: str, try_number: int) -> ColumnElement[bool]:

@@ -1,4 +1,8 @@
-"""Entries in the metadata database: with writers, history, versions and references."""
+"""Entries in the metadata database: with writers, history, versions and references.
+
+Everything works inside the caller's transaction and commits nothing, so that a fenced try or a missing asset is refused
+before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from store.database.schema import asset, asset_store
 from store.errors import NotFound, VersionConflict
 from store.keys import AssetRef
 from store.state import statements, task_entries, transactions
-from store.state.entries import Entries, Entry, EntryChange, KeyLock, References, TaskEntry
+from store.state.entries import Entry, EntryChange, KeyLock, References, TaskEntry
 from store.state.statements import attribution
 from store.state.transactions import Outcome, Transaction
 from store.values import check_json, check_key
@@ -24,20 +28,26 @@ from store.values import check_json, check_key
 _e = asset_store.c
 
 
-class AttributedEntries(Entries):
-    """One for each dialect (`sqlite`, `postgresql`)."""
+class AttributedEntries:
+    """The store's entries for all but a backend's author; one for each dialect (`sqlite`, `postgresql`).
+
+    Raises `InvalidValue` for what cannot be stored.
+    """
 
     keeps_history: ClassVar[bool] = True
+    """Whether writers, history, versions, references, transactions and lists of keys are kept."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
     async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:
+        """The stored JSON text, or None."""
         row = await connection.execute(statements.VALUE, {"b_asset_id": asset.id, "b_key": check_key(key)})
         value: str | None = row.scalar_one_or_none()
         return value
 
     async def entry(self, connection: AsyncConnection, asset: AssetRef, key: str) -> Entry:
+        """One entry. Raises `NotFound`."""
         rows = await connection.execute(statements.ENTRY.where(_e.key == key), {"b_asset_id": asset.id})
         row = rows.mappings().one_or_none()
         if row is None:
@@ -47,17 +57,19 @@ class AttributedEntries(Entries):
     async def page(
         self, connection: AsyncConnection, asset: AssetRef, window: Window, only: Collection[str] | None = None
     ) -> Page[Entry]:
-        """`only` these keys; None means all."""
+        """Entries by key; `only` these, None means all."""
         query = statements.ENTRY.params(b_asset_id=asset.id)
         if only is not None:
             query = query.where(_e.key.in_(only))
         return await page(connection, query, window, {"key": _e.key}, _entry)
 
     async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:
+        """The keys of all entries, in order."""
         rows = await connection.execute(select(_e.key).where(_e.asset_id == asset.id).order_by(_e.key))
         return rows.scalars().all()
 
     async def apply(self, connection: AsyncConnection, change: EntryChange) -> int:
+        """Make one change; returns the entry's version, 0 for none. Raises `VersionConflict`: then nothing is changed."""
         key = check_key(change.key)
         if change.lock is None:
             await self.lock(connection, change.asset.id, [key])
@@ -114,7 +126,10 @@ class AttributedEntries(Entries):
         protected: frozenset[str] = frozenset(),
         limit: int | None = None,
     ) -> int:
-        """Of all, or of the first `limit`. A key written meanwhile is removed with the version it has then."""
+        """Remove all entries but the `protected` ones, or the first `limit`; returns how many.
+
+        A key written meanwhile is removed with the version it has then.
+        """
         removable = select(_e.key).where(_e.asset_id == asset.id, _e.key.not_in(protected))
         keys = (await connection.execute(removable.order_by(_e.key).limit(limit))).scalars().all()
         await self.lock(connection, asset.id, keys)
@@ -124,7 +139,7 @@ class AttributedEntries(Entries):
         return removed
 
     async def copy(self, asset: AssetRef, key: str, value: str) -> None:
-        """Here is the truth itself."""
+        """Copy a watermark, outside of any transaction, to where else values are kept; here is the truth itself."""
 
     async def transact(
         self,
@@ -135,6 +150,7 @@ class AttributedEntries(Entries):
         task_instance_id: str,
         writer: Writer,
     ) -> Outcome:
+        """Change several entries together, for a fenced try. Raises `VersionConflict`."""
         await self.lock(connection, asset.id, sorted(transaction.keys))
         present = await transactions.present(connection, asset.id, transaction, task_instance_id, self.dialect)
         versions = dict(present.versions)
@@ -147,29 +163,36 @@ class AttributedEntries(Entries):
         return Outcome(versions={**versions, **dict.fromkeys(transaction.deletes, 0)}, values=present.values)
 
     async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
+        """One entry of a task instance. Raises `NotFound`, also when it is past its retention."""
         entry = await task_entries.find(connection, task, key)
         if entry is None:
             raise NotFound(f"the task store has no key {key!r}")
         return entry
 
     async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
+        """A task instance's entries by key."""
         return await task_entries.entries(connection, task, window)
 
     async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:
+        """The keys of all its entries, in order."""
         return await task_entries.keys(connection, task)
 
     async def set_task(
         self, connection: AsyncConnection, task: TaskScope, entry: TaskEntry, expires_at: datetime | NeverExpire | None
     ) -> None:
+        """Write an entry; `expires_at` None leaves the retention to the clean-up."""
         await task_entries.write(connection, task, entry, expires_at, self.dialect)
 
     async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
+        """Give an entry another value and leave its expiry; False when there is none."""
         return await task_entries.change(connection, task, check_key(key), check_json(value))
 
     async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
+        """Remove one entry."""
         await task_entries.remove(connection, task, key=check_key(key))
 
     async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:
+        """Remove all entries, also those of mapped siblings if asked."""
         await task_entries.remove(connection, task, all_map_indices=all_map_indices)
 
     async def resolve(self, connection: AsyncConnection, scope: AssetScope) -> AssetRef:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import ClassVar, Final
@@ -16,21 +16,24 @@ from store.database.paging import Page, Window
 from store.errors import BackendFailed, Conflict, InvalidValue, NotFound, StoreError
 from store.keys import AssetRef
 from store.state.attributed import AttributedEntries
-from store.state.entries import Entries, Entry, EntryChange, TaskEntry
+from store.state.entries import Entry, EntryChange, TaskEntry
 from store.state.transactions import Outcome, Transaction
 
 PATIENCE: Final = 5.0
 """Seconds that a backend gets for one call, while a transaction of ours waits for it."""
 
 
-class PlainEntries(Entries):
-    """`attributed` keeps the watermarks: there they are part of their watcher's transaction, here they are copies."""
+class PlainEntries(AttributedEntries):
+    """Watermarks stay attributed: there they are part of their watcher's transaction, in the backend they are copies.
+
+    Raises `BackendFailed`, and `Conflict` or `InvalidValue` for what the backend cannot do.
+    """
 
     keeps_history: ClassVar[bool] = False
 
-    def __init__(self, backend: BaseStoreBackend, attributed: AttributedEntries) -> None:
+    def __init__(self, backend: BaseStoreBackend, dialect: str) -> None:
+        super().__init__(dialect)
         self._backend = backend
-        self._attributed = attributed
         self._name = type(backend).__name__
 
     async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:
@@ -39,15 +42,17 @@ class PlainEntries(Entries):
 
     async def entry(self, connection: AsyncConnection, asset: AssetRef, key: str) -> Entry:
         if key in await watermark_keys(connection, asset.id):
-            return await self._attributed.entry(connection, asset, key)
+            return await super().entry(connection, asset, key)
         value = await self.get(connection, asset, key)
         if value is None:
             raise NotFound(f"the asset's store has no key {key!r}")
         return Entry(key=key, value=value)
 
-    async def page(self, connection: AsyncConnection, asset: AssetRef, window: Window) -> Page[Entry]:
-        watermarks = await watermark_keys(connection, asset.id)
-        return await self._attributed.page(connection, asset, window, only=watermarks)
+    async def page(
+        self, connection: AsyncConnection, asset: AssetRef, window: Window, only: Collection[str] | None = None
+    ) -> Page[Entry]:
+        """Of a backend that cannot be listed the watermarks only."""
+        return await super().page(connection, asset, window, only or await watermark_keys(connection, asset.id))
 
     async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:  # noqa: ARG002
         raise self._unlisted()
@@ -71,7 +76,8 @@ class PlainEntries(Entries):
         asset: AssetRef,
         *,
         writer: Writer | None,  # noqa: ARG002  kept nowhere
-        protected: frozenset[str],  # noqa: ARG002  copies of watermarks are made again
+        protected: frozenset[str] = frozenset(),  # noqa: ARG002  copies of watermarks are made again
+        limit: int | None = None,  # noqa: ARG002
     ) -> int:
         with self._patience():
             await self._backend.aclear(_scope(asset), session=_session(connection))

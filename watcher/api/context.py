@@ -11,8 +11,9 @@ import anyio
 from fastapi import Depends, Request
 
 from store.database import Database
-from store.state.entries import Entries
+from store.state.attributed import AttributedEntries
 from watcher.metrics import Metrics
+from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control
 from watcher.wakeups import Hint
 
@@ -22,7 +23,7 @@ class ApiContext:
     """What the routes need; `hint` is called after a commit that gave somebody something to do."""
 
     database: Database
-    entries: Entries
+    entries: AttributedEntries
     secret: bytes
     """Signs the tokens of tries."""
     auth: Literal["tokens", "none"]
@@ -45,6 +46,8 @@ class ApiContext:
     """Set when the process ends: streams end at once."""
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
     """Called when the copy of a watermark entry (asset id, key) in a backend of its own may be gone."""
+    submitters: Mapping[str, Submitter] = field(default_factory=dict)
+    """By the name that is stored with a try, for logs that are kept where drivers run."""
     control: Control | None = None
     """What moves positions; None where the watchers are not known."""
     metrics: Metrics = field(default_factory=Metrics)

@@ -48,7 +48,15 @@ for function in (daemon.run, daemon.demo, configuration.check, configuration.sch
     app.command()(function)
 watchers.register(app)
 rewind.register(app)
-for part in (watchers.watchers, assets.assets, runs.runs, store.store, administration.db, administration.token):
+for part in (
+    watchers.watchers,
+    assets.assets,
+    runs.runs,
+    store.store,
+    administration.db,
+    administration.token,
+    administration.spark,
+):
     app.add_typer(part)
 app.add_typer(state_store.state_store)
 app.add_typer(postgres.pg)

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from config.errors import Problem
     from config.models import Configuration
 
-COLUMNS: Columns = {name: itemgetter(name) for name in ("watcher", "check", "level", "message", "remedy")}
+COLUMNS: Columns = {
+    "of": lambda finding: finding["watcher"] or f"job {finding['job']}",
+    **{name: itemgetter(name) for name in ("check", "level", "message", "remedy")},
+}
 
 
 def check(
     config: ConfigOption = DEFAULT_CONFIG,
-    connect: Annotated[bool, typer.Option("--connect", help="Reach every source and judge it.")] = False,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Reach every source and judge it, and look for what runs would miss.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check the configuration: exit code 2 if it is wrong; with --connect also the sources: 3 if one is."""
@@ -79,9 +84,9 @@ def _summary(configuration: Configuration) -> str:
 
 
 def _check_sources(configuration: Configuration, show: Show) -> None:
-    from watcher.source_checks import source_findings  # noqa: PLC0415  see watcher.cli
+    from watcher.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
 
-    findings = anyio.run(source_findings, configuration)
+    findings = anyio.run(all_findings, configuration)
     show(findings, lambda: table(findings, COLUMNS))
     if any(finding["level"] == "error" for finding in findings):
         raise typer.Exit(Exit.CHECK_FAILED)

@@ -69,6 +69,13 @@ def fragment(path: Path, offset: int, lines: int) -> Fragment:
         return Fragment(records=records, next_offset=end if end < size else None)
 
 
+def fragment_of(data: bytes, offset: int, lines: int) -> Fragment:
+    """Up to so many lines of a log's bytes, which begin at `offset` of it and go on to its end."""
+    file = io.BytesIO(data)
+    records = [_record(line) for line in islice(_lines(file), lines)]
+    return Fragment(records=records, next_offset=offset + file.tell() if file.tell() < len(data) else None)
+
+
 def unfinished(records: Sequence[Record]) -> frozenset[str]:
     """Writes that were announced and not confirmed in these lines: only the history can tell whether they happened."""
     return _writes(records, "store.writing") - _writes(records, "store.written")

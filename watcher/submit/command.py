@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from watcher.submit.base import SparkApplication, TaskTry
-from watcher.submit.class_archive import ClassArchive
+from watcher.submit.base import SparkApplication, Submission
 from watcher.submit.connections import ConnectionSettings, connection_settings, redaction
 from watcher.submit.processes import TAG_VARIABLE
-from watcher.submit.spark_ui import ADDRESS_FILE
 
 PASSED_ON = frozenset(
     {
@@ -27,6 +25,8 @@ PASSED_ON = frozenset(
 """The only variables (and LC_*) a job gets from the daemon's environment, which holds secrets: what else a job needs
 belongs into `spark.env` or `spark.connections`."""
 
+ADDRESS_FILE = "spark-ui.txt"
+"""In the scratch folder: on which port the application's UI is."""
 REDACTION = "spark.redaction.regex"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CLASS_PATH = "spark.driver.extraClassPath"
@@ -61,7 +61,15 @@ logger.utils.appenderRef.ui.ref = ui
 logger.utils.appenderRef.console.ref = console
 logger.utils.appenderRef.console.level = warn
 """
-"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`spark_ui.py`)."""
+"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`ADDRESS_FILE`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassArchive:
+    """`class_path` has to come before everything else on the JVM's."""
+
+    file: Path
+    class_path: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +88,8 @@ class Paths:
     """Of this JVM and class path, when there is one."""
 
 
-def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
-    application = task_try.application
+def arguments(submission: Submission, paths: Paths) -> list[str]:
+    application = submission.application
     lists = {
         "--jars": application.jars,
         "--packages": application.packages,
@@ -91,7 +99,7 @@ def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
         str(paths.spark_home / "bin" / "spark-submit"),
         *("--master", application.master),
         *("--deploy-mode", "client"),
-        *("--name", task_try.dag_id),
+        *("--name", submission.key.instance.dag_id),
         *("--driver-memory", application.driver_memory),
         *("--properties-file", str(paths.properties)),
         "--load-spark-defaults",
@@ -101,45 +109,45 @@ def arguments(task_try: TaskTry, paths: Paths) -> list[str]:
     ]
 
 
-def configuration(task_try: TaskTry, paths: Paths) -> dict[str, str]:
+def configuration(submission: Submission, paths: Paths) -> dict[str, str]:
     """The job's own `conf`, under it what its connections mean to Spark, and over it what a try must have."""
-    application = task_try.application
+    application = submission.application
     return {
-        **_connections(task_try).conf,
+        **_connections(submission).conf,
         **application.conf,
         REDACTION: redaction(application.conf.get(REDACTION)),
         **_java(application, paths),
         "spark.local.dir": str(paths.scratch),
         "spark.ui.port": "0",
         "spark.asset_job.context": str(paths.context),
-        **_marks(application, task_try.tag),
+        **_marks(application, submission.tag),
     }
 
 
-def environment(task_try: TaskTry, paths: Paths, daemon: Mapping[str, str]) -> dict[str, str]:
-    application = task_try.application
+def environment(submission: Submission, paths: Paths, daemon: Mapping[str, str]) -> dict[str, str]:
+    application = submission.application
     return {
         "LANG": "C.UTF-8",  # without one the JVM cannot even name a file with an umlaut
         **{name: value for name, value in daemon.items() if name in PASSED_ON or name.startswith("LC_")},
         "TMPDIR": str(paths.scratch),
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if application.master.startswith("local") else {}),
         **({"SPARK_LAUNCHER_OPTS": " ".join(SMALL)} if application.profile == "small" else {}),
-        **_connections(task_try).env,
+        **_connections(submission).env,
         **application.env,
         "SPARK_HOME": str(paths.spark_home),
         "PYSPARK_PYTHON": paths.python,
         "PYSPARK_DRIVER_PYTHON": paths.python,
         "ASSET_JOB_CONTEXT": str(paths.context),
-        TAG_VARIABLE: task_try.tag,
+        TAG_VARIABLE: submission.tag,
     }
 
 
-def _connections(task_try: TaskTry) -> ConnectionSettings:
+def _connections(submission: Submission) -> ConnectionSettings:
     """Only for connectors that the job brings; the SDK's own readers take them from its context."""
-    application = task_try.application
+    application = submission.application
     if not application.packages and not application.jars:
         return ConnectionSettings()
-    return connection_settings(task_try.context.get("connections", {}))
+    return connection_settings(submission.context.get("connections", {}))
 
 
 def properties(configuration: Mapping[str, str]) -> str:
@@ -150,15 +158,15 @@ def properties(configuration: Mapping[str, str]) -> str:
 def _java(application: SparkApplication, paths: Paths) -> dict[str, str]:
     """The job's own options come last: of an option given twice the JVM takes the second."""
     ours = [f"-Dlog4j2.configurationFile={paths.log4j2}", f"-Djava.io.tmpdir={paths.scratch}"]
-    found = {}
+    class_path = {}
     if application.profile == "small":
         ours += SMALL
         # A class path of the job's own has to come first, and then no archive fits.
         if paths.class_archive is not None and CLASS_PATH not in application.conf:
             ours += [f"-XX:SharedArchiveFile={paths.class_archive.file}", "-Xshare:auto", *_QUIETLY]
-            found[CLASS_PATH] = paths.class_archive.class_path
+            class_path[CLASS_PATH] = paths.class_archive.class_path
     own = application.conf.get(JAVA_OPTIONS, "")
-    return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **found}
+    return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **class_path}
 
 
 def _marks(application: SparkApplication, tag: str) -> dict[str, str]:

@@ -103,17 +103,17 @@ def explain_log(text: str) -> Finding | None:
     if end is None:
         return _known(lines, 0) or _java_exception(lines) or _last_words(lines)
     exception = _python_exception(lines, end)
-    found = _known(lines, exception.line)
-    if found is None and any(_CONSEQUENCE.search(line) for line in lines[exception.line :]):
-        found = _known(lines, 0)
-    return found or exception
+    cause = _known(lines, exception.line)
+    if cause is None and any(_CONSEQUENCE.search(line) for line in lines[exception.line :]):
+        cause = _known(lines, 0)
+    return cause or exception
 
 
 def _known(lines: Sequence[str], first: int) -> Finding | None:
     for pattern, sentence in _CAUSES:
         for number in range(first, len(lines)):
-            if found := re.search(pattern, lines[number]):
-                return Finding(sentence=sentence.format(**found.groupdict()), line=number)
+            if match := re.search(pattern, lines[number]):
+                return Finding(sentence=sentence.format(**match.groupdict()), line=number)
     return None
 
 
@@ -135,11 +135,11 @@ def _python_exception(lines: Sequence[str], start: int) -> Finding:
                 place = f"{PurePosixPath(frame['file']).name} line {frame['line']}"
         elif number > start and not lines[number].startswith(" "):
             break
-    line, said = _said(lines, number)
-    return Finding(sentence=_cut(said), line=line, place=place)
+    line, sentence = _message(lines, number)
+    return Finding(sentence=_cut(sentence), line=line, place=place)
 
 
-def _said(lines: Sequence[str], number: int) -> tuple[int, str]:
+def _message(lines: Sequence[str], number: int) -> tuple[int, str]:
     """The exception's short name and the first line of what it says; of Java's exceptions what these say themselves."""
     following = lines[number + 1] if number + 1 < len(lines) else ""
     if "Py4JJavaError" in lines[number] and (java := _JAVA.match(following)):
@@ -149,8 +149,8 @@ def _said(lines: Sequence[str], number: int) -> tuple[int, str]:
 
 def _java_exception(lines: Sequence[str]) -> Finding | None:
     for number, line in enumerate(lines):
-        if line.startswith("Exception in thread") and (found := _JAVA.match(line)):
-            return Finding(sentence=_cut(_short(found["rest"])), line=number)
+        if line.startswith("Exception in thread") and (exception := _JAVA.match(line)):
+            return Finding(sentence=_cut(_short(exception["rest"])), line=number)
     return None
 
 

@@ -72,7 +72,7 @@ class TryFolder:
         """Make sure that no shim still on its way starts the try; only while the lock is held by `unlocked`."""
         (self.path / "command.json").unlink(missing_ok=True)
 
-    def wish_to_stop(self, grace: float) -> None:
+    def request_stop(self, grace: float) -> None:
         self.write_private("stop.json", json.dumps({"grace": grace}))
 
     def started(self) -> bool:

@@ -30,22 +30,22 @@ def kill_tagged(tag: str) -> None:
 
 def signal_tagged(tag: str, signal_number: signal.Signals, *, only: int | None = None, wait: bool = False) -> int:
     """Signal the living processes of the try, or of these the one with process id `only`; how many there were."""
-    found = 0
+    living = 0
     for process in _all_processes() if only is None else [only]:
         with _pinned(process) as descriptor:
             # Looked at after it was pinned: from here on the descriptor can mean no other process.
             if descriptor is not None and _has_tag(process, tag):
-                found += 1
+                living += 1
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(descriptor, signal_number)
                 if wait:
                     select.select([descriptor], [], [])
-    return found
+    return living
 
 
 def _all_processes() -> list[int]:
-    found = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-    return [process for process in found if process != os.getpid()]
+    processes = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return [process for process in processes if process != os.getpid()]
 
 
 @contextmanager

@@ -9,8 +9,6 @@ import zipfile
 from pathlib import Path
 from tempfile import mkstemp
 
-from watcher.submit.base import SubmitError
-
 SDK = Path(__file__).parents[1] / "sdk" / "asset_job"
 INGEST_PROGRAM = SDK.with_name("ingest.py")
 """The application of `builtin:ingest`."""
@@ -19,7 +17,7 @@ _MADE_AT = (1980, 1, 1, 0, 0, 0)
 
 
 def sdk_archive(home: Path) -> Path:
-    """The zip of the SDK in the home, made on first use. Raises `SubmitError`.
+    """The zip of the SDK in the home, made on first use.
 
     Its name holds a digest of its content and it never changes: a job that runs on through an upgrade of the daemon goes
     on to import from its own.
@@ -27,11 +25,8 @@ def sdk_archive(home: Path) -> Path:
     content = packed(SDK)
     path = home / "sdk" / f"asset_job-{hashlib.sha256(content).hexdigest()[:16]}.zip"
     if not path.exists():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write_whole(path, content)
-        except OSError as error:
-            raise SubmitError(f"the job SDK could not be written to {path}: {error}") from error
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_whole(path, content)
     return path
 
 

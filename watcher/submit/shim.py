@@ -143,8 +143,8 @@ def reap() -> tuple[dict[int, int], bool]:
     """Bury every dead child, adopted ones too: their wait statuses, and whether any child is still alive."""
     buried: dict[int, int] = {}
     try:
-        while (found := os.waitpid(-1, os.WNOHANG))[0] != 0:
-            buried[found[0]] = found[1]
+        while (child := os.waitpid(-1, os.WNOHANG))[0] != 0:
+            buried[child[0]] = child[1]
     except ChildProcessError:
         return buried, False
     return buried, True
@@ -169,10 +169,10 @@ def kill_what_is_left() -> None:
 
 
 def descendants() -> list[int]:
-    table, found = parents(), [os.getpid()]
-    for process in found:
-        found.extend(children_of(table, process))
-    return found[1:]
+    table, processes = parents(), [os.getpid()]
+    for process in processes:  # it grows on the way
+        processes.extend(children_of(table, process))
+    return processes[1:]
 
 
 def children_of(table: dict[int, int], process: int) -> list[int]:

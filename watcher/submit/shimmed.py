@@ -16,12 +16,21 @@ from typing import BinaryIO
 import anyio
 from anyio.to_thread import run_sync
 
+from store.keys import TryKey
+from watcher.logs import try_log
 from watcher.submit import shim
-from watcher.submit.base import Attachment, Handle, Progress, Status, SubmitError, Submitter, TaskTry
+from watcher.submit.base import (
+    Addresses,
+    Attachment,
+    Handle,
+    Status,
+    Submission,
+    SubmitError,
+    Submitter,
+)
 from watcher.submit.explaining import TAIL, explain_log
 from watcher.submit.folder import Exit, TryFolder
 from watcher.submit.processes import TAG_VARIABLE, kill_tagged, signal_tagged
-from watcher.submit.spark_ui import ADDRESS_FILE, ask_spark_ui
 
 CLAIMED_BY_ANOTHER = 75
 """The SDK's exit code when somebody else has claimed the try (EX_TEMPFAIL)."""
@@ -44,71 +53,87 @@ class Command:
 class ShimSubmitter(Submitter):
     """Linux only. The try's folder is the truth; a handle only says where it is, so none of it can go stale."""
 
+    ends_with_home = True
+
     @abstractmethod
-    def command(self, task_try: TaskTry, folder: TryFolder) -> Command:
+    def command(self, submission: Submission, folder: TryFolder) -> Command:
         """What to run; called in a thread. Raises `SubmitError` when the machine lacks what it takes."""
 
-    async def submit(self, task_try: TaskTry) -> Handle:
-        return await run_sync(self._submit, task_try)
+    def folder(self, key: TryKey) -> TryFolder:
+        """The try's own folder. No run_id in it: that holds colons, and the folder becomes part of the driver's PYTHONPATH."""
+        place = Path("runs", key.instance.dag_id, key.task_instance_id, str(key.try_number))
+        return TryFolder(self.workspace.home / place)
 
-    async def attach(self, task_try: TaskTry, handle: Handle | None) -> Handle | Attachment:
-        return await run_sync(_attach, task_try, handle)
+    def log(self, key: TryKey) -> Path:
+        """The try's log: the driver's stdout and stderr are appended (O_APPEND), as the daemon's records are."""
+        return try_log(self.workspace.logs, **key.bindings)
+
+    def handle(self, key: TryKey, tag: str) -> Handle:
+        """What `submit` gives."""
+        return {"folder": str(self.folder(key).path), "log": str(self.log(key)), "tag": tag}
+
+    async def submit(self, submission: Submission) -> Handle:
+        return await run_sync(self._submit, submission)
+
+    async def attach(self, key: TryKey, tag: str, handle: Handle | None) -> Handle | Attachment:
+        gone = await run_sync(_find_gone, self.folder(key), tag, handle is not None)
+        return self.handle(key, tag) if gone is None else gone
 
     async def poll(self, handle: Handle) -> Status:
-        """`exit_code` is None when the try is lost: gone without an exit file, what was left of it killed."""
+        """Of a lost try, what was left has been killed."""
         return await run_sync(_poll, _folder(handle), handle["tag"], Path(handle["log"]))
 
     async def cancel(self, handle: Handle, grace: float) -> None:
         folder, tag = _folder(handle), handle["tag"]
         by_shim = await run_sync(_ask_to_stop, folder, tag, grace)
         with anyio.move_on_after(grace + (_KILL_MARGIN if by_shim else 0)):
-            while not await run_sync(_gone, folder):  # noqa: ASYNC110 - a lock has no event to wait for
+            while not await run_sync(_is_free, folder):  # noqa: ASYNC110 - a lock has no event to wait for
                 await anyio.sleep(_LOOK_EVERY)
-        await run_sync(_make_sure, folder, tag)
+        await run_sync(_kill_rest, folder, tag)
 
     async def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
         while chunk := await run_sync(_read, Path(handle["log"]), offset):
             yield chunk
             offset += len(chunk)
 
-    async def progress(self, handle: Handle) -> Progress | None:
-        return await ask_spark_ui(_folder(handle).scratch / ADDRESS_FILE)
+    def api_url(self, addresses: Addresses) -> str:
+        return addresses.local
 
-    def _submit(self, task_try: TaskTry) -> Handle:
-        folder = TryFolder(task_try.folder)
+    def _submit(self, submission: Submission) -> Handle:
+        folder, log = self.folder(submission.key), self.log(submission.key)
         if not folder.started():
-            command = self.command(task_try, folder)
+            command = self.command(submission, folder)
             try:
                 folder.make()
-                with folder.preparing(), _open_log(task_try.log) as log:
+                with folder.preparing(), _open_log(log) as output:
                     if not folder.started():
-                        _prepare(folder, task_try, command)
-                        _start(folder, task_try, command, log)
+                        _prepare(folder, submission, command)
+                        _start(folder, submission.tag, command, output)
             except (OSError, ValueError, subprocess.TimeoutExpired) as error:
                 _give_up(folder, f"the job could not be started from {folder.path}: {error}")
-        return _handle(task_try)
+        return self.handle(submission.key, submission.tag)
 
 
-def _prepare(folder: TryFolder, task_try: TaskTry, command: Command) -> None:
-    folder.write_context(task_try.context)
+def _prepare(folder: TryFolder, submission: Submission, command: Command) -> None:
+    folder.write_context(submission.context)
     for name, content in command.files.items():
         folder.write_private(name, content)
     folder.order(command.argv)
 
 
-def _start(folder: TryFolder, task_try: TaskTry, command: Command, log: BinaryIO) -> None:
+def _start(folder: TryFolder, tag: str, command: Command, output: BinaryIO) -> None:
     started = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-I", shim.__file__, str(folder.path)],
-        env={**command.environment, TAG_VARIABLE: task_try.tag},
+        env={**command.environment, TAG_VARIABLE: tag},
         stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
+        stdout=output,
+        stderr=output,
         start_new_session=True,
         timeout=_START_TIMEOUT,
         check=False,
     )
     if started.returncode != 0:
-        _give_up(folder, f"the process that starts the job failed; {task_try.log} says why")
+        _give_up(folder, f"the process that starts the job failed; {output.name} says why")
 
 
 def _give_up(folder: TryFolder, sentence: str) -> None:
@@ -119,16 +144,16 @@ def _give_up(folder: TryFolder, sentence: str) -> None:
             raise SubmitError(sentence)
 
 
-def _attach(task_try: TaskTry, handle: Handle | None) -> Handle | Attachment:
-    folder = TryFolder(task_try.folder)
+def _find_gone(folder: TryFolder, tag: str, has_handle: bool) -> Attachment | None:
+    """None when there is something to attach to."""
     with folder.unlocked() as free:
         if not free or folder.exit() is not None:
-            return _handle(task_try)
-        if handle is None and not folder.started():
+            return None
+        if not has_handle and not folder.started():
             # A shim of the daemon that crashed may still be on its way here: ABSENT has to stay true.
             folder.withdraw()
             return Attachment.ABSENT
-        _bury(folder, task_try.tag)
+        _kill_orphans(folder, tag)
     return Attachment.RESTARTED if folder.machine_restarted() else Attachment.LOST
 
 
@@ -136,12 +161,12 @@ def _poll(folder: TryFolder, tag: str, log: Path) -> Status:
     with folder.unlocked() as free:
         if not free:
             return Status(phase="running" if folder.started() else "starting")
-        found = folder.exit()
-        if found is None:
-            _bury(folder, tag)
+        end = folder.exit()
+        if end is None:
+            _kill_orphans(folder, tag)
             return Status(phase="exited", reason=_LOST, restarted=folder.machine_restarted())
     _tidy(folder)
-    return Status(phase="exited", exit_code=found.exit_code, reason=explain(found, log))
+    return Status(phase="exited", exit_code=end.exit_code, reason=explain(end, log))
 
 
 def _ask_to_stop(folder: TryFolder, tag: str, grace: float) -> bool:
@@ -150,7 +175,7 @@ def _ask_to_stop(folder: TryFolder, tag: str, grace: float) -> bool:
         if free:
             folder.withdraw()
             return False
-    folder.wish_to_stop(grace)
+    folder.request_stop(grace)
     shim_process = folder.shim_process()
     if shim_process is not None and signal_tagged(tag, SIGTERM, only=shim_process):
         return True
@@ -158,18 +183,18 @@ def _ask_to_stop(folder: TryFolder, tag: str, grace: float) -> bool:
     return False
 
 
-def _gone(folder: TryFolder) -> bool:
+def _is_free(folder: TryFolder) -> bool:
     with folder.unlocked() as free:
         return free
 
 
-def _make_sure(folder: TryFolder, tag: str) -> None:
+def _kill_rest(folder: TryFolder, tag: str) -> None:
     """Only a shim that ended by itself has seen to what the job left behind."""
-    if not _gone(folder) or folder.exit() is None:
+    if not _is_free(folder) or folder.exit() is None:
         kill_tagged(tag)
 
 
-def _bury(folder: TryFolder, tag: str) -> None:
+def _kill_orphans(folder: TryFolder, tag: str) -> None:
     """Kill what a dead shim left behind, a shim on its way included; called with the lock held."""
     folder.withdraw()
     kill_tagged(tag)
@@ -182,30 +207,30 @@ def _tidy(folder: TryFolder) -> None:
     rmtree(folder.scratch, ignore_errors=True)
 
 
-def explain(found: Exit, log: Path) -> str:
+def explain(end: Exit, log: Path) -> str:
     """One sentence about how the try ended, with the line of its log that says so; '' for a success."""
-    if found.reason or found.exit_code == 0:
-        return found.reason
-    if found.stopped:
+    if end.reason or end.exit_code == 0:
+        return end.reason
+    if end.stopped:
         return "the job was stopped on request"
-    if found.exit_code == CLAIMED_BY_ANOTHER:
+    if end.exit_code == CLAIMED_BY_ANOTHER:
         return "another process had claimed this try before"
-    if found.exit_code == 128 + Signals.SIGKILL:
+    if end.exit_code == 128 + Signals.SIGKILL:
         return "the job was killed (SIGKILL); if nobody did that, the machine is out of memory: lower settings.scheduler.memory_mb"
-    how = f"the job {_ended(found)}"
+    how = f"the job {_ended(end)}"
     text, lines_before = _end_of(log)
     finding = explain_log(text)
     if finding is None:
         return f"{how} and said nothing"
     where = "; ".join(filter(None, (finding.place, f"log line {lines_before + finding.line + 1}")))
-    said = f"{how}; its last words: {finding.sentence}" if finding.guessed else finding.sentence
-    return f"{said} ({where})"
+    sentence = f"{how}; its last words: {finding.sentence}" if finding.guessed else finding.sentence
+    return f"{sentence} ({where})"
 
 
-def _ended(found: Exit) -> str:
-    if found.signal is None:
-        return f"ended with exit code {found.exit_code}"
-    return "was ended by " + next((one.name for one in Signals if one == found.signal), f"signal {found.signal}")
+def _ended(end: Exit) -> str:
+    if end.signal is None:
+        return f"ended with exit code {end.exit_code}"
+    return "was ended by " + next((known.name for known in Signals if known == end.signal), f"signal {end.signal}")
 
 
 def _end_of(log: Path) -> tuple[str, int]:
@@ -230,10 +255,6 @@ def _lines_in(file: BinaryIO, size: int) -> int:
         lines += chunk.count(b"\n")
         size -= len(chunk)
     return lines
-
-
-def _handle(task_try: TaskTry) -> Handle:
-    return {"folder": str(task_try.folder), "log": str(task_try.log), "tag": task_try.tag}
 
 
 def _folder(handle: Handle) -> TryFolder:

@@ -2,60 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
-from watcher.submit.base import SparkApplication, SubmitError, TaskTry
-from watcher.submit.class_archive import ClassArchive, find_archive
-from watcher.submit.command import CLASS_PATH, LOG4J2, Paths, arguments, configuration, environment, properties
+import httpx
+from anyio.to_thread import run_sync
+
+from watcher.submit.base import Finding, Handle, Needs, Progress, SparkApplication, Submission, SubmitError
+from watcher.submit.class_archive import archive_folder, find_archive
+from watcher.submit.command import (
+    ADDRESS_FILE,
+    CLASS_PATH,
+    LOG4J2,
+    ClassArchive,
+    Paths,
+    arguments,
+    configuration,
+    environment,
+    properties,
+)
 from watcher.submit.folder import TryFolder
-from watcher.submit.java import java_home
-from watcher.submit.sdk_archive import sdk_archive
+from watcher.submit.runtime import Runtime, find_runtime
 from watcher.submit.shimmed import Command, ShimSubmitter
-from watcher.submit.spark_home import spark_home_of
+
+USUAL_HEAP_MB: Final = 512
+"""The default of `driver_memory`, for which `driver_memory_mb` reckons."""
+_UI_TIMEOUT: Final = 5.0
+_UNITS_MB: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Runtime:
-    """What a job runs on."""
-
-    python: str
-    spark_home: Path
-    java: Path
-
-
-@dataclass(frozen=True, kw_only=True)
 class SparkSubmit(ShimSubmitter):
-    """`environment` is the daemon's, of which a job gets little (`command.PASSED_ON`)."""
+    """A job gets little of the daemon's environment (`command.PASSED_ON`)."""
 
-    home: Path
-    python: str
-    """The interpreter of jobs that name none."""
-    environment: Mapping[str, str]
+    def needs(self, application: SparkApplication) -> Needs:
+        """By how much the heap (`512m`, `2g`) is larger than usual comes on top of `driver_memory_mb`."""
+        heap_mb = int(application.driver_memory[:-1]) * _UNITS_MB[application.driver_memory[-1].lower()]
+        return Needs(memory_mb=self.workspace.driver_memory_mb + max(0, round(heap_mb) - USUAL_HEAP_MB))
 
-    def runtime_of(self, application: SparkApplication) -> Runtime:
-        """Which interpreter, Spark and Java the job gets; blocking. Raises `SubmitError` when one is missing."""
-        python = application.python or self.python
-        return Runtime(
-            python=python,
-            spark_home=Path(application.env.get("SPARK_HOME") or spark_home_of(python)),
-            java=java_home({**self.environment, **application.env}),
-        )
-
-    def _archive(self, runtime: Runtime, application: SparkApplication) -> ClassArchive | None:
-        """None, too, where the site's own defaults have a class path, which the archive's would replace."""
-        conf = Path(application.env.get("SPARK_CONF_DIR") or runtime.spark_home / "conf")
-        return None if _site_has_class_path(conf) else find_archive(self.home, runtime.java, runtime.spark_home)
-
-    def command(self, task_try: TaskTry, folder: TryFolder) -> Command:
-        application = task_try.application
-        _check_files(task_try.dag_id, application)
-        runtime = self.runtime_of(application)
+    def command(self, submission: Submission, folder: TryFolder) -> Command:
+        application = submission.application
+        if missing := next(_missing_files(application), None):
+            option, path = missing
+            where = f"jobs.{submission.key.instance.dag_id}.spark.{option}"
+            raise SubmitError(f"{path} does not exist: create it, or correct {where}")
+        runtime = self._runtime(application)
         paths = Paths(
             spark_home=runtime.spark_home,
             python=runtime.python,
-            sdk=sdk_archive(self.home),
+            sdk=self.workspace.sdk_archive(),
             context=folder.context,
             properties=folder.path / "spark.properties",
             log4j2=folder.path / "log4j2.properties",
@@ -63,13 +59,43 @@ class SparkSubmit(ShimSubmitter):
             class_archive=self._archive(runtime, application),
         )
         return Command(
-            argv=arguments(task_try, paths),
-            environment=environment(task_try, paths, self.environment),
+            argv=arguments(submission, paths),
+            environment=environment(submission, paths, self.workspace.environment),
             files={
-                paths.properties.name: properties(configuration(task_try, paths)),
+                paths.properties.name: properties(configuration(submission, paths)),
                 paths.log4j2.name: LOG4J2,
             },
         )
+
+    async def progress(self, handle: Handle) -> Progress | None:
+        return await ask_spark_ui(TryFolder(Path(handle["folder"])).scratch / ADDRESS_FILE)
+
+    async def check(self, application: SparkApplication) -> Sequence[Finding]:
+        """Files, Python with PySpark, and Java; Spark itself looks up what has a scheme."""
+        return await run_sync(lambda: list(self._findings(application)))
+
+    def _findings(self, application: SparkApplication) -> Iterator[Finding]:
+        for option, path in _missing_files(application):
+            yield Finding(
+                check=option, level="error", message=f"{path} does not exist", remedy="create it, or correct the path"
+            )
+        try:
+            self._runtime(application)
+        except SubmitError as error:
+            problem, _, remedy = str(error).partition(": ")
+            yield Finding(check="runtime", level="error", message=problem, remedy=remedy)
+
+    def _runtime(self, application: SparkApplication) -> Runtime:
+        """Which interpreter, Spark and Java the job gets; blocking. Raises `SubmitError` when one is missing."""
+        python, spark_home = application.python or self.workspace.python, application.env.get("SPARK_HOME")
+        return find_runtime(python, spark_home, {**self.workspace.environment, **application.env})
+
+    def _archive(self, runtime: Runtime, application: SparkApplication) -> ClassArchive | None:
+        """None, too, where the site's own defaults have a class path, which the archive's would replace."""
+        conf = Path(application.env.get("SPARK_CONF_DIR") or runtime.spark_home / "conf")
+        if _site_has_class_path(conf):
+            return None
+        return find_archive(archive_folder(self.workspace.environment), runtime)
 
 
 def _site_has_class_path(conf: Path) -> bool:
@@ -77,10 +103,52 @@ def _site_has_class_path(conf: Path) -> bool:
     return defaults.exists() and CLASS_PATH in defaults.read_text(encoding="utf-8", errors="replace")
 
 
-def _check_files(dag_id: str, application: SparkApplication) -> None:
-    """Spark itself only warns of a jar that is not there. What has a scheme is looked up by Spark."""
-    named = {"application": (application.application,), "jars": application.jars, "py_files": application.py_files}
-    for option, paths in named.items():
+def _missing_files(application: SparkApplication) -> Iterator[tuple[str, str]]:
+    """Option and path. Spark itself only warns of a jar that is not there; what has a scheme is looked up by Spark."""
+    options = {"application": (application.application,), "jars": application.jars, "py_files": application.py_files}
+    for option, paths in options.items():
         for path in paths:
             if ":" not in path and "*" not in path and not Path(path).exists():
-                raise SubmitError(f"{path} does not exist: create it, or correct jobs.{dag_id}.spark.{option}")
+                yield option, path
+
+
+async def ask_spark_ui(log: Path) -> Progress | None:
+    """How far the application is, by its own UI; None when there is none that answers from this machine's loopback.
+
+    The UI takes any free port. Spark logs which, and `command.LOG4J2` has that line written into the try's scratch folder.
+    """
+    port = ui_port(log)
+    if port is None:
+        return None
+    address = f"http://127.0.0.1:{port}/api/v1/applications"
+    try:
+        async with httpx.AsyncClient(timeout=_UI_TIMEOUT, trust_env=False) as client:
+            applications = (await client.get(address)).raise_for_status().json()
+            stages = await client.get(f"{address}/{applications[0]['id']}/stages", params={"withSummaries": "false"})
+            return progress_of(stages.raise_for_status().json())
+    except (httpx.HTTPError, ValueError, LookupError):
+        return None
+
+
+def ui_port(log: Path) -> int | None:
+    try:
+        ports = re.findall(r"'SparkUI' on port (\d+)", log.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+    return int(ports[-1]) if ports else None
+
+
+def progress_of(stages: Iterable[Mapping[str, Any]]) -> Progress | None:
+    """Of the newest attempt of each stage; what a stage that has ended did not do never will be done."""
+    newest: dict[int, Mapping[str, Any]] = {}
+    for stage in sorted(stages, key=lambda attempt: int(attempt["attemptId"])):
+        newest[stage["stageId"]] = stage
+    counted = [stage for stage in newest.values() if stage["status"] != "SKIPPED"]
+    if not counted:
+        return None
+    going_on = ("ACTIVE", "PENDING")
+    return Progress(
+        stages=len(counted),
+        tasks=sum(stage["numTasks" if stage["status"] in going_on else "numCompleteTasks"] for stage in counted),
+        tasks_done=sum(stage["numCompleteTasks"] for stage in counted),
+    )

@@ -95,15 +95,14 @@ class Api:
     async def start_try(self, run_id: str = "manual__1", dag_id: str = "load_orders") -> Try:
         """A run of a job whose next try has been intended, and the token that its process would get."""
         async with self.database.transaction() as session:
-            if not any(task.run_id == run_id for task in await runs.startable(session)):
+            if not any(task.key.instance.run_id == run_id for task in await runs.startable(session)):
                 await runs.create_manual_run(
                     session, dag_id, run_id, "load", triggered_by="rest_api", conf="{}", note=None
                 )
-            task = next(task for task in await runs.startable(session) if task.run_id == run_id)
-            number = task.try_number + 1
-            tag = f"{task.task_instance_id}-{number}"
+            task = next(task for task in await runs.startable(session) if task.key.instance.run_id == run_id)
+            tag = f"{task.key.task_instance_id}-{task.key.try_number}"
             assert await tries.commit_intent(session, task, home_id="home", tag=tag, token_hash="")
-        return self.as_try(task.task_instance_id, number, run_id)
+        return self.as_try(task.key.task_instance_id, task.key.try_number, run_id)
 
     def as_try(self, task_instance_id: str, number: int, run_id: str) -> Try:
         token = try_tokens.issue(SECRET, task_instance_id, number, lifetime=timedelta(hours=1))
@@ -174,7 +173,7 @@ async def superseded(api: Api) -> tuple[Try, Try]:
 async def next_try(api: Api, old: Try) -> Try:
     async with api.database.transaction() as session:
         of_home = await tries.open_tries(session, "home")
-        open_try = next(one for one in of_home if one.task_instance_id == old.task_instance_id)
+        open_try = next(one for one in of_home if one.key.task_instance_id == old.task_instance_id)
         await tries.end(
             session,
             open_try,

@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database import schema
+from store.metastore import MetastoreStoreBackend
 from tests.service.api.application import Api, serving
 
 
@@ -113,7 +114,9 @@ async def test_if_version_compares_and_sets(api: Api) -> None:
 async def test_a_watermark_is_its_watchers_alone(api: Api) -> None:
     scope = AssetScope(asset_id=api.asset_ids["landing"])
     writer = Writer(kind=AssetStoreWriterKind.WATCHER, watcher="landing_files", write_id="w1")
-    await api.context.backend.aset_asset_store(scope, "landing_files.watermark", '"up to here"', writer=writer)
+    await MetastoreStoreBackend(api.database).aset_asset_store(
+        scope, "landing_files.watermark", '"up to here"', writer=writer
+    )
     await api.put("landing", "other", 1)
     path = api.store("landing", "landing_files.watermark")
 
@@ -158,7 +161,7 @@ async def test_the_limit_counts_characters_of_ascii_json(api: Api) -> None:
 
 async def test_a_plain_set_keeps_the_writer_and_loses_the_link(api: Api) -> None:
     await api.put("orders", "a", 1)
-    await api.context.backend.aset(AssetScope(name="orders"), "a", "2")
+    await MetastoreStoreBackend(api.database).aset(AssetScope(name="orders"), "a", "2")
 
     by = (await api.get(api.store("orders", "a")))["last_updated_by"]
 
@@ -166,7 +169,7 @@ async def test_a_plain_set_keeps_the_writer_and_loses_the_link(api: Api) -> None
 
 
 async def test_an_entry_nobody_put_their_name_to_has_no_writer(api: Api) -> None:
-    await api.context.backend.aset(AssetScope(name="orders"), "a", "1")
+    await MetastoreStoreBackend(api.database).aset(AssetScope(name="orders"), "a", "1")
 
     assert (await api.get(api.store("orders", "a")))["last_updated_by"] is None
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from store.base import AssetScope
 from store.database import schema
+from store.keys import AssetRef
+from store.state.entries import EntryChange
 from tests.service.api.application import Api, claimed, next_try
 
 
@@ -91,7 +92,8 @@ async def test_a_job_clears_all_but_watermarks(api: Api) -> None:
         moved = update(schema.watcher).values(asset_id=api.asset_ids["orders"])
         await session.execute(moved)
         for key in ("landing_files.watermark", "a", "b"):
-            await api.context.backend.aset(AssetScope(name="orders"), key, "1", session=session)
+            asset = AssetRef(id=api.asset_ids["orders"], name="orders", uri="s3://bucket/orders")
+            await api.context.entries.apply(session, EntryChange(asset=asset, key=key, value="1", writer=None))
 
     refused = await one.put("orders", "landing_files.watermark", 2)
     await one.done("DELETE", "store/asset/by-name/clear", query={"name": "orders"})

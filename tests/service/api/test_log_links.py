@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 import structlog
+from sqlalchemy import update
 
-from store.base import AssetScope, AssetStoreWriterKind, Writer
+from store.base import AssetStoreWriterKind, Writer
+from store.database.schema import task_try
 from store.errors import Conflict
+from store.keys import AssetRef
+from store.state.entries import EntryChange
+from tests.contract.submitters import ended
 from tests.effort import PATIENCE
+from tests.plugins.cluster_server import ADDRESS, running_cluster
+from tests.plugins.remote_cluster import RemoteCluster
 from tests.service.api.application import Api
+from tests.unit.submit.plain import make_submission, workspace
 from watcher.api.log_answers import LogQuery, answer
 from watcher.logs.paths import watcher_logs
 
@@ -30,10 +39,9 @@ async def written_by_the_watcher(api: Api, write_id: str, *, fails: bool = False
     writer = Writer(kind=AssetStoreWriterKind.WATCHER, watcher="landing_files", write_id=write_id)
     words = {"watcher": "landing_files", "write_id": write_id}
     async with api.database.transaction() as session:
-        scope = AssetScope(name="landing")
-        await api.context.backend.aset_asset_store(
-            scope, "landing_files.watermark", "1", writer=writer, session=session
-        )
+        asset = AssetRef(id=api.asset_ids["landing"], name="landing", uri="s3://bucket/landing")
+        change = EntryChange(asset=asset, key="landing_files.watermark", value="1", writer=writer)
+        await api.context.entries.apply(session, change)
         log.info("store.writing", **words)
         if fails:
             raise Conflict("somebody else was first")
@@ -179,6 +187,37 @@ async def test_a_long_log_comes_in_fragments(api: Api) -> None:
     assert lines == [f"line {n}" for n in range(2500)]
     assert len((await api.get(base, full_content=True))["content"]) == 2500
     assert (await api.get(base, token=2**62))["content"] == []
+
+
+async def test_the_log_of_a_driver_elsewhere_is_read_through_its_submitter(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await api.start_try()
+    path = api.context.logs_directory / "runs/load_orders/manual__1/load/-1/1.log"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"event": "run.submitted"}\n')
+    application = tmp_path / "job.py"
+    application.write_text("for number in range(1500): print('line', number)")
+    base = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances/load/logs/1"
+    with running_cluster(tmp_path / "cluster") as address:
+        monkeypatch.setenv(ADDRESS, address)
+        submitter = RemoteCluster(workspace(tmp_path))
+        handle = await submitter.submit(make_submission("1", application))
+        await ended(submitter, handle)
+        async with api.database.transaction() as connection:
+            await connection.execute(update(task_try).values(submitter="lake.Remote", handle=json.dumps(handle)))
+        assert [record["event"] for record in (await api.get(base))["content"]] == ["run.submitted"]
+
+        monkeypatch.setitem(api.context.submitters, "lake.Remote", submitter)
+        lines, token = [], 0
+        while token is not None:
+            fragment = await api.get(base, token=token)
+            lines += [record["event"] for record in fragment["content"]]
+            token = fragment["continuation_token"]
+        assert lines == ["run.submitted", *(f"line {number}" for number in range(1500))]
+    *_, unreachable = (await api.get(base))["content"]
+    assert unreachable["event"] == "log.unreachable"
+    assert "the submitter could not read the driver's log (ConnectError: " in unreachable["error"]
 
 
 async def test_unknown_tries_have_no_log(api: Api) -> None:

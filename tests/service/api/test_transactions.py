@@ -14,6 +14,7 @@ from sqlalchemy import update
 from store.base import AssetScope
 from store.catalog.catalog_sync import Declared, apply
 from store.database import schema
+from store.metastore import MetastoreStoreBackend
 from store.runs import decisions
 from tests.service.api.application import CONFIGURED, Api, Try, asset, claimed, next_try, superseded
 
@@ -292,7 +293,7 @@ async def test_a_value_is_read_with_its_version(api: Api) -> None:
     one = await claimed(api)
     for number in range(3):
         await one.put("orders", "k", number)
-    await api.context.backend.aset(AssetScope(name="orders"), "k", "3")
+    await MetastoreStoreBackend(api.database).aset(AssetScope(name="orders"), "k", "3")
 
     for by, text in (("name", "orders"), ("uri", "s3://bucket/orders")):
         answer = await one.call("GET", f"store/asset/by-{by}/value", query={by: text, "key": "k"})

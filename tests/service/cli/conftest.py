@@ -8,7 +8,7 @@ import pytest
 
 from tests.databases import copied
 from tests.service.api.application import application
-from watcher.cli import reaching
+from watcher.cli import connections
 
 
 @pytest.fixture(autouse=True)
@@ -17,4 +17,4 @@ def _made_before(tmp_path: Path, database_file: Path, monkeypatch: pytest.Monkey
     home = tmp_path / ".watcher"
     home.mkdir(mode=0o700)
     copied(database_file, home)
-    monkeypatch.setattr(reaching, "create_app", application)
+    monkeypatch.setattr(connections, "create_app", application)

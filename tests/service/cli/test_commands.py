@@ -138,7 +138,7 @@ async def _two_events(path: Path) -> None:
             NewEvent(asset_id=asset_id, extra=f'{{"n": {n}}}', trace_id="0" * 32, source_watcher="inbox_files")
             for n in range(2)
         ]
-        older, _ = await events.append(session, new)
+        (older, _), _ = (await events.append(session, new)).rows
         yesterday = datetime.now(UTC) - timedelta(days=1)
         await session.execute(update(asset_event).where(asset_event.c.id == older).values(timestamp=yesterday))
 

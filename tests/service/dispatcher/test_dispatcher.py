@@ -25,10 +25,12 @@ from store.processes.triggerers import Process
 from store.runs import decisions, runs, tries
 from tests.databases import on_both
 from tests.effort import PATIENCE
-from tests.unit.submit.plain import PlainPython
+from tests.plugins.cluster_server import ADDRESS, running_cluster
+from tests.plugins.remote_cluster import RemoteCluster
+from tests.unit.submit.plain import PlainPython, plain_python, submissions, workspace
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.preparing import JobToStart, Preparation
+from watcher.dispatcher.submissions import JobToStart
 from watcher.leader_election import Leadership
 from watcher.submit.base import Progress, SparkApplication
 
@@ -49,12 +51,15 @@ class Jobs:
         self.programs: dict[str, JobToStart] = {}
         self.declared: list[DeclaredJob] = []
 
-    def add(self, dag_id: str, program: str, driver_memory: str = "512m", **definition):
+    def add(
+        self, dag_id: str, program: str, driver_memory: str = "512m", submitter: str = "spark-submit", **definition
+    ):
         path = self.folder / f"{dag_id}.py"
         path.write_text(COUNTED.format(marks=str(self.marks)) + program)
         application = SparkApplication(application=str(path), driver_memory=driver_memory, conf={}, env={})
-        self.programs[dag_id] = JobToStart(application=application, connections={})
-        known = {"max_active_runs": 1, "retries": 0, "retry_delay": 0, "timeout": None, **definition}
+        self.programs[dag_id] = JobToStart(application=application, connections={}, submitter=submitter)
+        spark = {"submitter": submitter}
+        known = {"max_active_runs": 1, "retries": 0, "retry_delay": 0, "timeout": None, "spark": spark, **definition}
         nothing = frozenset()
         self.declared.append(
             DeclaredJob(
@@ -82,21 +87,24 @@ def leading(database, owner=HOME, lease=LEASE):
     return Leadership(database, owner, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
 
 
-def make(database, jobs, *, parallelism=4, memory_mb=10_000, submitter=None, home=HOME, leadership=None, lease=LEASE):
-    preparation = Preparation(
-        jobs=jobs.programs,
-        runs_folder=jobs.folder / "runs",
-        logs_directory=jobs.folder / "logs",
-        api_url="http://127.0.0.1:1",
-        issue_token=lambda task_instance_id, try_number: f"token-{task_instance_id}-{try_number}",
-    )
+def make(
+    database,
+    jobs,
+    *,
+    parallelism=4,
+    memory_mb=10_000,
+    submitter=None,
+    submitters=None,
+    home=HOME,
+    leadership=None,
+    lease=LEASE,
+):
     dispatcher = Dispatcher(
         database,
-        submitter or PlainPython(),
-        preparation,
+        submissions(jobs.programs, **(submitters or {"spark_submit": submitter or plain_python(jobs.folder)})),
         leadership or leading(database, home),
         Process(id=home, host="here", pid=1),
-        limits=Limits(parallelism=parallelism, memory_mb=memory_mb, driver_memory_mb=550),
+        limits=Limits(parallelism=parallelism, memory_mb=memory_mb),
         lease=lease,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )
@@ -122,6 +130,11 @@ async def queue(database, jobs, *runs_of):
             await runs.create_manual_run(
                 session, dag_id, f"manual__{number}", dag_id, triggered_by="test", conf="{}", note=None
             )
+
+
+async def intend(connection, task, home=HOME):
+    tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
+    assert await tries.commit_intent(connection, task, home_id=home, tag=tag, token_hash="")
 
 
 async def rows(database, statement):
@@ -266,8 +279,7 @@ async def test_an_intent_without_a_start_is_submitted_as_the_same_try(database, 
     await queue(database, jobs, "good")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+        await intend(session, task)
     async with dispatching(database, jobs):
         await until_states(database, "success")
     assert jobs.started == 1
@@ -280,12 +292,12 @@ async def test_a_start_without_a_stored_handle_is_found_again_and_not_repeated(d
     started = anyio.Event()
 
     class Lost(PlainPython):
-        async def submit(self, task_try):
-            await super().submit(task_try)
+        async def submit(self, submission):
+            await super().submit(submission)
             started.set()
             await anyio.sleep_forever()
 
-    async with dispatching(database, jobs, submitter=Lost()):
+    async with dispatching(database, jobs, submitter=Lost(workspace(jobs.folder))):
         await started.wait()
     ((handle,),) = await rows(database, select(task_try.c.handle))
     assert handle is None
@@ -352,12 +364,11 @@ async def test_another_homes_tries_are_left_alone_while_it_lives(database, jobs)
     await queue(database, jobs, "theirs")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=other, tag=tag, token_hash="")
+        await intend(session, task, other)
         await triggerers.beat_dispatcher(session, Process(id=other, host="there", pid=1), HOUR, database.dialect)
     async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
-        await dispatcher._bury_orphans()
-        await dispatcher._start_due(None)
+        await dispatcher._starter.reap_orphans()
+        await dispatcher._starter.start_due()
     assert jobs.started == 0
     assert await states(database) == ["running"]
 
@@ -426,8 +437,7 @@ async def test_an_intent_that_was_cancelled_is_not_started(database, jobs):
     await queue(database, jobs, "slow")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+        await intend(session, task)
     await settle(database, "failed")
     async with dispatching(database, jobs):
         await until_all_have_ended(database)
@@ -460,7 +470,7 @@ async def test_a_run_cleared_before_its_old_process_has_ended_waits_for_that(dat
         assert await runs.startable(session) == []
     async with dispatching(database, jobs) as dispatcher:
         with anyio.fail_after(PATIENCE):
-            while await states(database) == ["queued"]:
+            while jobs.started < 2:
                 dispatcher.wakeup.set()
                 await anyio.sleep(0.1)
         assert len(alive(pids)) <= 1
@@ -476,13 +486,12 @@ async def test_a_handle_that_is_stored_late_does_not_hide_that_the_run_was_clear
     await queue(database, jobs, "slow")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+        await intend(session, task)
     await settle(database, "failed")
     async with database.transaction() as session:
         await decisions.clear(session, "slow", "manual__0")
     async with database.transaction() as session:
-        await tries.store_handle(session, task.task_instance_id, 1, "{}")
+        await tries.store_handle(session, await tries.open_try(session, task.key), "{}")
     assert await rows(database, select(task_instance.c.state)) == [("queued",)]
 
 
@@ -493,8 +502,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
     other = str(uuid.uuid4())
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=other, tag=tag, token_hash="")
+        await intend(session, task, other)
         gone = Process(id=other, host="there", pid=1)
         await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
     async with dispatching(database, jobs, lease=timedelta(seconds=0)):
@@ -504,7 +512,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
     assert [tuple(row) for row in found] == [(other, False), (HOME, True)]
     with pytest.raises(TryFenced):
         async with database.transaction() as session:
-            await tries.fence(session, task.task_instance_id, 1)
+            await tries.fence(session, task.key.task_instance_id, 1)
 
 
 async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(database, jobs, tmp_path):
@@ -519,7 +527,7 @@ async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(datab
             await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
         elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
         await elsewhere._leadership.campaign()
-        await elsewhere._bury_orphans()
+        await elsewhere._starter.reap_orphans()
         with anyio.fail_after(PATIENCE):
             while alive(pids):
                 dispatcher.wakeup.set()
@@ -552,10 +560,10 @@ async def test_a_home_has_a_lease_to_speak_up_after_an_outage_and_never_gives_it
         async with database.transaction() as session:
             slept = Process(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, slept, timedelta(seconds=-1), database.dialect)
-        dispatcher._lease = timedelta(0)
-        await dispatcher._bury_orphans()
+        dispatcher._starter._lease = timedelta(0)
+        await dispatcher._starter.reap_orphans()
         other = make(database, jobs, home=str(uuid.uuid4()), leadership=dispatcher._leadership)
-        await other._bury_orphans()
+        await other._starter.reap_orphans()
         assert await rows(database, select(task_try.c.ended_at)) == [(None,)]
         await settle(database, "failed")
         dispatcher.wakeup.set()
@@ -575,16 +583,15 @@ class Telling(PlainPython):
 
 @pytest.mark.parametrize("claimed", [False, True])
 async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, jobs, tmp_path, monkeypatch, claimed):
-    monkeypatch.setattr("watcher.dispatcher.dispatcher.PROGRESS_EVERY", timedelta(milliseconds=50))
-    pids, submitter = tmp_path / "pids", Telling()
+    monkeypatch.setattr("watcher.dispatcher.followed_try.PROGRESS_EVERY", timedelta(milliseconds=50))
+    pids, submitter = tmp_path / "pids", Telling(workspace(tmp_path))
     jobs.add("slow", SLEEPER.format(pids=str(pids)))
     await queue(database, jobs, "slow")
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
-        tag = f"run-{task.task_instance_id}-1"
-        assert await tries.commit_intent(session, task, home_id=HOME, tag=tag, token_hash="")
+        await intend(session, task)
         if claimed:
-            await tries.claim(session, task.task_instance_id, 1, "nonce")
+            await tries.claim(session, task.key.task_instance_id, 1, "nonce")
     async with dispatching(database, jobs, submitter=submitter) as dispatcher:
         with anyio.fail_after(PATIENCE):
             while submitter.asked < (1 if claimed else 3):
@@ -601,3 +608,109 @@ async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, j
         assert (progress, submitter.asked) == (None, 1)
     else:
         assert json.loads(progress).keys() == {"stages", "tasks", "tasks_done"}
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    with running_cluster(tmp_path / "cluster") as address:
+        monkeypatch.setenv(ADDRESS, address)
+        yield
+
+
+REMOTE = "tests.plugins.remote_cluster.RemoteCluster"
+WAITING = "import os, time\nwhile not os.path.exists({go!r}): time.sleep(0.05)"
+
+
+def remote(folder):
+    """A home in which jobs may name the cluster's submitter."""
+    return {"spark_submit": plain_python(folder), REMOTE: RemoteCluster(workspace(folder))}
+
+
+@pytest.mark.usefixtures("cluster")
+async def test_of_a_home_that_was_killed_another_one_attaches_to_the_driver_that_goes_on(database, jobs, tmp_path):
+    go, elsewhere = tmp_path / "go", str(uuid.uuid4())
+    jobs.add("remote", WAITING.format(go=str(go)), submitter=REMOTE)
+    await queue(database, jobs, "remote")
+    async with dispatching(database, jobs, submitters=remote(tmp_path / "one")):
+        with anyio.fail_after(PATIENCE):
+            while jobs.started < 1:
+                await anyio.sleep(0.05)
+    async with database.transaction() as connection:
+        gone = Process(id=HOME, host="there", pid=1)
+        await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)
+    with capture_logs() as logs:
+        async with dispatching(
+            database,
+            jobs,
+            submitters=remote(tmp_path / "two"),
+            home=elsewhere,
+            leadership=leading(database),
+            lease=timedelta(0),
+        ) as dispatcher:
+            with anyio.fail_after(PATIENCE):
+                while "run.attached" not in [entry["event"] for entry in logs]:
+                    dispatcher.wakeup.set()
+                    await anyio.sleep(0.05)
+            assert await states(database) == ["running"]
+            go.touch()
+            await until_states(database, "success")
+    assert jobs.started == 1
+    ((home, number, submitter),) = await rows(
+        database, select(task_try.c.home_id, task_try.c.try_number, task_try.c.submitter)
+    )
+    assert (home, number, submitter) == (elsewhere, 1, REMOTE)
+
+
+@pytest.mark.usefixtures("cluster")
+async def test_a_home_leaves_a_driver_alone_that_another_home_has_taken_over(database, jobs, tmp_path):
+    go = tmp_path / "go"
+    jobs.add("remote", WAITING.format(go=str(go)), submitter=REMOTE)
+    await queue(database, jobs, "remote")
+    with capture_logs() as logs:
+        async with dispatching(database, jobs, submitters=remote(tmp_path)) as dispatcher:
+            with anyio.fail_after(PATIENCE):
+                while jobs.started < 1:
+                    await anyio.sleep(0.05)
+            async with database.transaction() as connection:
+                await connection.execute(update(task_try).values(home_id=str(uuid.uuid4())))
+            with anyio.fail_after(PATIENCE):
+                while dispatcher._followed:
+                    dispatcher.wakeup.set()
+                    await anyio.sleep(0.05)
+    assert "run.left_to_another_home" in [entry["event"] for entry in logs]
+    assert await rows(database, select(task_try.c.ended_at)) == [(None,)]
+    go.touch()
+
+
+@pytest.mark.parametrize("home", [HOME, "55555555-5555-5555-5555-555555555555"])
+async def test_a_try_whose_submitter_is_not_configured_any_more_is_left_alone(database, jobs, home):
+    jobs.add("remote", "", submitter=REMOTE)
+    await queue(database, jobs, "remote")
+    async with database.transaction() as connection:
+        (task,) = await runs.startable(connection)
+        await intend(connection, task, home)
+        gone = Process(id=home, host="there", pid=1)
+        await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)
+    with capture_logs() as logs:
+        async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
+            with anyio.fail_after(PATIENCE):
+                while (await rows(database, select(run.c.warning)))[0].warning is None:
+                    dispatcher.wakeup.set()
+                    await anyio.sleep(0.05)
+            await dispatcher._starter.reap_orphans()
+    ((warning, state),) = await rows(database, select(run.c.warning, run.c.state))
+    assert warning.startswith(f"the submitter {REMOTE} is not configured any more")
+    assert state == "running"
+    assert await rows(database, select(task_try.c.ended_at, task_try.c.home_id)) == [(None, home)]
+    assert [entry["reason"] for entry in logs if entry["event"] == "run.submitter_unknown"] == [warning]
+
+
+async def test_a_run_whose_submitter_is_not_configured_waits_and_says_so(database, jobs):
+    jobs.add("remote", "", submitter=REMOTE)
+    jobs.add("usual", "")
+    await queue(database, jobs, "remote", "usual")
+    async with dispatching(database, jobs):
+        await until_states(database, "queued", "success")
+    assert (await details(database))[0] == (
+        f"waits: the submitter {REMOTE} is not configured in the process that leads"
+    )

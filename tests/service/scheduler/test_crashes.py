@@ -14,10 +14,10 @@ from store.processes.triggerers import Process
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
-from tests.unit.submit.plain import PlainPython
+from tests.unit.submit.plain import plain_python, submissions
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.preparing import JobToStart, Preparation
+from watcher.dispatcher.submissions import JobToStart
 from watcher.leader_election import Leadership
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import SparkApplication
@@ -58,20 +58,13 @@ async def dying(database, at, when):
 async def live(database, folder):
     """A daemon's scheduling half, until the run has ended."""
     leadership = Leadership(database, HOME, heartbeat=LEASE / 3, lease=LEASE, on_taken=lambda: None)
-    preparation = Preparation(
-        jobs={"load": JobToStart(application=application(folder), connections={})},
-        runs_folder=folder / "runs",
-        logs_directory=folder / "logs",
-        api_url="http://127.0.0.1:1",
-        issue_token=lambda task_instance_id, try_number: f"{task_instance_id}-{try_number}",
-    )
+    jobs = {"load": JobToStart(application=application(folder), connections={})}
     dispatcher = Dispatcher(
         database,
-        PlainPython(),
-        preparation,
+        submissions(jobs, spark_submit=plain_python(folder)),
         leadership,
         Process(id=HOME, host="here", pid=1),
-        limits=Limits(parallelism=1, memory_mb=10_000, driver_memory_mb=550),
+        limits=Limits(parallelism=1, memory_mb=10_000),
         lease=LEASE,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )

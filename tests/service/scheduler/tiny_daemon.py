@@ -11,10 +11,10 @@ import anyio
 
 from store.database import Database
 from store.processes.triggerers import Process
-from tests.unit.submit.plain import PlainPython
+from tests.unit.submit.plain import plain_python, submissions
 from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.preparing import JobToStart, Preparation
+from watcher.dispatcher.submissions import JobToStart
 from watcher.leader_election import Leadership
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import SparkApplication
@@ -27,22 +27,15 @@ async def main(url: str, folder: Path, home: str) -> None:
     program = folder / f"{home}.py"
     program.write_text(PROGRAM.format(marks=str(folder / "marks")))
     job = JobToStart(application=SparkApplication(application=str(program), conf={}, env={}), connections={})
-    preparation = Preparation(
-        jobs=dict.fromkeys(("one", "two"), job),
-        runs_folder=folder / home,
-        logs_directory=folder / "logs",
-        api_url="http://127.0.0.1:1",
-        issue_token=lambda task_instance_id, try_number: f"{task_instance_id}-{try_number}",
-    )
+    jobs = dict.fromkeys(("one", "two"), job)
     async with Database.open(url, idle_in_transaction_timeout=1) as database:
         leadership = Leadership(database, home, heartbeat=LEASE / 4, lease=LEASE, on_taken=lambda: wake())  # noqa: PLW0108  it is defined below
         dispatcher = Dispatcher(
             database,
-            PlainPython(),
-            preparation,
+            submissions(jobs, spark_submit=plain_python(folder / home)),
             leadership,
             Process(id=home, host="here", pid=os.getpid()),
-            limits=Limits(parallelism=3, memory_mb=10_000, driver_memory_mb=550),
+            limits=Limits(parallelism=3, memory_mb=10_000),
             lease=LEASE,
             on_end=lambda: wake(),  # noqa: PLW0108  likewise
         )

@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.effort import PATIENCE
 from watcher.submit.command import SMALL
-from watcher.submit.spark_home import spark_home_of
+from watcher.submit.runtime import spark_home_of
 
 WORKERS = 2
 _EXECUTOR = b"CoarseGrainedExecutorBackend"

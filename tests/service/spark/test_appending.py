@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,12 @@ import pytest
 from obstore.store import LocalStore, S3Store
 from pyarrow import parquet
 
+from tests.contract.submitters import ended, log_of
 from tests.effort import PATIENCE
 from tests.servers import S3Server
-from tests.service.spark.submitter_contract import ended, log_of
 from tests.unit.sdk.execution_server import ExecutionServer, refused, running_execution_server
-from watcher.submit.base import TaskTry
-from watcher.submit.spark_submit import SparkSubmit
+from tests.unit.submit.plain import spark_submit
+from watcher.submit.base import Submission
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
@@ -106,7 +104,7 @@ def left_over(store: Any, root: str) -> list[str]:
 
 
 async def test_each_run_has_one_part_which_its_last_try_wrote(
-    s3_server: S3Server, bucket: str, new_try: Callable[..., TaskTry], tmp_path: Path
+    s3_server: S3Server, bucket: str, new_try: Callable[..., Submission], tmp_path: Path
 ) -> None:
     local = LocalStore(tmp_path)
     keys = {"access_key_id": s3_server.access_key, "secret_access_key": s3_server.secret_key, "region": "us-east-1"}
@@ -126,7 +124,7 @@ async def test_each_run_has_one_part_which_its_last_try_wrote(
                 {"name": "shop_table", "uri": "postgres://shop/shop/public/orders"},
             ]
         }
-        submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+        submitter = spark_submit(tmp_path)
         text = "\n".join(f"{name} = {value!r}" for name, value in targets.items())
         handle = await submitter.submit(new_try(f"{text}\n{JOB}", context=daemon.context(connections={"lake": lake})))
         await superseded(daemon, tmp_path)

@@ -1,21 +1,16 @@
-"""The class archive that the session made with a real JVM is one that jobs really use."""
+"""The class archive that a real JVM made is one that jobs really use."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 import pytest
 
-from tests.service.spark.submitter_contract import ended, log_of
-from watcher.submit import archive_building
-from watcher.submit.base import TaskTry
+from tests.contract.submitters import ended, log_of
+from tests.unit.submit.plain import spark_submit
+from watcher.submit.base import Submission
 from watcher.submit.command import JAVA_OPTIONS
-from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = pytest.mark.spark
 
@@ -25,8 +20,8 @@ print(SparkSession.builder.getOrCreate().range(10).count())
 """
 
 
-async def test_a_job_takes_its_classes_from_the_archive(new_try: Callable[..., TaskTry], tmp_path: Path) -> None:
-    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+async def test_a_job_takes_its_classes_from_the_archive(new_try: Callable[..., Submission], tmp_path: Path) -> None:
+    submitter = spark_submit(tmp_path)
     loaded = tmp_path / "loaded.txt"
     hadoop = tmp_path / "hadoop"  # a job's own folders on the class path come after the jars
     hadoop.mkdir()
@@ -42,10 +37,3 @@ async def test_a_job_takes_its_classes_from_the_archive(new_try: Callable[..., T
     from_jars = sum("/jars/" in line for line in lines)
     assert archived > 1000
     assert from_jars < archived / 10
-
-
-async def test_the_daemon_is_told_that_the_archive_is_there(class_archives: Path) -> None:
-    """Its end of the pipe stays open; there is nothing to be made."""
-    program = [sys.executable, "-m", archive_building.__name__, "--while-stdin", str(class_archives)]
-    async with await anyio.open_process(program, stdin=subprocess.PIPE, start_new_session=True) as process:
-        assert await process.wait() == 0

@@ -6,17 +6,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anyio.to_thread import run_sync
 
+from tests.contract.submitters import SubmitterContract, ended, log_of
 from tests.service.spark.cluster import Cluster, wait_until
-from tests.service.spark.submitter_contract import SubmitterContract, ended, log_of
+from tests.unit.submit.plain import workspace
 from tests.unit.submit.switchboard import Switchboard
-from watcher.submit.base import TaskTry
+from watcher.submit.base import Submission
 from watcher.submit.command import SMALL
 from watcher.submit.folder import TryFolder
 from watcher.submit.processes import kill_tagged
@@ -25,7 +26,7 @@ from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-NewTry = Callable[..., TaskTry]
+NewTry = Callable[..., Submission]
 MASTER = "WATCHER_TEST_SPARK_MASTER"
 CONF = {
     "spark.executor.memory": "512m",
@@ -43,23 +44,22 @@ tasks = spark.sparkContext.parallelize([0, 1], 2)
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class OnCluster(SparkSubmit):
     """Whatever is submitted runs on the cluster that the environment names, in this process and in one to be killed."""
 
-    def command(self, task_try: TaskTry, folder: TryFolder) -> Command:
-        application = task_try.application
+    def command(self, submission: Submission, folder: TryFolder) -> Command:
+        application = submission.application
         there = replace(
             application,
             master=os.environ[MASTER],
             conf={**CONF, **application.conf},
             env={"SPARK_LOCAL_IP": "127.0.0.1", **application.env},
         )
-        return super().command(replace(task_try, application=there), folder)
+        return super().command(replace(submission, application=there), folder)
 
 
 def on_cluster(home: Path) -> OnCluster:
-    return OnCluster(home=home, python=sys.executable, environment=os.environ)
+    return OnCluster(workspace(home))
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def new_try(new_try: NewTry, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     """Every job has executors before it does anything else; the cluster is idle again after the test."""
     monkeypatch.setenv(MASTER, cluster.master)
 
-    def make(text: str, **more: Any) -> TaskTry:
+    def make(text: str, **more: Any) -> Submission:
         return new_try(f"{SESSION}assert tasks.sum() == 1\n{text}", **more)
 
     yield make
@@ -76,7 +76,6 @@ def new_try(new_try: NewTry, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
 
 class TestOnCluster(SubmitterContract):
     factory = "tests.service.spark.test_cluster:on_cluster"
-    make = on_cluster
 
 
 async def test_tasks_run_on_both_executors_with_the_jobs_own_python(new_try: NewTry, tmp_path: Path) -> None:
@@ -120,11 +119,11 @@ async def test_a_job_whose_processes_are_killed_leaves_no_executor(
     new_try: NewTry, switchboard: Switchboard, cluster: Cluster, tmp_path: Path
 ) -> None:
     """One that is cancelled does not either: `new_try` looks after each test of the contract."""
-    submitter, task_try = on_cluster(tmp_path), new_try(KEPT)
-    handle = await submitter.submit(task_try)
+    submitter, submission = on_cluster(tmp_path), new_try(KEPT)
+    handle = await submitter.submit(submission)
     await run_sync(switchboard.callers, "task0", "task1")
     assert len(cluster.executors()) == 2
-    await run_sync(kill_tagged, task_try.tag)
+    await run_sync(kill_tagged, submission.tag)
     await run_sync(wait_until, cluster.is_idle)
     assert (await submitter.poll(handle)).phase == "exited"
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service.spark.submitter_contract import ended, log_of
-from watcher.submit.base import TaskTry
-from watcher.submit.spark_submit import SparkSubmit
+from tests.contract.submitters import ended, log_of
+from tests.unit.submit.plain import spark_submit
+from watcher.submit.base import Submission
 
 pytestmark = pytest.mark.spark
 
@@ -35,9 +33,9 @@ SPARK = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getO
     ],
 )
 async def test_the_end_is_told_with_its_line(
-    new_try: Callable[..., TaskTry], tmp_path: Path, program: str, spark: dict[str, Any], sentence: str, line: str
+    new_try: Callable[..., Submission], tmp_path: Path, program: str, spark: dict[str, Any], sentence: str, line: str
 ) -> None:
-    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+    submitter = spark_submit(tmp_path)
     handle = await submitter.submit(new_try(program, **spark))
     status = await ended(submitter, handle)
     assert status.exit_code != 0

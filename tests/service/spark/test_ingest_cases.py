@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,12 @@ import pytest
 from obstore.store import LocalStore, S3Store
 from pyarrow import parquet
 
+from tests.contract.submitters import ended, log_of
 from tests.servers import PostgresDatabase, S3Server
 from tests.service.spark.connectors import CONNECTORS, skip_without_maven
-from tests.service.spark.submitter_contract import ended, log_of
 from tests.unit.sdk.execution_server import event, running_execution_server
-from watcher.submit.base import TaskTry
-from watcher.submit.spark_submit import SparkSubmit
+from tests.unit.submit.plain import spark_submit
+from watcher.submit.base import Submission
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
@@ -75,7 +73,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     s3_server: S3Server,
     bucket: str,
     postgres_database: PostgresDatabase,
-    new_try: Callable[..., TaskTry],
+    new_try: Callable[..., Submission],
     tmp_path: Path,
     packages: tuple[str, ...],
 ) -> None:
@@ -133,7 +131,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     shop = {"type": "postgres", "dsn": postgres_database.dsn}
     with running_execution_server() as daemon:
         daemon.claim = {"outlets": [{"name": "orders", "uri": (tmp_path / "orders").as_uri()}]}
-        submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+        submitter = spark_submit(tmp_path)
         text = f"CASES, RESULT = {str(given)!r}, {str(result)!r}\n{JOB}"
         context = daemon.context(connections={"lake": lake, "shop": shop})
         handle = await submitter.submit(new_try(text, context=context, packages=packages))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tests.contract.submitters import ended, log_of
 from tests.servers import PostgresDatabase, S3Server
-from tests.service.spark.submitter_contract import ended, log_of
 from tests.unit.sdk.execution_server import event, running_execution_server
-from watcher.submit.base import TaskTry
-from watcher.submit.spark_submit import SparkSubmit
+from tests.unit.submit.plain import spark_submit
+from watcher.submit.base import Submission
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
@@ -156,7 +154,7 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
     s3_server: S3Server,
     bucket: str,
     postgres_database: PostgresDatabase,
-    new_try: Callable[..., TaskTry],
+    new_try: Callable[..., Submission],
     tmp_path: Path,
 ) -> None:
     fill(postgres_database.dsn)
@@ -175,8 +173,8 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
     (tmp_path / "events").mkdir()
     with running_execution_server() as daemon:
         daemon.claim = {"triggering_asset_events": events}
-        submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
-        task_try = new_try(
+        submitter = spark_submit(tmp_path)
+        submission = new_try(
             f"RESULT = {str(result)!r}\n{EVERYTHING}\n{JOB}",
             context=daemon.context(connections=connections),
             conf={
@@ -185,7 +183,7 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
                 "spark.sql.session.timeZone": "UTC",
             },
         )
-        handle = await submitter.submit(task_try)
+        handle = await submitter.submit(submission)
         status = await ended(submitter, handle)
         log = await log_of(submitter, handle)
         assert status.exit_code == 0, log

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.contract.submitters import ended, log_of
 from tests.servers import PostgresDatabase, S3Server
 from tests.service.spark.connectors import CONNECTORS, skip_without_maven
-from tests.service.spark.submitter_contract import ended, log_of
 from tests.unit.sdk.execution_server import event, running_execution_server
-from watcher.submit.base import TaskTry
-from watcher.submit.spark_submit import SparkSubmit
+from tests.unit.submit.plain import spark_submit
+from watcher.submit.base import Submission
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.maven, pytest.mark.slow]
 
@@ -48,7 +46,7 @@ async def test_with_jars_spark_reads_by_itself_what_the_events_name(
     s3_server: S3Server,
     bucket: str,
     postgres_database: PostgresDatabase,
-    new_try: Callable[..., TaskTry],
+    new_try: Callable[..., Submission],
     tmp_path: Path,
 ) -> None:
     def on_s3(key: str, body: bytes) -> dict[str, Any]:
@@ -80,13 +78,13 @@ async def test_with_jars_spark_reads_by_itself_what_the_events_name(
     result = tmp_path / "result.json"
     with running_execution_server() as daemon:
         daemon.claim = {"triggering_asset_events": events}
-        submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
-        task_try = new_try(
+        submitter = spark_submit(tmp_path)
+        submission = new_try(
             f"RESULT = {str(result)!r}\n{JOB}",
             context=daemon.context(connections={"lake": lake, "shop": shop}),
             packages=CONNECTORS,
         )
-        handle = await submitter.submit(task_try)
+        handle = await submitter.submit(submission)
         status = await ended(submitter, handle)
         log = await log_of(submitter, handle)
     skip_without_maven(log)

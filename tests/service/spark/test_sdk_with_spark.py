@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.spark.submitter_contract import ended, log_of
+from tests.contract.submitters import ended, log_of
 from tests.unit.sdk.execution_server import ExecutionServer, event, running_execution_server
-from watcher.submit.base import TaskTry
+from tests.unit.submit.plain import spark_submit, workspace
+from watcher.submit.base import Submission
 from watcher.submit.sdk_archive import sdk_archive
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -34,7 +35,7 @@ def documented(folder: Path) -> tuple[str, str]:
 
 
 async def test_the_documented_job_runs_as_documented(
-    daemon: ExecutionServer, new_try: Callable[..., TaskTry], tmp_path: Path
+    daemon: ExecutionServer, new_try: Callable[..., Submission], tmp_path: Path
 ) -> None:
     orders = tmp_path / "orders.json"
     orders.write_text('{"id": 1, "amount": 2.5}\n{"id": 2, "amount": 3}\n')
@@ -48,14 +49,14 @@ async def test_the_documented_job_runs_as_documented(
         f"print(r.spark.conf.get('spark.odd') == {ODD!r}, sorted(os.environ), os.listdir(os.environ['TMPDIR']) != [])"
     )
     environment = {**os.environ, "LAKE_SECRET": "s3cret"}
-    submitter = SparkSubmit(home=tmp_path / "a höme %20", python=sys.executable, environment=environment)
-    task_try = new_try(
+    submitter = SparkSubmit(workspace(tmp_path / "a höme %20", environment))
+    submission = new_try(
         f"{documented(tmp_path)[0]}\n{looks}\n",
         context=daemon.context(),
         conf={"spark.odd": ODD},
         env={"STAGE": "test"},
     )
-    handle = await submitter.submit(task_try)
+    handle = await submitter.submit(submission)
     status = await ended(submitter, handle)
     log = await log_of(submitter, handle)
     assert (status.exit_code, status.reason) == (0, ""), log
@@ -65,7 +66,7 @@ async def test_the_documented_job_runs_as_documented(
     assert "LAKE_SECRET" not in seen
     assert seen.endswith("] True"), "Spark's temporary files are elsewhere"
     assert warnings == ["WARNING: Using incubator modules: jdk.incubator.vector"]
-    assert not (task_try.folder / "scratch").exists()
+    assert not (submitter.folder(submission.key).path / "scratch").exists()
 
     assert daemon.finished == [
         {"state": "success", "outlet_events": [{"asset": "orders", "extra": {"row_count": 2}}], "message": ""}
@@ -79,11 +80,11 @@ async def test_the_documented_job_runs_as_documented(
 
 
 async def test_a_second_driver_of_a_try_ends_before_any_spark_work(
-    daemon: ExecutionServer, new_try: Callable[..., TaskTry], tmp_path: Path
+    daemon: ExecutionServer, new_try: Callable[..., Submission], tmp_path: Path
 ) -> None:
     context = daemon.context()
     daemon.claim_elsewhere()
-    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+    submitter = spark_submit(tmp_path)
     handle = await submitter.submit(
         new_try("from asset_job import run\nwith run() as r: print(r.spark)", context=context)
     )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.contract.submitters import ended, log_of
 from tests.service.spark.cluster import Cluster
-from tests.service.spark.submitter_contract import ended, log_of
-from watcher.submit.base import TaskTry
-from watcher.submit.spark_home import spark_home_of
-from watcher.submit.spark_submit import SparkSubmit
+from tests.unit.submit.plain import spark_submit
+from watcher.submit.base import Submission
+from watcher.submit.runtime import spark_home_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -39,11 +38,11 @@ spark.stop()
 
 @pytest.mark.parametrize("where", ["local", "cluster"])
 async def test_spark_shows_no_credentials(
-    new_try: Callable[..., TaskTry], cluster: Cluster, tmp_path: Path, where: str
+    new_try: Callable[..., Submission], cluster: Cluster, tmp_path: Path, where: str
 ) -> None:
     shown, events = tmp_path / "environment.json", tmp_path / "events"
     events.mkdir()
-    task_try = new_try(
+    submission = new_try(
         PROGRAM.replace("sys.argv[2]", repr(str(shown))),
         master="local[1]" if where == "local" else cluster.master,
         jars=(str(next((spark_home_of(sys.executable) / "jars").glob("commons-text-*.jar"))),),
@@ -57,8 +56,8 @@ async def test_spark_shows_no_credentials(
         env={"SPARK_LOCAL_IP": "127.0.0.1"},
         context={"token": "the-token", "connections": {"lake": LAKE, "shop": SHOP}},
     )
-    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
-    handle = await submitter.submit(task_try)
+    submitter = spark_submit(tmp_path)
+    handle = await submitter.submit(submission)
     status = await ended(submitter, handle)
     log = await log_of(submitter, handle)
     assert (status.exit_code, status.reason) == (0, ""), log
@@ -68,5 +67,5 @@ async def test_spark_shows_no_credentials(
     assert [
         secret for secret in (b"the-access-key", b"the-secret-key", b"the-password", b"the-token") if secret in told
     ] == []
-    left = b"".join(file.read_bytes() for file in task_try.folder.rglob("*") if file.is_file())
+    left = b"".join(file.read_bytes() for file in submitter.folder(submission.key).path.rglob("*") if file.is_file())
     assert b"the-secret-key" not in left

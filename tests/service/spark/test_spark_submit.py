@@ -1,33 +1,22 @@
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
 
+from tests.contract.submitters import ended, log_of
 from tests.effort import PATIENCE
-from tests.service.spark.submitter_contract import SubmitterContract, ended, log_of
+from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
-from watcher.submit.base import Progress, TaskTry
-from watcher.submit.spark_submit import SparkSubmit
+from watcher.submit.base import Progress, Submission
 
 pytestmark = pytest.mark.spark
 
 
-def spark_submit(home: Path) -> SparkSubmit:
-    return SparkSubmit(home=home, python=sys.executable, environment=os.environ)
-
-
-class TestSparkSubmit(SubmitterContract):
-    factory = "tests.service.spark.test_spark_submit:spark_submit"
-    make = spark_submit
-
-
 async def test_spark_itself_says_how_far_a_job_without_the_sdk_is(
-    new_try: Callable[..., TaskTry], switchboard: Switchboard, tmp_path: Path
+    new_try: Callable[..., Submission], switchboard: Switchboard, tmp_path: Path
 ) -> None:
     submitter = spark_submit(tmp_path)
     handle = await submitter.submit(

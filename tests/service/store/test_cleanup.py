@@ -159,16 +159,16 @@ async def a_run(database: Database, run_id: str, *, state: str, days: float, end
     """A run with one try; returns its task instance's id."""
     async with database.transaction() as session:
         await runs.create_manual_run(session, "load", run_id, "load", triggered_by="rest_api", conf="{}", note=None)
-        [task] = [task for task in await runs.startable(session) if task.run_id == run_id]
+        [task] = [task for task in await runs.startable(session) if task.key.instance.run_id == run_id]
         assert await tries.commit_intent(session, task, home_id="home", tag=run_id, token_hash="")
         r, a, t = schema.run, schema.task_try, schema.task_instance
         await session.execute(update(r).where(r.c.run_id == run_id).values(state=state, end_date=ago(days)))
         await session.execute(update(t).where(t.c.run_id == run_id).values(state="success"))
         if ended:
             await session.execute(
-                update(a).where(a.c.task_instance_id == task.task_instance_id).values(ended_at=ago(days))
+                update(a).where(a.c.task_instance_id == task.key.task_instance_id).values(ended_at=ago(days))
             )
-    return task.task_instance_id
+    return task.key.task_instance_id
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -10,12 +12,16 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, Text, bindparam, inspect, text
 
 from store.database import Database, migrations, sqlite_url
-from store.database.schema import metadata
+from store.database.schema import UtcDateTime, metadata
 from store.errors import SchemaOutdated
+from store.runs import tries
 from tests.service.store.conftest import BOTH
+
+FIRST_SCHEMA = "4bf60a1816d0bc4566d85a4d87566ca97fb3c316a9c22f9297c0f37c712a419a"
+"""SHA-256 of migration 0001, which databases were made with."""
 
 
 @pytest.fixture(params=BOTH)
@@ -120,3 +126,54 @@ async def test_another_revision_is_refused_with_the_command_to_run(empty: Databa
         SchemaOutdated, match=rf"is at revision {shown}, this program needs \d+; run `watcher db upgrade`"
     ):
         await migrations.check(empty)
+
+
+async def upgrade_to(database: Database, revision: str) -> None:
+    async with database.transaction() as connection:
+        await connection.run_sync(lambda sync: command.upgrade(migrations.config(sync), revision))
+
+
+OF_THE_FIRST_SCHEMA = (
+    "INSERT INTO job (dag_id, task_id, definition, created_at, updated_at) VALUES ('load', 'load', '{}', :now, :now)",
+    (
+        "INSERT INTO run (dag_id, run_id, run_type, triggered_by, state, trace_id, run_after, queued_at)"
+        " VALUES ('load', 'r1', 'manual', 'cli', 'running', 't', :now, :now)"
+    ),
+    (
+        "INSERT INTO task_instance (id, dag_id, run_id, task_id, try_number, state)"
+        " VALUES ('6f3a0c5e-7c0a-4f0e-9a51-6d8a1f7c2b10', 'load', 'r1', 'load', 1, 'running')"
+    ),
+    (
+        "INSERT INTO task_try (task_instance_id, try_number, home_id, tag, token_hash, handle, intent_at)"
+        " VALUES ('6f3a0c5e-7c0a-4f0e-9a51-6d8a1f7c2b10', 1, 'home', 'run-1', 'h', :handle, :now)"
+    ),
+)
+
+
+async def test_a_try_that_was_open_under_the_first_schema_was_started_by_spark_submit(empty: Database) -> None:
+    await upgrade_to(empty, "0001")
+    values = {"now": datetime(2026, 11, 20, tzinfo=UTC), "handle": '{"folder": "f"}'}
+    async with empty.transaction() as connection:
+        for words in OF_THE_FIRST_SCHEMA:
+            statement = text(words)
+            for name in statement._bindparams:
+                typed = bindparam(name, type_=UtcDateTime() if name == "now" else Text())
+                statement = statement.bindparams(typed)
+            await connection.execute(statement, values)
+    await migrations.upgrade(empty)
+    await migrations.check(empty)
+    async with empty.reading() as connection:
+        [open_try] = await tries.open_tries(connection, "home")
+    assert (open_try.submitter, open_try.handle) == ("spark-submit", '{"folder": "f"}')
+    assert open_try.key.bindings == {
+        "dag_id": "load",
+        "run_id": "r1",
+        "task_id": "load",
+        "map_index": -1,
+        "try_number": 1,
+    }
+
+
+def test_the_first_schema_stays_what_databases_were_made_with() -> None:
+    content = (Path(migrations.__file__).parent / "versions" / "0001_the_first_schema.py").read_bytes()
+    assert hashlib.sha256(content).hexdigest() == FIRST_SCHEMA

@@ -79,7 +79,7 @@ async def world(database: Database) -> World:
         backend=backend,
         asset_id=asset_id,
         held=loaded.held,
-        task_instance_id=task.task_instance_id,
+        task_instance_id=task.key.task_instance_id,
     )
 
 

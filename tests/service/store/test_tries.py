@@ -33,7 +33,7 @@ async def queued_task(database: Database, run_id: str = "r1") -> Startable:
     await apply(database, declared(assets={}, jobs={"load": []}))
     async with database.transaction() as session:
         await runs.create_manual_run(session, "load", run_id, "load", triggered_by="cli", conf="{}", note=None)
-    (task,) = [task for task in await startable(database) if task.run_id == run_id]
+    (task,) = [task for task in await startable(database) if task.key.instance.run_id == run_id]
     return task
 
 
@@ -43,31 +43,31 @@ async def startable(database: Database) -> list[Startable]:
 
 
 async def intend(database: Database, task: Startable, home: str = HOME) -> bool:
-    tag = f"run-{task.task_instance_id}-{task.try_number + 1}"
+    tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
     async with database.transaction() as session:
         return await tries.commit_intent(session, task, home_id=home, tag=tag, token_hash="h")
 
 
 async def opened(database: Database, task: Startable, number: int = 1) -> OpenTry | None:
     async with database.reading() as session:
-        return await tries.open_try(session, task.task_instance_id, number)
+        return await tries.open_try(session, replace(task.key, try_number=number))
 
 
 async def fence(database: Database, task: Startable, number: int = 1) -> TryKey:
     async with database.transaction() as session:
-        return await tries.fence(session, task.task_instance_id, number)
+        return await tries.fence(session, task.key.task_instance_id, number)
 
 
 async def claim(database: Database, task: Startable, nonce: str = "n", number: int = 1) -> TryKey:
     async with database.transaction() as session:
-        return await tries.claim(session, task.task_instance_id, number, nonce)
+        return await tries.claim(session, task.key.task_instance_id, number, nonce)
 
 
 async def finish(
     database: Database, task: Startable, state: str, number: int = 1, message: str | None = None
 ) -> TryKey | None:
     async with database.transaction() as session:
-        return await tries.finish(session, task.task_instance_id, number, finish_state=state, message=message)
+        return await tries.finish(session, task.key.task_instance_id, number, finish_state=state, message=message)
 
 
 async def end(
@@ -100,7 +100,7 @@ async def states(database: Database) -> tuple[str, str]:
 async def test_queued_task_instances_may_start_oldest_run_first(database: Database) -> None:
     first, second = await queued_task(database, "r2"), await queued_task(database, "r1")
     assert await startable(database) == [first, second]
-    assert (first.run_state, first.try_number, first.definition, first.map_index) == ("queued", 0, JobDefinition(), -1)
+    assert (first.run_state, first.key.try_number, first.definition) == ("queued", 1, JobDefinition())
 
 
 async def test_nothing_of_paused_removed_or_foreign_jobs_or_of_ended_runs_starts(database: Database) -> None:
@@ -148,7 +148,7 @@ async def test_of_many_intents_at_once_exactly_one_is_committed(database: Databa
 
 async def test_no_second_try_is_intended_while_the_first_lives(database: Database, task: Startable) -> None:
     await intend(database, task)
-    assert not await intend(database, replace(task, try_number=1))
+    assert not await intend(database, replace(task, key=replace(task.key, try_number=2)))
 
 
 async def test_no_try_is_intended_for_what_moved_on(database: Database, task: Startable) -> None:
@@ -168,24 +168,58 @@ async def test_a_home_finds_its_own_open_tries_oldest_first(database: Database) 
     await intend(database, other, home="elsewhere")
     async with database.reading() as session:
         found = await tries.open_tries(session, HOME)
-    assert [one.run_id for one in found] == ["r2", "r1"]
+    assert [one.key.instance.run_id for one in found] == ["r2", "r1"]
     assert (found[0].handle, found[0].claimed, found[0].age_seconds) == (None, False, 0.0)
     await end(database, first, "failed", "failed")
     async with database.reading() as session:
-        assert [one.run_id for one in await tries.open_tries(session, HOME)] == ["r1"]
+        assert [one.key.instance.run_id for one in await tries.open_tries(session, HOME)] == ["r1"]
 
 
 async def test_a_stored_handle_leads_back_and_sets_the_instance_running(database: Database, task: Startable) -> None:
     await intend(database, task)
     async with database.transaction() as session:
-        await tries.store_handle(session, task.task_instance_id, 1, '{"pid": 1}')
-        await tries.replace_token(session, task.task_instance_id, 1, "h2")
+        open_try = await tries.open_try(session, task.key)
+        assert open_try is not None
+        assert await tries.store_handle(session, open_try, '{"pid": 1}')
+        assert await tries.replace_token(session, open_try, "h2")
     found = await opened(database, task)
     assert found is not None
     assert found.handle == '{"pid": 1}'
     assert found.age_seconds >= 0
     assert await states(database) == ("running", "running")
     assert (await rows(database, task_try))[0]["token_hash"] == "h2"
+
+
+async def test_the_submitter_of_the_intent_is_the_one_of_the_jobs_definition(
+    database: Database, task: Startable
+) -> None:
+    elsewhere = replace(task, definition=replace(task.definition, submitter="lake.Remote"))
+    await intend(database, elsewhere)
+    open_try = await opened(database, task)
+    assert open_try is not None
+    assert (open_try.submitter, open_try.home_id) == ("lake.Remote", HOME)
+    async with database.transaction() as session:
+        assert await tries.stored_handle(session, task.key.instance, 1) is None
+        await tries.store_handle(session, open_try, '{"pid": 1}')
+        assert await tries.stored_handle(session, task.key.instance, 1) == ("lake.Remote", '{"pid": 1}')
+
+
+async def test_a_home_that_a_try_was_taken_from_can_change_nothing_of_it(database: Database, task: Startable) -> None:
+    await intend(database, task)
+    before = await opened(database, task)
+    assert before is not None
+    async with database.transaction() as session:
+        assert await tries.take_over(session, before, "other") == replace(before, home_id="other")
+    async with database.transaction() as session:
+        assert await tries.take_over(session, before, "third") is None
+        assert not await tries.store_handle(session, before, "{}")
+        assert not await tries.replace_token(session, before, "h2")
+        assert await tries.taken_over(session, HOME, [before.tag]) == {before.tag}
+        assert await tries.taken_over(session, "other", [before.tag]) == frozenset()
+        assert await tries.open_tries(session, HOME) == []
+    after = await opened(database, task)
+    assert after is not None
+    assert replace(after, now=before.now) == replace(before, home_id="other")
 
 
 # --- the claim
@@ -195,7 +229,7 @@ async def test_the_first_claimer_has_the_try_and_may_ask_again(database: Databas
     await intend(database, task)
     held = await claim(database, task, "first")
     instance = TaskInstanceKey(dag_id="load", run_id="r1", task_id="load")
-    assert held == TryKey(instance=instance, task_instance_id=task.task_instance_id, try_number=1)
+    assert held == TryKey(instance=instance, task_instance_id=task.key.task_instance_id, try_number=1)
     assert await claim(database, task, "first") == held
     assert await states(database) == ("running", "running")
     with pytest.raises(TryFenced, match="claimed by another process; end this one"):
@@ -228,8 +262,10 @@ async def test_claiming_while_the_handle_is_stored_does_not_deadlock(database: D
         await intend(database, task)
 
         async def store_handle(task: Startable) -> None:
+            open_try = await opened(database, task)
+            assert open_try is not None
             async with database.transaction() as session:
-                await tries.store_handle(session, task.task_instance_id, 1, "{}")
+                assert await tries.store_handle(session, open_try, "{}")
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(store_handle, task)
@@ -292,7 +328,7 @@ async def test_a_try_from_the_future_may_do_nothing(database: Database, task: St
 
 async def test_an_unknown_task_instance_is_told_as_such(database: Database, task: Startable) -> None:
     with pytest.raises(NotFound, match="does not exist any more; end this process"):
-        await fence(database, replace(task, task_instance_id="unknown"))
+        await fence(database, replace(task, key=replace(task.key, task_instance_id="unknown")))
 
 
 async def test_a_task_of_the_neighbouring_airflow_passes_the_fence_without_a_try_of_ours(database: Database) -> None:
@@ -314,7 +350,7 @@ async def test_a_fenced_writer_and_the_next_intent_wait_for_each_other(postgres:
             order.append("cancelled")
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        await tries.fence(session, task.task_instance_id, 1)
+        await tries.fence(session, task.key.task_instance_id, 1)
         tasks.start_soon(cancel)
         await until_somebody_waits(postgres)
         order.append("written")
@@ -392,11 +428,11 @@ async def test_a_retry_is_due_when_its_delay_has_passed_by_the_databases_clock(
     assert instance["not_before"] - ended["ended_at"] == timedelta(seconds=3600)
     assert (instance["detail"], ended["message"]) == ("it crashed", "it crashed")
     assert await startable(database) == []
-    assert not await intend(database, replace(task, try_number=1))
+    assert not await intend(database, replace(task, key=replace(task.key, try_number=2)))
     async with database.transaction() as session:
         await session.execute(update(task_instance).values(not_before=database_now()))
     (again,) = await startable(database)
-    assert again.try_number == 1
+    assert again.key.try_number == 2
     assert await intend(database, again)
     (instance,) = await rows(database, task_instance)
     assert (instance["try_number"], instance["state"], instance["not_before"]) == (2, "queued", None)
@@ -444,4 +480,4 @@ async def test_only_counted_tries_use_up_retries(database: Database, task: Start
         assert await intend(database, due)
         await end(database, task, "up_for_retry", "running", number=number, retry_in=0, counted=counted)
     async with database.reading() as session:
-        assert await tries.counted_tries(session, task.task_instance_id) == 2
+        assert await tries.counted_tries(session, task.key.task_instance_id) == 2

@@ -8,48 +8,32 @@ from typing import Any
 import pytest
 
 from config.errors import UnknownClass
+from store.base import AssetStoreWriterKind, Writer
 from watcher.api.links import log_url
 from watcher.api.shapes.dags import schedule_text
 from watcher.vocabulary import TRIGGERS, trigger_class, vocabulary
 
-NOBODY = {"kind": None, "write_id": None, "dag_id": None, "run_id": None, "task_id": None, "map_index": None}
-WRITERS: list[tuple[dict[str, Any], str | None]] = [
-    ({}, None),
-    ({"kind": "api"}, None),
-    ({"kind": "api", "write_id": "w1"}, "/api/v2/audit?write_id=w1"),
-    ({"kind": "watcher", "watcher": "a b", "write_id": "w1"}, "/api/v2/watchers/a%20b/logs?around=w1"),
+KIND = AssetStoreWriterKind
+WRITERS = [
+    (Writer(kind=KIND.API, actor="ann", write_id=None), None),
+    (Writer(kind=KIND.API, actor="ann", write_id="w1"), "/api/v2/audit?write_id=w1"),
+    (Writer(kind=KIND.WATCHER, watcher="a b", write_id="w1"), "/api/v2/watchers/a%20b/logs?around=w1"),
     (
-        {
-            "kind": "task",
-            "dag_id": "d",
-            "run_id": "r+1:2",
-            "task_id": "t",
-            "map_index": -1,
-            "try_number": 2,
-            "write_id": "w",
-        },
+        Writer(kind=KIND.TASK, dag_id="d", run_id="r+1:2", task_id="t", map_index=-1, try_number=2, write_id="w"),
         "/api/v2/dags/d/dagRuns/r%2B1%3A2/taskInstances/t/logs/2?around=w",
     ),
     (
-        {
-            "kind": "task",
-            "dag_id": "d",
-            "run_id": "r",
-            "task_id": "t",
-            "map_index": 3,
-            "try_number": 1,
-            "write_id": "w",
-        },
+        Writer(kind=KIND.TASK, dag_id="d", run_id="r", task_id="t", map_index=3, try_number=1, write_id="w"),
         "/api/v2/dags/d/dagRuns/r/taskInstances/t/logs/1?around=w&map_index=3",
     ),
 ]
 
 
 @pytest.mark.parametrize(("writer", "url"), WRITERS)
-def test_the_way_to_the_log(writer: dict[str, Any], url: str | None) -> None:
-    assert log_url(None, {**NOBODY, **writer}) == url
+def test_the_way_to_the_log(writer: Writer, url: str | None) -> None:
+    assert log_url(None, writer) == url
     if url is not None:
-        assert log_url("https://host/base/", {**NOBODY, **writer}) == f"https://host/base{url}"
+        assert log_url("https://host/base/", writer) == f"https://host/base{url}"
 
 
 @pytest.mark.parametrize(

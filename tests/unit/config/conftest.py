@@ -43,6 +43,15 @@ class ShopConnection(Strict):
     dsn: SecretStr
 
 
+class Nothing(Strict):
+    pass
+
+
+class ClusterOptions(Strict):
+    queue: str
+    priority: int = Field(default=1, ge=1)
+
+
 class Batch(Strict):
     max_files: int = Field(default=1000, ge=1)
 
@@ -92,6 +101,12 @@ def _connection(name: str) -> type[BaseModel]:
     return CONNECTIONS[name]
 
 
+def _submitter(name: str) -> type[BaseModel]:
+    if name not in {"spark-submit", "lake.Cluster"}:
+        raise UnknownClass(f"unknown submitter `{name}`", ["spark-submit"])
+    return ClusterOptions if name == "lake.Cluster" else Nothing
+
+
 @pytest.fixture(scope="session")
 def vocabulary() -> Vocabulary:
     return Vocabulary(
@@ -99,6 +114,8 @@ def vocabulary() -> Vocabulary:
         triggers=TRIGGERS,
         connection=_connection,
         connections=CONNECTIONS,
+        submitter=_submitter,
+        submitters={"spark-submit": Nothing},
         add_plugins=lambda _: None,
     )
 

@@ -4,15 +4,7 @@ import pytest
 
 from watcher.dispatcher.admission import Limits, admit
 
-LIMITS = Limits(parallelism=3, memory_mb=2000, driver_memory_mb=550)
-
-
-@pytest.mark.parametrize(
-    ("driver_memory", "need_mb"),
-    [("512m", 550), ("1g", 1062), ("2G", 2086), ("100m", 550), ("600000k", 624), ("1t", 1_048_614)],
-)
-def test_a_larger_heap_comes_on_top_of_what_is_reckoned_for_the_usual_one(driver_memory, need_mb):
-    assert LIMITS.need_mb(driver_memory) == need_mb
+LIMITS = Limits(parallelism=3, memory_mb=2000)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +24,10 @@ def test_a_larger_heap_comes_on_top_of_what_is_reckoned_for_the_usual_one(driver
         (2001, [550], False, "waits for memory"),
         (2001, [], True, "more than the 2000 MB of settings.scheduler.memory_mb: it runs alone"),
         (550, [2001], False, "waits for memory"),
+        (550, [None, None, None], False, "settings.scheduler.parallelism lets 3 run at a time"),
+        (None, [2000, None], True, ""),
+        (550, [1450, None], True, ""),
+        (2001, [None], True, "it runs alone"),
     ],
 )
 def test_what_may_start(need_mb, running_mb, may_start, sentence):

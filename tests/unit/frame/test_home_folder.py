@@ -18,6 +18,6 @@ def test_a_home_that_no_job_could_be_given_files_of_is_refused(tmp_path: Path, n
 @pytest.mark.parametrize("name", ["a home", "höme", "100%20", "a+b=c;d&e'f"])
 def test_other_homes_are_made(tmp_path: Path, name: str) -> None:
     with open_home(tmp_path / name) as home:
-        assert home.runs.parent == tmp_path / name
+        assert home.folder == tmp_path / name
     with open_home(tmp_path / name) as again:
         assert again.id == home.id

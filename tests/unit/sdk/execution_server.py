@@ -253,7 +253,9 @@ class ExecutionServer(Wire):
             await self._tell_events()
         elif self._is_over and self.finished and self.finished[-1]["state"] != "failed":
             async with self.api.database.transaction() as connection:
-                [open_try] = [one for one in await tries.open_tries(connection, "home") if one.dag_id == "load_orders"]
+                [open_try] = [
+                    one for one in await tries.open_tries(connection, "home") if one.key.dag_id == "load_orders"
+                ]
                 await tries.end(
                     connection,
                     open_try,

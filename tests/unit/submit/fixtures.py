@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.unit.submit.plain import make_try
+from tests.unit.submit.plain import make_submission
 from tests.unit.submit.switchboard import Switchboard, open_switchboard, program
-from watcher.submit.base import TaskTry
+from watcher.submit.base import Submission
 from watcher.submit.processes import signal_tagged
 
 
@@ -23,17 +23,16 @@ def switchboard() -> Iterator[Switchboard]:
 
 
 @pytest.fixture
-def new_try(tmp_path: Path, switchboard: Switchboard) -> Iterator[Callable[..., TaskTry]]:
+def new_try(tmp_path: Path, switchboard: Switchboard) -> Iterator[Callable[..., Submission]]:
     """Makes the try of an application given as text (see `switchboard.CALL`); what still runs of it ends with the test."""
-    made: list[TaskTry] = []
-    runs = tmp_path / uuid4().hex  # part of the tag
+    made: list[Submission] = []
 
-    def make(text: str, **more: Any) -> TaskTry:
+    def make(text: str, **more: Any) -> Submission:
         application = tmp_path / f"application_{len(made)}.py"
         application.write_text(program(text))
-        made.append(make_try(runs / str(len(made)), application, switchboard.port, **more))
+        made.append(make_submission(str(uuid4()), application, switchboard.port, **more))
         return made[-1]
 
     yield make
-    for task_try in made:
-        signal_tagged(task_try.tag, SIGKILL, wait=True)
+    for submission in made:
+        signal_tagged(submission.tag, SIGKILL, wait=True)

@@ -8,38 +8,56 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from watcher.submit.base import SparkApplication, TaskTry
+from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
+from watcher.dispatcher.submissions import JobToStart, Submissions
+from watcher.submit.base import Addresses, SparkApplication, Submission, Submitter, Workspace
 from watcher.submit.folder import TryFolder
-from watcher.submit.shimmed import Command, ShimSubmitter
+from watcher.submit.shimmed import Command
+from watcher.submit.spark_submit import SparkSubmit
 
 
-class PlainPython(ShimSubmitter):
-    def command(self, task_try: TaskTry, folder: TryFolder) -> Command:
+class PlainPython(SparkSubmit):
+    def command(self, submission: Submission, folder: TryFolder) -> Command:
         return Command(
-            argv=[sys.executable, task_try.application.application, *task_try.application.args],
+            argv=[sys.executable, submission.application.application, *submission.application.args],
             environment={"PATH": os.environ["PATH"], "ASSET_JOB_CONTEXT": str(folder.context)},
         )
 
 
-def plain_python(_home: Path) -> PlainPython:
-    return PlainPython()
+def workspace(home: Path, environment: Mapping[str, str] = os.environ) -> Workspace:
+    """What a daemon with this home would lend."""
+    return Workspace(
+        home=home, logs=home / "logs", python=sys.executable, environment=environment, driver_memory_mb=550
+    )
 
 
-def make_try(folder: Path, application: Path, *args: str, **more: Any) -> TaskTry:
-    """The try whose folder this is; the same arguments give the same try in every process."""
+def plain_python(home: Path) -> PlainPython:
+    return PlainPython(workspace(home))
+
+
+def spark_submit(home: Path) -> SparkSubmit:
+    return SparkSubmit(workspace(home))
+
+
+def make_submission(task_instance_id: str, application: Path, *args: str, **more: Any) -> Submission:
+    """The same arguments give the same try in every process."""
     context: Mapping[str, Any] = more.pop("context", {"token": "secret-token"})
-    return TaskTry(
-        task_instance_id="6f3a0c5e-7c0a-4f0e-9a51-6d8a1f7c2b10",
-        dag_id="load_orders",
-        run_id="manual__1",
-        task_id="load",
-        map_index=-1,
-        try_number=1,
-        tag=f"run-{folder.parent.name}-{folder.name}",
-        folder=folder,
-        log=folder.with_suffix(".log"),
+    instance = TaskInstanceKey(dag_id="load_orders", run_id="manual__1", task_id="load")
+    return Submission(
+        key=TryKey(instance=instance, task_instance_id=TaskInstanceId(task_instance_id), try_number=1),
+        tag=f"run-{task_instance_id}-1",
         application=SparkApplication(
             application=str(application), args=args, **{"conf": {}, "env": {}, "master": "local[1]", **more}
         ),
         context=context,
+    )
+
+
+def submissions(jobs: Mapping[str, JobToStart], **submitters: Submitter) -> Submissions:
+    """Of jobs that name no submitter, or one of these, as a dispatcher takes them; tokens tell the try."""
+    return Submissions(
+        jobs=jobs,
+        submitters={name.replace("spark_submit", "spark-submit"): each for name, each in submitters.items()},
+        addresses=Addresses(local="http://127.0.0.1:1", public="http://127.0.0.1:1"),
+        issue_token=lambda key: f"token-{key.task_instance_id}-{key.try_number}",
     )

@@ -1,4 +1,4 @@
-"""A daemon reduced to submitting one try, to be killed: `python -m tests.unit.submit.starter FACTORY HOME FOLDER APPLICATION PORT`.
+"""A daemon reduced to submitting one try, to be killed: `python -m tests.unit.submit.starter FACTORY HOME TASK_INSTANCE APPLICATION PORT`.
 
 FACTORY is `module:function`, a function of the home folder. Says "ready" before it submits and "submitted" after.
 """
@@ -12,14 +12,14 @@ from pathlib import Path
 
 import anyio
 
-from tests.unit.submit.plain import make_try
-from watcher.submit.base import Submitter, TaskTry
+from tests.unit.submit.plain import make_submission
+from watcher.submit.base import Submission, Submitter
 
 
-def start(factory: str, home: Path, task_try: TaskTry) -> subprocess.Popen[str]:
+def start(factory: str, home: Path, submission: Submission) -> subprocess.Popen[str]:
     """For the test: the starter of this try, once it is ready."""
-    application = task_try.application
-    argv = [factory, str(home), str(task_try.folder), application.application, *application.args]
+    application = submission.application
+    argv = [factory, str(home), submission.key.task_instance_id, application.application, *application.args]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.unit.submit.starter", *argv],
         cwd=Path(__file__).parents[3],
@@ -31,17 +31,23 @@ def start(factory: str, home: Path, task_try: TaskTry) -> subprocess.Popen[str]:
     return process
 
 
+def make(factory: str, home: Path) -> Submitter:
+    """What FACTORY makes of the home."""
+    module, _, function = factory.partition(":")
+    submitter: Submitter = getattr(import_module(module), function)(home)
+    return submitter
+
+
 def said(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
-def main(factory: str, home: str, folder: str, application: str, port: str) -> None:
-    module, _, function = factory.partition(":")
-    submitter: Submitter = getattr(import_module(module), function)(Path(home))
-    task_try = make_try(Path(folder), Path(application), port)
+def main(factory: str, home: str, task_instance_id: str, application: str, port: str) -> None:
+    submitter = make(factory, Path(home))
+    submission = make_submission(task_instance_id, Path(application), port)
     print("ready", flush=True)  # noqa: T201
-    anyio.run(submitter.submit, task_try)
+    anyio.run(submitter.submit, submission)
     print("submitted", flush=True)  # noqa: T201
     sys.stdin.read()
 

@@ -1,151 +1,159 @@
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
-from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
-import anyio
 import pytest
-from structlog.testing import capture_logs
 
-from tests.e2e.watching import processes_that_mention
-from tests.effort import PATIENCE
-from watcher.submit import class_archive
-from watcher.submit.archiving import ArchiveMaker
-from watcher.submit.base import SparkApplication
-from watcher.submit.class_archive import archive_name, archives_of, find_archive
-from watcher.submit.spark_submit import SparkSubmit
+from watcher.submit.base import SubmitError
+from watcher.submit.class_archive import NoArchiveFolder, archive_folder, find_archive, make_archive
+from watcher.submit.runtime import Runtime
 
 NOT_AT_ALL = 'echo "Unrecognized VM option: ArchiveClassesAtExit" >&2; exit 1'
-FOR_EVER = "echo started > $JAVA_HOME/started; sleep 600 & wait"
-
-
-@pytest.fixture
-def java(tmp_path: Path) -> Path:
-    folder = tmp_path / "jdk"
-    (folder / "bin").mkdir(parents=True)
-    (folder / "release").write_text('JAVA_VERSION="17.0.1"\n')
-    return folder
-
-
-def behaves(java: Path, script: str) -> None:
-    (java / "bin" / "java").write_text(f"#!/bin/sh\n{script}\n")
-    (java / "bin" / "java").chmod(0o755)
-
-
-def maker(tmp_path: Path, java: Path, idle: Callable[[], bool] = lambda: True, **spark: str) -> ArchiveMaker:
-    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment={**os.environ, "JAVA_HOME": str(java)})
-    application = SparkApplication(application="", conf={}, env={}, **spark)
-    return ArchiveMaker(submitter, [application, application], idle, after=timedelta(0))
-
-
-def test_an_update_of_java_or_spark_asks_for_another_archive(java: Path, tmp_path: Path) -> None:
-    spark = tmp_path / "spark"
-    (spark / "jars").mkdir(parents=True)
-    names = [archive_name(java, spark)]
-    assert archive_name(java, spark) == names[0]
-    (java / "release").write_text('JAVA_VERSION="17.0.2"+1\n')
-    names.append(archive_name(java, spark))
-    (spark / "jars" / "spark-core.jar").touch()
-    names.append(archive_name(java, spark))
-    os.utime(spark / "jars" / "spark-core.jar", (1, 1))
-    names.append(archive_name(java, spark))
-    assert len(set(names)) == 4
-
-
-def test_the_images_archive_comes_first_and_names_the_jars_in_one_order(
-    java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spark, image = tmp_path / "spark", tmp_path / "image"
-    (spark / "jars").mkdir(parents=True)
-    for name in ("b.jar", "a.jar"):
-        (spark / "jars" / name).touch()
-    monkeypatch.setattr(class_archive, "SHIPPED", image)
-    assert find_archive(tmp_path, java, spark) is None
-    for folder in (archives_of(tmp_path), image):
-        folder.mkdir()
-        (folder / archive_name(java, spark)).touch()
-        found = find_archive(tmp_path, java, spark)
-        assert found is not None
-        assert found.file.parent == folder
-        assert found.class_path == f"{spark}/jars/a.jar:{spark}/jars/b.jar"
-
-
-async def test_a_java_that_makes_no_archive_is_told_once_in_a_sentence(java: Path, tmp_path: Path) -> None:
-    behaves(java, NOT_AT_ALL)
-    with capture_logs() as logs:
-        await maker(tmp_path, java).run()
-    (failed,) = [entry["reason"] for entry in logs if entry["event"] == "archive.failed"]
-    assert failed.startswith("this Java makes no class archive, so that Spark jobs start as slowly as without: ")
-    assert "Unrecognized VM option: ArchiveClassesAtExit" in failed
-    assert list(archives_of(tmp_path).iterdir()) == []
-
-
-async def test_nothing_is_made_for_the_large_profile(java: Path, tmp_path: Path) -> None:
-    behaves(java, NOT_AT_ALL)
-    await maker(tmp_path, java, profile="large").run()
-    assert not archives_of(tmp_path).exists()
-
-
-async def test_it_waits_until_nothing_runs_and_tidies_up_meanwhile(java: Path, tmp_path: Path) -> None:
-    behaves(java, NOT_AT_ALL)
-    archives_of(tmp_path).mkdir()
-    (archives_of(tmp_path) / "of-another-java.jsa").touch()
-    (archives_of(tmp_path) / "unfinished-1").mkdir()
-    asked = 0
-
-    def idle() -> bool:
-        nonlocal asked
-        asked += 1
-        assert list(archives_of(tmp_path).iterdir()) == []
-        return asked > 1
-
-    with capture_logs() as logs:
-        await maker(tmp_path, java, idle).run()
-    assert asked == 2
-    assert [entry["event"] for entry in logs] == ["archive.making", "archive.failed"]
-
-
-async def test_nothing_goes_on_when_the_daemon_stops(java: Path, tmp_path: Path) -> None:
-    behaves(java, FOR_EVER)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(maker(tmp_path, java).run)
-        await until_started(java)
-        tasks.cancel_scope.cancel()
-    await until_gone(java)
-
-
-MAKE = """
-import anyio, os, sys
-from datetime import timedelta
-from pathlib import Path
-from watcher.submit.archiving import ArchiveMaker
-from watcher.submit.base import SparkApplication
-from watcher.submit.spark_submit import SparkSubmit
-submitter = SparkSubmit(home=Path(sys.argv[1]), python=sys.executable, environment=os.environ)
-application = SparkApplication(application="", conf={}, env={})
-anyio.run(ArchiveMaker(submitter, [application], lambda: True, after=timedelta(0)).run)
+SPARK_SUBMIT = """#!/bin/sh
+echo made >> "$JAVA_HOME/made"
+properties=$(printf '%s\\n' "$@" | sed -n '/^--properties-file$/{n;p;}')
+touch "$(sed -n 's/.*ArchiveClassesAtExit=\\([^ ]*\\).*/\\1/p' "$properties")"
 """
 
 
-async def test_nothing_goes_on_when_the_daemon_is_killed(java: Path, tmp_path: Path) -> None:
-    behaves(java, FOR_EVER)
-    environment = {**os.environ, "JAVA_HOME": str(java)}
-    async with await anyio.open_process([sys.executable, "-c", MAKE, str(tmp_path)], env=environment) as daemon:
-        await until_started(java)
-        daemon.kill()
-    await until_gone(java)
+@pytest.fixture
+def runtime(tmp_path: Path) -> Runtime:
+    """A Java and a Spark that do as if."""
+    java, spark = tmp_path / "jdk", tmp_path / "spark"
+    for folder in (java / "bin", spark / "bin", spark / "jars"):
+        folder.mkdir(parents=True)
+    (java / "release").write_text('JAVA_VERSION="17.0.1"\n')
+    program(java / "bin" / "java", "#!/bin/sh\n")
+    program(spark / "bin" / "spark-submit", SPARK_SUBMIT)
+    for name in ("b.jar", "a.jar"):
+        (spark / "jars" / name).touch()
+    return Runtime(python=sys.executable, spark_home=spark, java=java)
 
 
-async def until_gone(java: Path) -> None:
-    with anyio.fail_after(PATIENCE):
-        while processes_that_mention(java):
-            await anyio.sleep(0.05)
+def program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
 
 
-async def until_started(java: Path) -> None:
-    with anyio.fail_after(PATIENCE):
-        while not (java / "started").exists():
-            await anyio.sleep(0.05)
+def make(folder: Path | None, runtime: Runtime) -> bool:
+    return make_archive(folder, runtime, os.environ)
+
+
+def made(runtime: Runtime) -> int:
+    return (runtime.java / "made").read_text().count("made")
+
+
+def test_it_is_made_once_and_names_the_jars_in_one_order(runtime: Runtime, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    assert find_archive(folder, runtime) is None
+    assert make(folder, runtime) is True
+    archive = find_archive(folder, runtime)
+    assert archive is not None
+    assert archive.class_path == f"{runtime.spark_home}/jars/a.jar:{runtime.spark_home}/jars/b.jar"
+    assert make(folder, runtime) is False
+    assert made(runtime) == 1
+    assert sorted(file.suffix for file in folder.iterdir()) == [".jsa", ".json"]
+
+
+def test_an_update_of_java_or_spark_asks_for_another_and_takes_the_old_one_away(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    folder = tmp_path / "cache"
+    jar = runtime.spark_home / "jars" / "a.jar"
+    updates = [
+        lambda: (runtime.java / "release").write_text('JAVA_VERSION="17.0.2"+1\n'),
+        (runtime.spark_home / "jars" / "c.jar").touch,
+        lambda: os.utime(jar, (1, 1)),
+        jar.unlink,
+    ]
+    make(folder, runtime)
+    for update in updates:
+        update()
+        assert find_archive(folder, runtime) is None
+        assert make(folder, runtime) is True
+        assert len(list(folder.glob("*.jsa"))) == len(list(folder.glob("*.json"))) == 1
+
+
+def test_what_others_need_stays_and_what_was_killed_half_made_goes(runtime: Runtime, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    (folder / "unfinished-1").mkdir(parents=True)
+    for name in ("unknown", "cut-off"):
+        (folder / f"{name}.jsa").touch()
+    (folder / "cut-off.json").write_text("{")
+    other = Runtime(python=runtime.python, spark_home=tmp_path / "other", java=runtime.java)
+    (other.spark_home / "jars").mkdir(parents=True)
+    (other.spark_home / "bin").symlink_to(runtime.spark_home / "bin")
+    make(folder, runtime)
+    make(folder, other)
+    assert find_archive(folder, runtime) is not None
+    assert find_archive(folder, other) is not None
+    assert len(list(folder.glob("*.jsa"))) == 2
+    assert not (folder / "unfinished-1").exists()
+    homes = {json.loads(file.read_bytes())["spark_home"] for file in folder.glob("*.json")}
+    assert homes == {str(runtime.spark_home), str(other.spark_home)}
+
+
+MAKE = """
+import os, sys
+from pathlib import Path
+from watcher.submit.class_archive import make_archive
+from watcher.submit.runtime import Runtime
+folder, spark, java = map(Path, sys.argv[1:])
+print(make_archive(folder, Runtime(python=sys.executable, spark_home=spark, java=java), os.environ))
+"""
+
+
+def test_of_several_that_begin_at_once_one_makes_it(runtime: Runtime, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", MAKE, str(tmp_path / "cache"), str(runtime.spark_home), str(runtime.java)]
+    makers = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = sorted(maker.communicate()[0].strip() for maker in makers)
+    assert said == ["False", "False", "True"]
+    assert made(runtime) == 1
+
+
+def test_a_java_that_makes_none_says_so_in_a_sentence_and_leaves_nothing(runtime: Runtime, tmp_path: Path) -> None:
+    program(runtime.spark_home / "bin" / "spark-submit", f"#!/bin/sh\n{NOT_AT_ALL}\n")
+    with pytest.raises(SubmitError) as raised:
+        make(tmp_path / "cache", runtime)
+    assert str(raised.value).startswith(
+        "this Java makes no class archive, so that Spark jobs start as slowly as without: "
+    )
+    assert "Unrecognized VM option: ArchiveClassesAtExit" in str(raised.value)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"XDG_CACHE_HOME": "/cache", "HOME": "/home/me"}, "/cache/asset-watcher/class-archives"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/home/me"}, "/home/me/.cache/asset-watcher/class-archives"),
+        ({"HOME": "/home/me"}, "/home/me/.cache/asset-watcher/class-archives"),
+        ({"XDG_CACHE_HOME": "/a:b", "HOME": "/home/me"}, None),
+        ({}, None),
+    ],
+)
+def test_the_folder_is_the_users_cache(environment: dict[str, str], folder: str | None) -> None:
+    assert archive_folder(environment) == (None if folder is None else Path(folder))
+
+
+def test_without_a_folder_there_is_no_archive_and_a_sentence(runtime: Runtime, tmp_path: Path) -> None:
+    assert find_archive(None, runtime) is None
+    (tmp_path / "file").touch()
+    for folder in (None, tmp_path / "file" / "below"):
+        with pytest.raises(NoArchiveFolder, match=r"^no class archive: "):
+            make(folder, runtime)
+        assert find_archive(folder, runtime) is None
+    assert not (runtime.java / "made").exists()
+
+
+def test_the_command_says_in_one_line_that_there_is_no_folder_and_succeeds() -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in {"HOME", "XDG_CACHE_HOME"}}
+    words = [sys.executable, "-m", "watcher", "spark", "archive"]
+    command = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (command.returncode, command.stderr) == (0, "")
+    assert command.stdout.startswith("no class archive: ")
+    assert command.stdout.count("\n") == 1

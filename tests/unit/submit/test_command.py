@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.unit.submit.plain import make_try
-from watcher.submit.base import TaskTry
-from watcher.submit.class_archive import ClassArchive
-from watcher.submit.command import CLASS_PATH, JAVA_OPTIONS, Paths, arguments, configuration, environment, properties
+from tests.unit.submit.plain import make_submission
+from watcher.submit.base import Submission
+from watcher.submit.command import (
+    CLASS_PATH,
+    JAVA_OPTIONS,
+    ClassArchive,
+    Paths,
+    arguments,
+    configuration,
+    environment,
+    properties,
+)
 
 PATHS = Paths(
     spark_home=Path("/spark"),
@@ -23,13 +31,13 @@ PATHS = Paths(
 )
 
 
-def a_try(*args: str, **more: Any) -> TaskTry:
-    return make_try(Path("/runs/1"), Path("/jobs/load.py"), *args, **more)
+def a_try(*args: str, **more: Any) -> Submission:
+    return make_submission("1", Path("/jobs/load.py"), *args, **more)
 
 
 def test_the_arguments_name_what_to_run_and_nothing_private() -> None:
-    task_try = a_try("--fast", "x y", jars=("/a.jar", "/b.jar"), packages=("g:a:1",), py_files=("/own.py",))
-    assert arguments(task_try, PATHS) == [
+    submission = a_try("--fast", "x y", jars=("/a.jar", "/b.jar"), packages=("g:a:1",), py_files=("/own.py",))
+    assert arguments(submission, PATHS) == [
         *("/spark/bin/spark-submit", "--master", "local[1]", "--deploy-mode", "client", "--name", "load_orders"),
         *("--driver-memory", "512m", "--properties-file", "/run/spark.properties", "--load-spark-defaults"),
         *(
@@ -100,14 +108,14 @@ def test_paths_with_blanks_are_quoted_for_the_launcher() -> None:
     [
         ("local[*]", {}, {}),
         ("spark://host:7077", {}, {}),
-        ("yarn", {}, {"spark.yarn.tags": "run-runs-1"}),
-        ("yarn", {"spark.yarn.tags": "team"}, {"spark.yarn.tags": "team,run-runs-1"}),
+        ("yarn", {}, {"spark.yarn.tags": "run-1-1"}),
+        ("yarn", {"spark.yarn.tags": "team"}, {"spark.yarn.tags": "team,run-1-1"}),
         (
             "k8s://https://host",
             {},
             {
-                "spark.kubernetes.driver.label.asset-watcher-try": "run-runs-1",
-                "spark.kubernetes.executor.label.asset-watcher-try": "run-runs-1",
+                "spark.kubernetes.driver.label.asset-watcher-try": "run-1-1",
+                "spark.kubernetes.executor.label.asset-watcher-try": "run-1-1",
             },
         ),
     ],
@@ -139,7 +147,7 @@ def test_a_job_gets_little_of_the_daemons_environment() -> None:
         "PYSPARK_PYTHON": "/usr/bin/python3.12",
         "PYSPARK_DRIVER_PYTHON": "/usr/bin/python3.12",
         "ASSET_JOB_CONTEXT": "/run/context.json",
-        "ASSET_WATCHER_TRY": "run-runs-1",
+        "ASSET_WATCHER_TRY": "run-1-1",
     }
 
 
@@ -148,8 +156,8 @@ def test_a_cluster_is_reached_from_the_machines_own_address() -> None:
 
 
 def test_the_token_is_nowhere_but_in_the_context_file() -> None:
-    task_try = a_try(context={"token": "tok-en"})
-    everything = (arguments(task_try, PATHS), configuration(task_try, PATHS), environment(task_try, PATHS, {}))
+    submission = a_try(context={"token": "tok-en"})
+    everything = (arguments(submission, PATHS), configuration(submission, PATHS), environment(submission, PATHS, {}))
     assert "tok-en" not in repr(everything)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.submit.plain import make_try
+from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_command import PATHS
 from watcher.submit.command import arguments, configuration, environment
 from watcher.submit.connections import connection_settings, redaction
@@ -89,16 +89,16 @@ def test_a_postgres_connection_is_an_address_and_a_user(connection: dict[str, An
 
 
 def test_only_jobs_that_bring_connectors_get_settings_and_their_own_win() -> None:
-    task_try = make_try(Path("/runs/1"), Path("/job.py"), context={"token": "t", "connections": {"lake": LAKE}})
-    assert f"{S3A}endpoint" not in configuration(task_try, PATHS)
-    assert "AWS_ACCESS_KEY_ID" not in environment(task_try, PATHS, {})
+    submission = make_submission("1", Path("/job.py"), context={"token": "t", "connections": {"lake": LAKE}})
+    assert f"{S3A}endpoint" not in configuration(submission, PATHS)
+    assert "AWS_ACCESS_KEY_ID" not in environment(submission, PATHS, {})
     own = {f"{S3A}endpoint": "http://mine"}
-    brings = replace(task_try, application=replace(task_try.application, packages=("g:a:1",), conf=own))
+    brings = replace(submission, application=replace(submission.application, packages=("g:a:1",), conf=own))
     assert configuration(brings, PATHS)[f"{S3A}endpoint"] == "http://mine"
     assert environment(brings, PATHS, {})["AWS_SECRET_ACCESS_KEY"] == "s3cret"
     assert "s3cret" not in repr((configuration(brings, PATHS), arguments(brings, PATHS)))
 
 
 def test_a_job_can_redact_more_but_not_less() -> None:
-    task_try = make_try(Path("/runs/1"), Path("/job.py"), conf={"spark.redaction.regex": "endpoint"})
-    assert configuration(task_try, PATHS)["spark.redaction.regex"] == f"{redaction(None)}|(?-i:endpoint)"
+    submission = make_submission("1", Path("/job.py"), conf={"spark.redaction.regex": "endpoint"})
+    assert configuration(submission, PATHS)["spark.redaction.regex"] == f"{redaction(None)}|(?-i:endpoint)"

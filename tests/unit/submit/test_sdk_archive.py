@@ -7,6 +7,7 @@ from shutil import copytree
 
 import pytest
 
+from tests.unit.submit.plain import workspace
 from watcher.submit.base import SubmitError
 from watcher.submit.sdk_archive import SDK, packed, sdk_archive
 
@@ -34,5 +35,5 @@ def test_the_same_sources_make_the_same_archive_wherever_they_lie(tmp_path: Path
 
 def test_a_home_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "sdk").write_text("in the way")
-    with pytest.raises(SubmitError, match=r"the job SDK could not be written to .*: .*File exists"):
-        sdk_archive(tmp_path)
+    with pytest.raises(SubmitError, match=r"the job SDK could not be written below .*: .*File exists"):
+        workspace(tmp_path).sdk_archive()

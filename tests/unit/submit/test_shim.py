@@ -12,27 +12,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.submit.plain import PlainPython
+from tests.unit.submit.plain import PlainPython, plain_python
 from tests.unit.submit.switchboard import PATIENCE, Switchboard
 from watcher.submit import shim
-from watcher.submit.base import TaskTry
+from watcher.submit.base import Submission
 from watcher.submit.folder import Exit, TryFolder
 from watcher.submit.processes import TAG_VARIABLE
 
-NewTry = Callable[..., TaskTry]
+NewTry = Callable[..., Submission]
 
 
-def ordered(task_try: TaskTry, *argv: str) -> TryFolder:
+def submitter_of(submission: Submission) -> PlainPython:
+    return plain_python(Path(submission.application.application).parent)
+
+
+def ordered(submission: Submission, *argv: str) -> TryFolder:
     """A folder as the daemon leaves it before it starts a shim."""
-    folder = TryFolder(task_try.folder)
+    submitter = submitter_of(submission)
+    folder = submitter.folder(submission.key)
     folder.make()
-    folder.order(list(argv) or PlainPython().command(task_try, folder).argv)
+    folder.order(list(argv) or submitter.command(submission, folder).argv)
     return folder
 
 
-def start_shim(task_try: TaskTry) -> subprocess.Popen[bytes]:
-    environment = {"PATH": os.environ["PATH"], TAG_VARIABLE: task_try.tag}
-    argv = [sys.executable, "-I", shim.__file__, str(task_try.folder)]
+def start_shim(submission: Submission) -> subprocess.Popen[bytes]:
+    environment = {"PATH": os.environ["PATH"], TAG_VARIABLE: submission.tag}
+    argv = [sys.executable, "-I", shim.__file__, str(submitter_of(submission).folder(submission.key).path)]
     return subprocess.Popen(argv, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
 
 
@@ -48,16 +53,16 @@ def wait_ended(folder: TryFolder) -> Exit:
 
 
 def stop(folder: TryFolder, grace: float) -> None:
-    folder.wish_to_stop(grace)
+    folder.request_stop(grace)
     process = folder.shim_process()
     assert process is not None
     os.kill(process, signal.SIGTERM)
 
 
 def test_of_twenty_shims_one_starts_the_try(new_try: NewTry, switchboard: Switchboard) -> None:
-    task_try = new_try("open('starts', 'a').write('x'); call(sys.argv[1], 'main')")
-    folder = ordered(task_try)
-    shims = [start_shim(task_try) for _ in range(20)]
+    submission = new_try("open('starts', 'a').write('x'); call(sys.argv[1], 'main')")
+    folder = ordered(submission)
+    shims = [start_shim(submission) for _ in range(20)]
     exits = sorted(process.wait() for process in shims)
     assert exits == [0] + [1] * 19
     switchboard.next_caller().let_go()
@@ -66,27 +71,27 @@ def test_of_twenty_shims_one_starts_the_try(new_try: NewTry, switchboard: Switch
 
 
 def test_the_first_process_ends_when_the_start_is_certain(new_try: NewTry, switchboard: Switchboard) -> None:
-    task_try = new_try("call(sys.argv[1], 'main')")
-    folder = ordered(task_try)
-    assert start_shim(task_try).wait() == 0
+    submission = new_try("call(sys.argv[1], 'main')")
+    folder = ordered(submission)
+    assert start_shim(submission).wait() == 0
     assert folder.started()
     assert switchboard.next_caller().lives()
 
 
 def test_a_withdrawn_try_is_not_started(new_try: NewTry) -> None:
-    task_try = new_try("")
-    folder = ordered(task_try)
+    submission = new_try("")
+    folder = ordered(submission)
     folder.withdraw()
-    assert start_shim(task_try).wait() == 1
+    assert start_shim(submission).wait() == 1
     assert not folder.started()
 
 
 def test_a_probe_makes_the_shim_wait_but_never_give_up(new_try: NewTry) -> None:
-    task_try = new_try("")
-    folder = ordered(task_try)
+    submission = new_try("")
+    folder = ordered(submission)
     with folder.unlocked() as free:
         assert free
-        process = start_shim(task_try)
+        process = start_shim(submission)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=0.3)
         assert not folder.started()
@@ -95,17 +100,17 @@ def test_a_probe_makes_the_shim_wait_but_never_give_up(new_try: NewTry) -> None:
 
 
 def test_the_exit_code_is_recorded(new_try: NewTry) -> None:
-    task_try = new_try("sys.exit(7)")
-    folder = ordered(task_try)
-    start_shim(task_try).wait()
+    submission = new_try("sys.exit(7)")
+    folder = ordered(submission)
+    start_shim(submission).wait()
     found = wait_ended(folder)
     assert (found.exit_code, found.signal, found.stopped, found.reason) == (7, None, False, "")
     assert found.started_at < found.ended_at
 
 
 def test_the_exit_code_is_recorded_below_a_parent_that_ignores_its_children(new_try: NewTry) -> None:
-    task_try = new_try("sys.exit(7)")
-    folder = ordered(task_try)
+    submission = new_try("sys.exit(7)")
+    folder = ordered(submission)
     ignoring = (
         "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     )
@@ -115,17 +120,17 @@ def test_the_exit_code_is_recorded_below_a_parent_that_ignores_its_children(new_
 
 
 def test_death_by_a_signal_is_recorded(new_try: NewTry) -> None:
-    task_try = new_try("os.kill(os.getpid(), signal.SIGKILL)")
-    folder = ordered(task_try)
-    start_shim(task_try).wait()
+    submission = new_try("os.kill(os.getpid(), signal.SIGKILL)")
+    folder = ordered(submission)
+    start_shim(submission).wait()
     found = wait_ended(folder)
     assert (found.exit_code, found.signal) == (137, 9)
 
 
 def test_a_program_that_does_not_exist_is_recorded_with_its_name(new_try: NewTry) -> None:
-    task_try = new_try("")
-    folder = ordered(task_try, "/nowhere/spark-submit")
-    start_shim(task_try).wait()
+    submission = new_try("")
+    folder = ordered(submission, "/nowhere/spark-submit")
+    start_shim(submission).wait()
     found = wait_ended(folder)
     assert (found.exit_code, found.reason) == (
         127,
@@ -137,9 +142,9 @@ def test_a_program_that_does_not_exist_is_recorded_with_its_name(new_try: NewTry
 def test_what_outlives_the_job_is_killed_before_its_end_is_told(
     new_try: NewTry, switchboard: Switchboard, how: str
 ) -> None:
-    task_try = new_try(f"child('grandchild', {how}); call(sys.argv[1], 'main')")
-    folder = ordered(task_try)
-    start_shim(task_try).wait()
+    submission = new_try(f"child('grandchild', {how}); call(sys.argv[1], 'main')")
+    folder = ordered(submission)
+    start_shim(submission).wait()
     main, grandchild = switchboard.callers("main", "grandchild")
     main.let_go()
     assert wait_ended(folder).exit_code == 0
@@ -147,13 +152,13 @@ def test_what_outlives_the_job_is_killed_before_its_end_is_told(
 
 
 def test_sigterm_stops_all_of_the_job_politely(new_try: NewTry, switchboard: Switchboard) -> None:
-    task_try = new_try("""
+    submission = new_try("""
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
 child('grandchild')
 call(sys.argv[1], 'main')
 """)
-    folder = ordered(task_try)
-    start_shim(task_try).wait()
+    folder = ordered(submission)
+    start_shim(submission).wait()
     switchboard.callers("main", "grandchild")
     stop(folder, grace=60)
     found = wait_ended(folder)
@@ -161,9 +166,9 @@ call(sys.argv[1], 'main')
 
 
 def test_what_ignores_sigterm_is_killed_after_the_grace(new_try: NewTry, switchboard: Switchboard) -> None:
-    task_try = new_try("signal.signal(signal.SIGTERM, signal.SIG_IGN); call(sys.argv[1], 'main')")
-    folder = ordered(task_try)
-    start_shim(task_try).wait()
+    submission = new_try("signal.signal(signal.SIGTERM, signal.SIG_IGN); call(sys.argv[1], 'main')")
+    folder = ordered(submission)
+    start_shim(submission).wait()
     main = switchboard.next_caller()
     stop(folder, grace=0.1)
     found = wait_ended(folder)
@@ -173,13 +178,13 @@ def test_what_ignores_sigterm_is_killed_after_the_grace(new_try: NewTry, switchb
 
 def test_the_grace_is_for_children_too(new_try: NewTry, switchboard: Switchboard) -> None:
     """The first process dies of SIGTERM at once; its child says that it needs a moment, and gets it."""
-    task_try = new_try("""
+    submission = new_try("""
 PROGRAM += "signal.signal(signal.SIGTERM, lambda *_: (call(%r, 'cleaning'), open('clean', 'w'), sys.exit()));" % sys.argv[1]
 child('grandchild')
 call(sys.argv[1], 'main')
 """)
-    folder = ordered(task_try)
-    start_shim(task_try).wait()
+    folder = ordered(submission)
+    start_shim(submission).wait()
     main, _ = switchboard.callers("main", "grandchild")
     stop(folder, grace=60)
     cleaning = switchboard.next_caller()
@@ -190,9 +195,9 @@ call(sys.argv[1], 'main')
 
 
 def test_a_second_wish_with_less_grace_counts(new_try: NewTry, switchboard: Switchboard) -> None:
-    task_try = new_try("signal.signal(signal.SIGTERM, signal.SIG_IGN); call(sys.argv[1], 'main')")
-    folder = ordered(task_try)
-    start_shim(task_try).wait()
+    submission = new_try("signal.signal(signal.SIGTERM, signal.SIG_IGN); call(sys.argv[1], 'main')")
+    folder = ordered(submission)
+    start_shim(submission).wait()
     switchboard.next_caller()
     stop(folder, grace=3600)
     stop(folder, grace=0)
@@ -200,9 +205,9 @@ def test_a_second_wish_with_less_grace_counts(new_try: NewTry, switchboard: Swit
 
 
 def test_the_job_inherits_no_signal_as_blocked_or_ignored(new_try: NewTry) -> None:
-    task_try = new_try("")
-    folder = ordered(task_try, "/bin/sh", "-c", "grep -E '^Sig(Blk|Ign)' /proc/self/status > signals")
-    start_shim(task_try).wait()
+    submission = new_try("")
+    folder = ordered(submission, "/bin/sh", "-c", "grep -E '^Sig(Blk|Ign)' /proc/self/status > signals")
+    start_shim(submission).wait()
     wait_ended(folder)
     for line in (folder.path / "work" / "signals").read_text().splitlines():
         inherited = int(line.split()[1], 16)

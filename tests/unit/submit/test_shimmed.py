@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -9,70 +10,71 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.service.spark.submitter_contract import SubmitterContract, ended, log_of
+from tests.contract.submitters import ended, log_of
 from tests.unit.submit import starter
 from tests.unit.submit.plain import PlainPython, plain_python
 from tests.unit.submit.switchboard import Switchboard
 from watcher.submit import shim
-from watcher.submit.base import Attachment, SubmitError, TaskTry
+from watcher.submit.base import Attachment, Submission, SubmitError
 from watcher.submit.folder import Exit, TryFolder
 from watcher.submit.shimmed import Command, explain
 
-NewTry = Callable[..., TaskTry]
+NewTry = Callable[..., Submission]
 FACTORY = "tests.unit.submit.plain:plain_python"
 
 
-class TestPlainPython(SubmitterContract):
-    factory = FACTORY
-    make = plain_python
+@pytest.fixture
+def submitter(tmp_path: Path) -> PlainPython:
+    return plain_python(tmp_path)
 
 
 async def test_wherever_the_daemon_is_killed_the_job_starts_once(
-    new_try: NewTry, switchboard: Switchboard, tmp_path: Path
+    submitter: PlainPython, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
 ) -> None:
     """A submission takes about a tenth of a second; the kills are spread over it, whatever the machine's speed."""
-    submitter = PlainPython()
     for delay in (0, 0.02, 0.04, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.2):
-        task_try = new_try("open('starts', 'a').write('x'); call(sys.argv[1], 'main')")
-        with starter.start(FACTORY, tmp_path, task_try) as process:
+        submission = new_try("open('starts', 'a').write('x'); call(sys.argv[1], 'main')")
+        with starter.start(FACTORY, tmp_path, submission) as process:
             with anyio.move_on_after(delay):
                 await anyio.sleep_forever()
             process.kill()
-        handle = await submitter.attach(task_try, None)
+        handle = await submitter.attach(submission.key, submission.tag, None)
         if handle is Attachment.ABSENT:
-            handle = await submitter.submit(task_try)
+            handle = await submitter.submit(submission)
         assert not isinstance(handle, Attachment)
         (await anyio.to_thread.run_sync(switchboard.next_caller)).let_go()
         assert (await ended(submitter, handle)).exit_code == 0
-        assert (task_try.folder / "work" / "starts").read_text() == "x"
+        assert (submitter.folder(submission.key).path / "work" / "starts").read_text() == "x"
         assert switchboard.nobody_waits()
 
 
-async def test_absent_stays_true_for_a_shim_that_comes_late(new_try: NewTry) -> None:
-    task_try = new_try("")
-    folder = TryFolder(task_try.folder)
+async def test_absent_stays_true_for_a_shim_that_comes_late(submitter: PlainPython, new_try: NewTry) -> None:
+    submission = new_try("")
+    folder = submitter.folder(submission.key)
     folder.make()
-    folder.order(PlainPython().command(task_try, folder).argv)
-    assert await PlainPython().attach(task_try, None) is Attachment.ABSENT
+    folder.order(submitter.command(submission, folder).argv)
+    assert await submitter.attach(submission.key, submission.tag, None) is Attachment.ABSENT
     argv = [sys.executable, "-I", shim.__file__, str(folder.path)]
     assert (await anyio.run_process(argv, check=False, start_new_session=True)).returncode == 1
     assert not folder.started()
 
 
-async def test_a_submission_waits_for_another_one_and_leaves_its_files_alone(new_try: NewTry) -> None:
+async def test_a_submission_waits_for_another_one_and_leaves_its_files_alone(
+    submitter: PlainPython, new_try: NewTry
+) -> None:
     asked = anyio.Event()
 
     class Telling(PlainPython):
-        def command(self, task_try: TaskTry, folder: TryFolder) -> Command:
+        def command(self, submission: Submission, folder: TryFolder) -> Command:
             anyio.from_thread.run_sync(asked.set)
-            return super().command(task_try, folder)
+            return super().command(submission, folder)
 
-    task_try = new_try("")
-    folder = TryFolder(task_try.folder)
+    submission = new_try("")
+    folder = submitter.folder(submission.key)
     folder.make()
     async with anyio.create_task_group() as tasks:
         with folder.preparing():
-            tasks.start_soon(Telling().submit, task_try)
+            tasks.start_soon(Telling(submitter.workspace).submit, submission)
             await asked.wait()
             with anyio.move_on_after(0.3):  # too long for whoever does not wait
                 await anyio.sleep_forever()
@@ -89,78 +91,81 @@ async def test_a_submission_waits_for_another_one_and_leaves_its_files_alone(new
         ('{"pid": 1, "bo', True),
     ],
 )
-async def test_what_a_restart_of_the_machine_ended_is_told_apart(new_try: NewTry, marker: str, restarted: bool) -> None:
-    submitter, task_try = PlainPython(), new_try("")
-    folder = TryFolder(task_try.folder)
+async def test_what_a_restart_of_the_machine_ended_is_told_apart(
+    submitter: PlainPython, new_try: NewTry, marker: str, restarted: bool
+) -> None:
+    submission = new_try("")
+    folder = submitter.folder(submission.key)
     folder.make()
     (folder.path / "started.json").write_text(marker)
-    handle = {"folder": str(task_try.folder), "log": str(task_try.log), "tag": task_try.tag}
+    handle = submitter.handle(submission.key, submission.tag)
     status = await submitter.poll(handle)
     assert (status.phase, status.exit_code, status.restarted) == ("exited", None, restarted)
     lost = Attachment.RESTARTED if restarted else Attachment.LOST
-    assert await submitter.attach(task_try, handle) is lost
-    assert await submitter.attach(task_try, None) is lost
+    assert await submitter.attach(submission.key, submission.tag, handle) is lost
+    assert await submitter.attach(submission.key, submission.tag, None) is lost
 
 
-async def test_what_has_a_handle_is_never_absent(new_try: NewTry) -> None:
+async def test_what_has_a_handle_is_never_absent(submitter: PlainPython, new_try: NewTry) -> None:
     """Somebody deleted the folder of a try that was started."""
-    task_try = new_try("")
-    handle = {"folder": str(task_try.folder), "log": str(task_try.log), "tag": task_try.tag}
-    assert await PlainPython().attach(task_try, handle) is Attachment.LOST
+    submission = new_try("")
+    handle = submitter.handle(submission.key, submission.tag)
+    assert await submitter.attach(submission.key, submission.tag, handle) is Attachment.LOST
 
 
 async def test_a_killed_shim_leaves_the_job_running_until_its_end_is_a_loss(
-    new_try: NewTry, switchboard: Switchboard
+    submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
-    submitter, task_try = PlainPython(), new_try("child('grandchild'); call(sys.argv[1], 'main')")
-    handle = await submitter.submit(task_try)
+    submission = new_try("child('grandchild'); call(sys.argv[1], 'main')")
+    handle = await submitter.submit(submission)
     main, grandchild = await anyio.to_thread.run_sync(switchboard.callers, "main", "grandchild")
-    await kill_shim(task_try)
-    assert await submitter.attach(task_try, handle) == handle
+    await kill_shim(submitter, submission)
+    assert await submitter.attach(submission.key, submission.tag, handle) == handle
     assert (await submitter.poll(handle)).phase == "running"
     main.let_go()
     main.wait_gone()
     assert grandchild.lives()
-    assert await submitter.attach(task_try, None) is Attachment.LOST
+    assert await submitter.attach(submission.key, submission.tag, None) is Attachment.LOST
     assert not grandchild.lives()
 
 
 async def test_polling_a_lost_try_kills_what_is_left_of_it_and_its_credentials(
-    new_try: NewTry, switchboard: Switchboard
+    submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
-    submitter, task_try = PlainPython(), new_try("child('grandchild'); call(sys.argv[1], 'main')")
-    handle = await submitter.submit(task_try)
+    submission = new_try("child('grandchild'); call(sys.argv[1], 'main')")
+    handle = await submitter.submit(submission)
     main, grandchild = await anyio.to_thread.run_sync(switchboard.callers, "main", "grandchild")
-    await kill_shim(task_try)
+    await kill_shim(submitter, submission)
     main.kill()
     main.wait_gone()
     status = await ended(submitter, handle)
     assert status.exit_code is None
     assert status.reason.startswith("the job was lost")
     assert not grandchild.lives()
-    assert not (task_try.folder / "context.json").exists()
-    assert await submitter.submit(task_try) == handle
+    assert not (submitter.folder(submission.key).path / "context.json").exists()
+    assert await submitter.submit(submission) == handle
     assert switchboard.nobody_waits()
 
 
-async def test_a_job_whose_shim_is_gone_can_be_cancelled(new_try: NewTry, switchboard: Switchboard) -> None:
-    submitter = PlainPython()
-    task_try = new_try("signal.signal(signal.SIGTERM, signal.SIG_IGN); call(sys.argv[1], 'main')")
-    handle = await submitter.submit(task_try)
+async def test_a_job_whose_shim_is_gone_can_be_cancelled(
+    submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
+) -> None:
+    submission = new_try("signal.signal(signal.SIGTERM, signal.SIG_IGN); call(sys.argv[1], 'main')")
+    handle = await submitter.submit(submission)
     main = await anyio.to_thread.run_sync(switchboard.next_caller)
-    await kill_shim(task_try)
+    await kill_shim(submitter, submission)
     await submitter.cancel(handle, grace=0)
     assert not main.lives()
     assert (await submitter.poll(handle)).phase == "exited"
 
 
 async def test_a_process_id_that_now_belongs_to_somebody_else_is_left_alone(
-    new_try: NewTry, switchboard: Switchboard
+    submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
-    submitter, task_try = PlainPython(), new_try("call(sys.argv[1], 'main')")
-    handle = await submitter.submit(task_try)
+    submission = new_try("call(sys.argv[1], 'main')")
+    handle = await submitter.submit(submission)
     main = await anyio.to_thread.run_sync(switchboard.next_caller)
-    marker = task_try.folder / "started.json"
+    marker = submitter.folder(submission.key).path / "started.json"
     async with await anyio.open_process(["/bin/cat"]) as somebody:
         marker.write_text(f'{{"pid": {somebody.pid}}}')
         await submitter.cancel(handle, grace=5)
@@ -172,64 +177,66 @@ async def test_a_process_id_that_now_belongs_to_somebody_else_is_left_alone(
         await somebody.stdin.aclose()
 
 
-async def test_a_try_cancelled_before_its_start_never_starts(new_try: NewTry) -> None:
-    task_try = new_try("")
-    folder = TryFolder(task_try.folder)
+async def test_a_try_cancelled_before_its_start_never_starts(submitter: PlainPython, new_try: NewTry) -> None:
+    submission = new_try("")
+    folder = submitter.folder(submission.key)
     folder.make()
     folder.order(["/bin/true"])
-    handle = {"folder": str(task_try.folder), "log": str(task_try.log), "tag": task_try.tag}
-    await PlainPython().cancel(handle, grace=0)
+    handle = submitter.handle(submission.key, submission.tag)
+    await submitter.cancel(handle, grace=0)
     assert not (folder.path / "command.json").exists()
 
 
-async def test_what_the_machine_lacks_is_told_and_nothing_runs(new_try: NewTry) -> None:
+async def test_what_the_machine_lacks_is_told_and_nothing_runs(submitter: PlainPython, new_try: NewTry) -> None:
     class Lacking(PlainPython):
-        def command(self, task_try: TaskTry, folder: TryFolder) -> Command:
-            raise SubmitError(f"{task_try.dag_id} needs {folder.path.name}.")
+        def command(self, submission: Submission, folder: TryFolder) -> Command:
+            raise SubmitError(f"{submission.key.instance.dag_id} needs {folder.path.name}.")
 
-    task_try = new_try("")
-    with pytest.raises(SubmitError, match="load_orders needs 0"):
-        await Lacking().submit(task_try)
-    assert await PlainPython().attach(task_try, None) is Attachment.ABSENT
+    submission = new_try("")
+    with pytest.raises(SubmitError, match="load_orders needs 1"):
+        await Lacking(submitter.workspace).submit(submission)
+    assert await submitter.attach(submission.key, submission.tag, None) is Attachment.ABSENT
 
 
-async def test_a_file_that_cannot_be_made_is_told_and_the_try_may_be_submitted_again(new_try: NewTry) -> None:
-    submitter, task_try = PlainPython(), new_try("")
-    task_try.log.mkdir(parents=True)
+async def test_a_file_that_cannot_be_made_is_told_and_the_try_may_be_submitted_again(
+    submitter: PlainPython, new_try: NewTry
+) -> None:
+    submission = new_try("")
+    submitter.log(submission.key).mkdir(parents=True)
     with pytest.raises(SubmitError, match=r"the job could not be started from .*Is a directory"):
-        await submitter.submit(task_try)
-    task_try.log.rmdir()
-    assert await submitter.attach(task_try, None) is Attachment.ABSENT
-    handle = await submitter.submit(task_try)
+        await submitter.submit(submission)
+    submitter.log(submission.key).rmdir()
+    assert await submitter.attach(submission.key, submission.tag, None) is Attachment.ABSENT
+    handle = await submitter.submit(submission)
     assert (await ended(submitter, handle)).exit_code == 0
 
 
-async def test_a_shim_that_fails_is_told_and_nothing_will_start(new_try: NewTry) -> None:
-    task_try = new_try("")
-    task_try.folder.mkdir(parents=True)
-    (task_try.folder / "started.json").symlink_to("nowhere")  # cannot be made, and is not there
+async def test_a_shim_that_fails_is_told_and_nothing_will_start(submitter: PlainPython, new_try: NewTry) -> None:
+    submission = new_try("")
+    submitter.folder(submission.key).path.mkdir(parents=True)
+    (submitter.folder(submission.key).path / "started.json").symlink_to("nowhere")  # cannot be made, and is not there
     with pytest.raises(SubmitError, match="the process that starts the job failed"):
-        await PlainPython().submit(task_try)
-    assert not (task_try.folder / "command.json").exists()
+        await submitter.submit(submission)
+    assert not (submitter.folder(submission.key).path / "command.json").exists()
 
 
-async def test_the_log_keeps_what_others_appended(new_try: NewTry) -> None:
-    submitter, task_try = PlainPython(), new_try("print('from the job')")
-    task_try.log.parent.mkdir(parents=True, exist_ok=True)
-    task_try.log.write_text("from the daemon\n")
-    handle = await submitter.submit(task_try)
+async def test_the_log_keeps_what_others_appended(submitter: PlainPython, new_try: NewTry) -> None:
+    submission = new_try("print('from the job')")
+    submitter.log(submission.key).parent.mkdir(parents=True, exist_ok=True)
+    submitter.log(submission.key).write_text("from the daemon\n")
+    handle = await submitter.submit(submission)
     await ended(submitter, handle)
     assert await log_of(submitter, handle) == "from the daemon\nfrom the job\n"
 
 
-async def test_a_log_that_is_not_there_is_empty(new_try: NewTry) -> None:
-    task_try = new_try("")
-    handle = {"folder": str(task_try.folder), "log": str(task_try.log), "tag": task_try.tag}
-    assert await log_of(PlainPython(), handle) == ""
+async def test_a_log_that_is_not_there_is_empty(submitter: PlainPython, new_try: NewTry) -> None:
+    submission = new_try("")
+    handle = submitter.handle(submission.key, submission.tag)
+    assert await log_of(submitter, handle) == ""
 
 
-async def kill_shim(task_try: TaskTry) -> None:
-    process = TryFolder(task_try.folder).shim_process()
+async def kill_shim(submitter: PlainPython, submission: Submission) -> None:
+    process = submitter.folder(submission.key).shim_process()
     assert process is not None
     descriptor = os.pidfd_open(process)
     try:
@@ -237,6 +244,25 @@ async def kill_shim(task_try: TaskTry) -> None:
         await anyio.wait_readable(descriptor)
     finally:
         os.close(descriptor)
+
+
+async def test_a_stopped_job_says_so_and_leaves_nothing_in_other_sessions(
+    submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
+) -> None:
+    submission = new_try("child('grandchild', start_new_session=True); call(sys.argv[1], 'main')")
+    handle = await submitter.submit(submission)
+    callers = await anyio.to_thread.run_sync(switchboard.callers, "main", "grandchild")
+    await submitter.cancel(handle, grace=5)
+    for caller in callers:
+        caller.wait_gone()
+    assert (await submitter.poll(handle)).reason == "the job was stopped on request"
+
+
+async def test_an_exception_is_a_reason_with_its_line(submitter: PlainPython, new_try: NewTry) -> None:
+    handle = await submitter.submit(new_try("raise RuntimeError('on purpose')"))
+    status = await ended(submitter, handle)
+    number = (await log_of(submitter, handle)).splitlines().index("RuntimeError: on purpose") + 1
+    assert re.fullmatch(rf"RuntimeError: on purpose \(application_0.py line \d+; log line {number}\)", status.reason)
 
 
 SAID = "ok\nTraceback (most recent call last):\n  File \"/jobs/load.py\", line 4\nKeyError: 'id'\n"

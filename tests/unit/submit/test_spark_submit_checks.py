@@ -1,42 +1,41 @@
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from watcher.submit.base import SubmitError, TaskTry
-from watcher.submit.class_archive import archive_name, archives_of
-from watcher.submit.folder import TryFolder
+from tests.unit.submit.plain import spark_submit, workspace
+from watcher.submit.base import Needs, SparkApplication, Submission, SubmitError
+from watcher.submit.command import ClassArchive
 from watcher.submit.spark_submit import SparkSubmit
 
-NewTry = Callable[..., TaskTry]
+NewTry = Callable[..., Submission]
 
 
 @pytest.fixture
 def submitter(tmp_path: Path) -> SparkSubmit:
-    return SparkSubmit(home=tmp_path, python=sys.executable, environment=os.environ)
+    return spark_submit(tmp_path)
 
 
 async def test_a_missing_application_is_told_with_the_setting_to_correct(
     submitter: SparkSubmit, new_try: NewTry
 ) -> None:
-    task_try = new_try("")
-    Path(task_try.application.application).unlink()
+    submission = new_try("")
+    Path(submission.application.application).unlink()
     with pytest.raises(SubmitError, match=r"application_0.py does not exist: .* jobs.load_orders.spark.application"):
-        await submitter.submit(task_try)
-    assert not task_try.folder.exists()
+        await submitter.submit(submission)
+    assert not submitter.folder(submission.key).path.exists()
 
 
 @pytest.mark.parametrize("option", ["jars", "py_files"])
 async def test_a_missing_file_is_told_and_what_spark_finds_itself_is_not_looked_up(
     submitter: SparkSubmit, new_try: NewTry, option: str
 ) -> None:
-    task_try = new_try("", **{option: ("s3a://lake/a.jar", "/nowhere/*.jar", "/nowhere/b.jar")})
+    submission = new_try("", **{option: ("s3a://lake/a.jar", "/nowhere/*.jar", "/nowhere/b.jar")})
     with pytest.raises(SubmitError, match=f"^/nowhere/b.jar does not exist: .* jobs.load_orders.spark.{option}"):
-        await submitter.submit(task_try)
+        await submitter.submit(submission)
 
 
 async def test_a_python_without_pyspark_is_told_with_the_remedy(
@@ -55,7 +54,7 @@ async def test_a_python_that_does_not_run_is_told(submitter: SparkSubmit, new_tr
 
 
 async def test_a_machine_without_java_is_told(new_try: NewTry, tmp_path: Path) -> None:
-    submitter = SparkSubmit(home=tmp_path, python=sys.executable, environment={"PATH": "/nowhere"})
+    submitter = SparkSubmit(workspace(tmp_path, {"PATH": "/nowhere"}))
     with pytest.raises(SubmitError, match="Spark needs Java"):
         await submitter.submit(new_try(""))
 
@@ -65,13 +64,34 @@ async def test_a_machine_without_java_is_told(new_try: NewTry, tmp_path: Path) -
     [("", True), ("spark.executor.cores 1", True), ("spark.driver.extraClassPath /site.jar", False)],
 )
 def test_an_archive_does_not_replace_the_sites_own_class_path(
-    submitter: SparkSubmit, new_try: NewTry, tmp_path: Path, defaults: str, used: bool
+    new_try: NewTry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defaults: str, used: bool
 ) -> None:
+    archive = ClassArchive(file=tmp_path / "a.jsa", class_path="/a.jar")
+    monkeypatch.setattr("watcher.submit.spark_submit.find_archive", lambda _folder, _runtime: archive)
+    submitter = spark_submit(tmp_path)
     (tmp_path / "spark-defaults.conf").write_text(defaults)
-    task_try = new_try("", env={"SPARK_CONF_DIR": str(tmp_path)})
-    runtime = submitter.runtime_of(task_try.application)
-    archive = archives_of(tmp_path) / archive_name(runtime.java, runtime.spark_home)
-    archive.parent.mkdir()
-    archive.touch()
-    command = submitter.command(task_try, TryFolder(task_try.folder))
+    submission = new_try("", env={"SPARK_CONF_DIR": str(tmp_path)})
+    command = submitter.command(submission, submitter.folder(submission.key))
     assert ("SharedArchiveFile" in command.files["spark.properties"]) == used
+
+
+@pytest.mark.parametrize(
+    ("driver_memory", "need_mb"),
+    [("512m", 550), ("1g", 1062), ("2G", 2086), ("100m", 550), ("600000k", 624), ("1t", 1_048_614)],
+)
+def test_a_larger_heap_comes_on_top_of_what_is_reckoned_for_the_usual_one(
+    submitter: SparkSubmit, driver_memory: str, need_mb: int
+) -> None:
+    application = SparkApplication(application="", driver_memory=driver_memory, conf={}, env={})
+    assert submitter.needs(application) == Needs(memory_mb=need_mb)
+
+
+async def test_a_check_finds_what_a_run_would_miss(new_try: NewTry, submitter: SparkSubmit, tmp_path: Path) -> None:
+    assert await submitter.check(new_try("").application) == []
+    bare = SparkSubmit(workspace(tmp_path, {"PATH": "/nowhere"}))
+    findings = await bare.check(new_try("", jars=("/nowhere/a.jar",)).application)
+    assert [(finding.check, finding.level, finding.message) for finding in findings] == [
+        ("jars", "error", "/nowhere/a.jar does not exist"),
+        ("runtime", "error", "Spark needs Java, and none was found on the PATH"),
+    ]
+    assert "apt-get install" in findings[1].remedy

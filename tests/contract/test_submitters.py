@@ -1,0 +1,66 @@
+"""The contract's suite over every submitter that is here, and over an author's.
+
+`WATCHER_TEST_SUBMITTER=module:function` names a function of a home folder that makes an author's submitter.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.submitters import SubmitterContract
+from tests.plugins.cluster_server import ADDRESS, running_cluster
+from tests.plugins.remote_cluster import RemoteCluster
+from tests.stand_in_spark import stand_in_spark
+from tests.unit.submit.fixtures import new_try, switchboard
+from tests.unit.submit.plain import workspace
+from watcher.submit.base import Submission
+
+__all__ = ["new_try", "switchboard"]
+
+OF_AN_AUTHOR = os.environ.get("WATCHER_TEST_SUBMITTER")
+SPARK_SUBMIT = "tests.unit.submit.plain:spark_submit"
+
+
+def remote_cluster(home: Path) -> RemoteCluster:
+    return RemoteCluster(workspace(home))
+
+
+class TestSparkSubmitWithAStandIn(SubmitterContract):
+    factory = SPARK_SUBMIT
+
+    @pytest.fixture
+    def new_try(self, new_try: Callable[..., Submission], tmp_path: Path) -> Callable[..., Submission]:
+        environment = {"SPARK_HOME": str(stand_in_spark(tmp_path))}
+
+        def make(text: str, **more: Any) -> Submission:
+            return new_try(text, env=environment, **more)
+
+        return make
+
+
+@pytest.mark.spark
+class TestSparkSubmit(SubmitterContract):
+    factory = SPARK_SUBMIT
+
+
+class TestRemoteCluster(SubmitterContract):
+    """A third party's, whose drivers do not live where the daemon does."""
+
+    factory = "tests.contract.test_submitters:remote_cluster"
+
+    @pytest.fixture(autouse=True)
+    def _cluster(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        with running_cluster(tmp_path / "cluster") as address:
+            monkeypatch.setenv(ADDRESS, address)
+            yield
+
+
+if OF_AN_AUTHOR:
+
+    class TestAnAuthors(SubmitterContract):
+        factory = OF_AN_AUTHOR

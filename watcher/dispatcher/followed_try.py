@@ -1,0 +1,206 @@
+"""One try that a home follows: submitted or found again, watched, stopped on request, ended."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+import anyio
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database import Database
+from store.processes.tokens import digest
+from store.runs import tries
+from store.runs.tries import OpenTry
+from watcher.dispatcher.outcomes import Ending, Retries, decide
+from watcher.dispatcher.submissions import Submissions, unknown_submitter
+from watcher.retries import keep_going
+from watcher.submit.base import Attachment, Handle, Needs, Status, SubmitError, Submitter
+
+LOOK_EVERY: Final = timedelta(seconds=5)
+POLL_EVERY: Final = timedelta(milliseconds=300)
+PROGRESS_EVERY: Final = timedelta(seconds=2)
+CANCEL_GRACE: Final = 10.0
+LOST: Final = Status(phase="exited", reason="the job was lost: its process is gone without a word")
+
+Transaction: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+
+log = structlog.get_logger()
+
+
+class FollowedTry:
+    """The task of one open try, from its intent, or from the daemon's start, to its end.
+
+    Only the home that the try belongs to changes it: each write is conditional on that, so a home that was given up
+    writes nothing.
+    """
+
+    def __init__(self, open_try: OpenTry, submitter: Submitter, needs: Needs) -> None:
+        self.open_try = open_try
+        self.needs = needs
+        self._submitter = submitter
+        self._handle: Handle | None = None
+        self._submitted = anyio.Event()
+        self._stop_requested = anyio.Event()
+        self._stops_with_daemon = False
+        self._following = anyio.CancelScope()
+
+    def request_stop(self, *, with_daemon: bool = False) -> None:
+        """Have the driver stopped, at the latest once it is known how; `with_daemon`: it shall start again."""
+        self._stops_with_daemon = self._stops_with_daemon or with_daemon
+        self._stop_requested.set()
+
+    def abandon(self) -> None:
+        """Another home has taken the try over: leave it alone."""
+        self._following.cancel()
+
+    async def run(self, database: Database, submissions: Submissions, token: str | None) -> None:
+        """Until the end is committed. `token` is given exactly when this process has just committed the intent."""
+        with structlog.contextvars.bound_contextvars(**self.open_try.key.bindings):
+            with self._following:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._stop_on_request)
+                    tasks.start_soon(self._note_progress, database)
+                    while not await self._reach_end(database, submissions, token):
+                        token = None
+                        await anyio.sleep(LOOK_EVERY.total_seconds())
+                    tasks.cancel_scope.cancel()
+            if self._following.cancelled_caught:
+                log.warning("run.left_to_another_home", tag=self.open_try.tag)
+
+    async def _reach_end(self, database: Database, submissions: Submissions, token: str | None) -> bool:
+        """False when something passing got in the way."""
+        async with keep_going("run.following_failed"):
+            try:
+                if token is None:
+                    reached = await self._attach(database, submissions)
+                else:
+                    reached = await self._submit(database, submissions, token)
+                status = reached if isinstance(reached, Status) else await self._watch(reached)
+            except SubmitError as error:
+                status = Status(phase="exited", reason=str(error))
+            await record_end(database.transaction, self.open_try, status, stopped=self._stops_with_daemon)
+            return True
+        return False
+
+    async def _submit(self, database: Database, submissions: Submissions, token: str) -> Handle:
+        handle = await self._submitter.submit(submissions.submission(self.open_try, token))
+        await self._keep(database, handle)
+        log.info("run.submitted", tag=self.open_try.tag)
+        return handle
+
+    async def _attach(self, database: Database, submissions: Submissions) -> Handle | Status:
+        stored = None if self.open_try.handle is None else json.loads(self.open_try.handle)
+        attached = await self._submitter.attach(self.open_try.key, self.open_try.tag, stored)
+        if attached is Attachment.ABSENT and not self.open_try.cancelled:
+            token = submissions.issue_token(self.open_try.key)
+            async with database.transaction() as connection:
+                still_ours = await tries.replace_token(connection, self.open_try, digest(token))
+            return await self._submit(database, submissions, token) if still_ours else LOST
+        if isinstance(attached, Attachment):
+            return replace(LOST, restarted=attached is Attachment.RESTARTED)
+        await self._keep(database, attached)
+        log.info("run.attached", tag=self.open_try.tag)
+        return attached
+
+    async def _keep(self, database: Database, handle: Handle) -> None:
+        """Also when the try was given up meanwhile: then its driver has to be stopped by this very handle."""
+        self._handle = handle
+        self._submitted.set()
+        if self.open_try.handle is None:
+            text = json.dumps(handle)
+            async with database.transaction() as connection:
+                await tries.store_handle(connection, self.open_try, text)
+            self.open_try = replace(self.open_try, handle=text)
+
+    async def _watch(self, handle: Handle) -> Status:
+        timeout = self.open_try.definition.timeout
+        left = math.inf if timeout is None else timeout.total_seconds() - self.open_try.age_seconds
+        with anyio.move_on_after(max(left, 0)):
+            return await self._exit(handle)
+        seconds = 0.0 if timeout is None else timeout.total_seconds()
+        log.warning("run.timed_out", timeout=seconds)
+        await self._submitter.cancel(handle, CANCEL_GRACE)
+        status = await self._exit(handle)
+        return replace(status, reason=f"the job ran longer than its timeout of {seconds:g} s and was stopped")
+
+    async def _exit(self, handle: Handle) -> Status:
+        while (status := await self._submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
+            await anyio.sleep(POLL_EVERY.total_seconds())
+        return status
+
+    async def _stop_on_request(self) -> None:
+        await self._stop_requested.wait()
+        await self._submitted.wait()
+        while self._handle is not None:
+            async with keep_going("run.stopping_failed"):
+                await self._submitter.cancel(self._handle, CANCEL_GRACE)
+                return
+            await anyio.sleep(LOOK_EVERY.total_seconds())
+
+    async def _note_progress(self, database: Database) -> None:
+        """Of a job that does not use the SDK, which would tell it better."""
+        await self._submitted.wait()
+        noted = None
+        while self._handle is not None:
+            async with keep_going("run.progress_failed"):
+                progress = await self._submitter.progress(self._handle)
+                if progress is not None and progress != noted:
+                    async with database.transaction() as connection:
+                        if not await tries.note_progress(connection, self.open_try.key, json.dumps(asdict(progress))):
+                            return
+                    noted = progress
+            await anyio.sleep(PROGRESS_EVERY.total_seconds())
+
+
+async def record_end(
+    transaction: Transaction, open_try: OpenTry, status: Status, *, stopped: bool = False, home_gone: bool = False
+) -> None:
+    """Commit that nothing of the try is alive, and what becomes of its run; nothing when another home has it by now."""
+    async with transaction() as connection:
+        current = await tries.open_try(connection, open_try.key, lock=True)
+        if current is None or current.home_id != open_try.home_id:
+            return
+        ending = Ending(
+            finish_state=current.finish_state,
+            claimed=current.claimed,
+            exit_code=status.exit_code,
+            reason=status.reason,
+            message=current.message,
+            stopped=stopped,
+            home_gone=home_gone,
+            restarted=status.restarted,
+        )
+        definition = open_try.definition
+        used = await tries.counted_tries(connection, open_try.key.task_instance_id)
+        retries = Retries(allowed=definition.retries, delay=definition.retry_delay, used=used)
+        outcome = decide(ending, retries)
+        await tries.end(
+            connection,
+            current,
+            exit_code=status.exit_code,
+            state=outcome.state,
+            run_state=outcome.run_state,
+            reason=outcome.reason,
+            warning=outcome.warning,
+            retry_in=None if outcome.retry_in is None else outcome.retry_in.total_seconds(),
+            counted=outcome.counted,
+        )
+    if current.cancelled:
+        log.info("run.stopped", exit_code=status.exit_code)
+    else:
+        log.info("run.ended", state=outcome.state, exit_code=status.exit_code, reason=outcome.reason)
+
+
+async def warn_of_submitter(transaction: Transaction, open_try: OpenTry) -> None:
+    """Say on the run, and in the log, that nobody here can look after the try."""
+    sentence = unknown_submitter(open_try.submitter)
+    async with transaction() as connection:
+        await tries.warn(connection, open_try.key, sentence)
+    log.error("run.submitter_unknown", reason=sentence, tag=open_try.tag, **open_try.key.bindings)
