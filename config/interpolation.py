@@ -120,12 +120,7 @@ def _put(document: Document, variable: str, text: str) -> None:
     path = (*sections, key)
     document.locations[path] = Location(file=variable, line=None)
     try:
-        values[key] = _value(text)
+        is_yaml = text == "null" or text.startswith(("{", "["))
+        values[key] = YAML(typ="safe", pure=True).load(text) if is_yaml else text
     except YAMLError:
         document.problems.append(document.problem(path, "is not valid YAML; mend its brackets or quotes"))
-
-
-def _value(text: str) -> Any:
-    if text == "null" or text.startswith(("{", "[")):
-        return YAML(typ="safe", pure=True).load(text)
-    return text

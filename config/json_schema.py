@@ -27,40 +27,37 @@ _FROM_ELSEWHERE: Final = ({"type": "string", "pattern": _DOTTED_PATH}, {"$ref": 
 _HOLDS_SCHEMA: Final = frozenset({"additionalProperties", "allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _HOLDS_SCHEMAS_BY_NAME: Final = frozenset({"patternProperties", "properties"})
 
-_ALIAS: Final[Schema] = {
-    "type": "object",
-    "properties": {"alias": {"type": "string"}},
-    "required": ["alias"],
-    "additionalProperties": False,
-}
+
+def _mapping(required: str, **properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
+
+
+_ALIAS: Final[Schema] = _mapping("alias", alias={"type": "string"})
 _REFERENCES: Final[Schema] = {"type": "array", "items": {"anyOf": [{"type": "string"}, _ALIAS]}}
 _CONDITIONS: Final[Schema] = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Condition"}}
 _TIMEZONE: Final[Schema] = {"type": "string", "default": "UTC", "description": "A time zone of the IANA database."}
 _CRON: Final[Schema] = {"type": "string", "description": "Five cron fields, or a word such as @daily."}
 
-
-def _tree(word: str, **more: Schema) -> Schema:
-    properties = {word: _CONDITIONS, **more}
-    return {"type": "object", "properties": properties, "required": [word], "additionalProperties": False}
-
-
 _WRITTEN_HERE: Final[Mapping[str, Schema]] = {
-    "Condition": {"anyOf": [{"type": "string"}, _CONDITIONS, _tree("all"), _tree("any"), _ALIAS]},
+    "Condition": {
+        "anyOf": [
+            {"type": "string"},
+            _CONDITIONS,
+            _mapping("all", all=_CONDITIONS),
+            _mapping("any", any=_CONDITIONS),
+            _ALIAS,
+        ]
+    },
     "Schedule": {
         "description": "Assets, aliases or a time that start a run; a bare list means all; null starts it by hand only.",
         "anyOf": [
             {"type": "null"},
             {"type": "string"},
             _CONDITIONS,
-            _tree("all", or_cron=_CRON, timezone=_TIMEZONE),
-            _tree("any", or_cron=_CRON, timezone=_TIMEZONE),
-            {**_ALIAS, "properties": {**_ALIAS["properties"], "or_cron": _CRON, "timezone": _TIMEZONE}},
-            {
-                "type": "object",
-                "properties": {"cron": _CRON, "timezone": _TIMEZONE},
-                "required": ["cron"],
-                "additionalProperties": False,
-            },
+            _mapping("all", all=_CONDITIONS, or_cron=_CRON, timezone=_TIMEZONE),
+            _mapping("any", any=_CONDITIONS, or_cron=_CRON, timezone=_TIMEZONE),
+            _mapping("alias", alias={"type": "string"}, or_cron=_CRON, timezone=_TIMEZONE),
+            _mapping("cron", cron=_CRON, timezone=_TIMEZONE),
         ],
     },
     "FromOutside": {

@@ -1,23 +1,135 @@
-"""From a YAML file to a `Configuration`, or to all that is wrong with it at once."""
+"""From a YAML file to a `Configuration`, or to all that is wrong with it at once.
+
+Watchers' options are checked by their triggers; jobs also against the rest of the configuration, and against each other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel
 
-from config.assets import AssetReader
 from config.document import Document, KeyPath, read
-from config.errors import ConfigurationInvalid, Problem, UnknownClass
+from config.errors import ConfigurationInvalid, Problem
 from config.interpolation import Interpolation, override_settings
-from config.jobs import ingest_faults, job_cycles
-from config.models import AliasConfig, Configuration, JobConfig, SparkConfig
+from config.models import INGEST, AliasConfig, AssetConfig, Configuration, JobConfig, SparkConfig, WatcherConfig
 from config.names import Scope, did_you_mean
 from config.report import Report
+from config.schedules import AssetCondition, Reference, references
+from config.sentences import keys
 from config.settings import Section, Settings
-from config.vocabulary import Vocabulary
+from config.uris import normalise
+from config.vocabulary import TriggerKind, Vocabulary
+
+
+class AssetReader:
+    """Reads one asset after the other; URIs and watcher names are unique over all of them."""
+
+    def __init__(self, report: Report, vocabulary: Vocabulary, scope: Scope, connections: Mapping[str, Any]) -> None:
+        """`connections` as written: one that is wrong in itself can still be referred to."""
+        self._report = report
+        self._vocabulary = vocabulary
+        self._scope = scope
+        self._connections = connections
+        self._uris: dict[str, KeyPath] = {}
+        self._watchers: dict[str, KeyPath] = {}
+
+    def read(self, name: str, entry: Any, path: KeyPath) -> AssetConfig | None:
+        """The asset `name`; None or an asset without some of its watchers when there are problems."""
+        content = _given(entry)
+        if not self._report.is_mapping(content, path):
+            return None
+        # Quoting changes no name that is one; of one that is not there is no second problem.
+        content = {"uri": quote(name), **content}
+        watchers = _given(content.pop("watchers", None))
+        implied = self._uri(content["uri"], (*path, "uri"))
+        if not self._report.is_mapping(watchers, (*path, "watchers")):
+            return None
+        content["watchers"] = {
+            watcher: config
+            for watcher, options in watchers.items()
+            if (config := self._watcher(watcher, name, options, (*path, "watchers", watcher), implied))
+        }
+        return self._report.validate(AssetConfig, content, path)
+
+    def _uri(self, written: Any, path: KeyPath) -> str | None:
+        """The normalised URI for `TriggerKind.defaults`, None of a bad one.
+
+        It keeps the slash at its end, unless it names a table: the prefix `orders/` is not the prefix `orders`.
+        """
+        try:
+            uri = normalise(written)
+        except (TypeError, ValueError):
+            return None  # the asset's model says so
+        if first := self._uris.get(uri):
+            self._report.add(path, f"is the URI of another asset at {self._report.place(first)}; name that one instead")
+        self._uris.setdefault(uri, path)
+        dropped = written.endswith("/") and not uri.endswith("/") and not uri.startswith("postgres:")
+        return f"{uri}/" if dropped else uri
+
+    def _watcher(self, name: str, asset: str, entry: Any, path: KeyPath, uri: str | None) -> WatcherConfig | None:
+        self._report.check_name(name, path)
+        if first := self._watchers.get(name):
+            self._report.add(path, f"is the name of another watcher at {self._report.place(first)}; rename one of them")
+        self._watchers.setdefault(name, path)
+        if not self._report.is_mapping(entry, path):
+            return None
+        options = dict(entry)
+        trigger, connection = options.pop("trigger", None), options.pop("connection", None)
+        kind = self._kind(trigger, (*path, "trigger"))
+        if kind is None:
+            return None
+        fault = self._connection_fault(connection, kind.connection_type)
+        if fault:
+            self._report.add((*path, "connection"), fault)
+        validated = self._options(kind, options, path, uri)
+        if fault or validated is None:
+            return None
+        return WatcherConfig(name=name, asset=asset, trigger=trigger, connection=connection, options=validated)
+
+    def _kind(self, trigger: Any, path: KeyPath) -> TriggerKind | None:
+        if not isinstance(trigger, str):
+            known = did_you_mean("", self._vocabulary.triggers)
+            self._report.add(path, f"must name a trigger, or the dotted path of a class of yours; {known}")
+            return None
+        return self._report.look_up(self._vocabulary.trigger, trigger, path)
+
+    def _connection_fault(self, connection: Any, needed: str | None) -> str | None:
+        if needed is None:
+            return None if connection is None else "is of no use to this trigger; remove it"
+        fitting = [name for name, entry in self._connections.items() if _type(entry) == needed]
+        remedy = did_you_mean(str(connection), fitting) if fitting else f"add one of `type: {needed}` to `connections`"
+        if connection is None:
+            return f"is missing: this trigger needs a connection of type `{needed}`; {remedy}"
+        if not isinstance(connection, str):
+            return f"must be the name of a connection; {remedy}"
+        if fault := self._scope.check_connection(connection):
+            return fault
+        if connection in fitting:
+            return None
+        return f"`{connection}` is not of type `{needed}`, which this trigger needs; {remedy}"
+
+    def _options(self, kind: TriggerKind, options: dict[str, Any], path: KeyPath, uri: str | None) -> BaseModel | None:
+        """Without a good URI nobody knows what it would have implied, so nothing is said to be missing."""
+        try:
+            implied = {} if uri is None else kind.defaults(uri)
+        except ValueError as error:
+            self._report.add(path, str(error))
+            return None
+        except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
+            self._report.add(path, f"the trigger's `defaults` raised {type(error).__name__}; mend the class")
+            return None
+        given = {**implied, **options}
+        return self._report.validate(kind.options, given, path, self._scope, complete=uri is not None)
+
+
+def _type(connection: Any) -> Any:
+    return connection.get("type") if isinstance(connection, dict) else None
+
 
 VERSION: Final = 1
 
@@ -125,22 +237,14 @@ def _submitter_options(
     name = spark.get("submitter")
     if not isinstance(name, str):
         return job, None
-    model = None
-    try:
-        model = vocabulary.submitter(name)
-        own = _names(model) - _names(SparkConfig)
-    except UnknownClass as error:
-        report.add_unknown((*path, "spark", "submitter"), name, error)
-        own = set(spark) - _names(SparkConfig)  # nobody knows what they would mean
+    model = report.look_up(vocabulary.submitter, name, (*path, "spark", "submitter"))
+    # Of an unknown submitter nobody knows what its options would mean.
+    own = (keys(model) if model else spark).keys() - keys(SparkConfig).keys()
     options = {key: value for key, value in spark.items() if key in own}
     job = {**job, "spark": {key: value for key, value in spark.items() if key not in own}}
     if model is None or not model.model_fields:
         return job, None
     return job, report.validate(model, options, (*path, "spark"), scope)
-
-
-def _names(model: type[BaseModel]) -> set[str]:
-    return {field.alias or name for name, field in model.model_fields.items()}
 
 
 def _connection(entry: Any, path: KeyPath, report: Report, vocabulary: Vocabulary, scope: Scope) -> BaseModel | None:
@@ -151,12 +255,8 @@ def _connection(entry: Any, path: KeyPath, report: Report, vocabulary: Vocabular
         fault = "is missing" if name is None else "must name a type of connection"
         report.add((*path, "type"), f"{fault}; {did_you_mean(str(name), vocabulary.connections)}")
         return None
-    try:
-        model = vocabulary.connection(name)
-    except UnknownClass as error:
-        report.add_unknown((*path, "type"), name, error)
-        return None
-    return report.validate(model, entry, path, scope)
+    model = report.look_up(vocabulary.connection, name, (*path, "type"))
+    return report.validate(model, entry, path, scope) if model else None
 
 
 def _warnings(document: Document, jobs: Mapping[str, JobConfig]) -> tuple[Problem, ...]:
@@ -164,3 +264,75 @@ def _warnings(document: Document, jobs: Mapping[str, JobConfig]) -> tuple[Proble
     return tuple(
         document.problem(("jobs", cycle[0]), sentence.format(" -> ".join(cycle))) for cycle in job_cycles(jobs)
     )
+
+
+def ingest_faults(
+    job: JobConfig, assets: Mapping[str, AssetConfig | None], connections: Mapping[str, Any]
+) -> Iterator[tuple[KeyPath, str]]:
+    """What a job of `builtin:ingest` lacks: where in the job, and a sentence each.
+
+    Assets and connections that are wrong in themselves are None.
+    """
+    if job.spark.application != INGEST:
+        return
+    target = job.spark.options.get("target")
+    outlets = [outlet.name for outlet in job.outlets if isinstance(outlet, AssetCondition)]
+    uris = {name: asset.uri for name in outlets if (asset := assets.get(name))}
+    tables = [name for name in outlets if target in {None, uris.get(name)}] or outlets
+    if len(tables) != 1:
+        yield ("outlets",), "must name one asset, whose store will tell of the table that builtin:ingest writes"
+        return
+    place = target or uris.get(tables[0], "s3:")
+    if not place.startswith(("file:/", "s3:", "s3a:", "/")):
+        remedy = "give the outlet a uri that begins with file: or s3:, or set spark.options.target"
+        yield ("spark", "options", "target") if target else ("outlets",), f"`{place}` is no place for a table: {remedy}"
+    if job.spark.options.get("dedupe_key") and job.max_active_runs > 1:
+        yield ("max_active_runs",), "must be 1 with dedupe_key: two runs at a time could load the same row"
+    if missing := _missing_connection(job, assets, connections, writes_s3=place.startswith(("s3:/", "s3a:/"))):
+        yield ("spark", "connections"), missing
+
+
+def _missing_connection(
+    job: JobConfig, assets: Mapping[str, AssetConfig | None], connections: Mapping[str, Any], *, writes_s3: bool
+) -> str | None:
+    listed = job.spark.connections
+    awaited = references(job.schedule.condition) if job.schedule else ()
+    read = {asset.name for asset in (*awaited, *job.inlets) if isinstance(asset, AssetCondition)}
+    for asset in filter(None, map(assets.get, sorted(read))):
+        for watcher in asset.watchers.values():
+            if watcher.connection is not None and watcher.connection not in listed:
+                return f"must list `{watcher.connection}`, by which {watcher.name} finds what is to be read"
+    if writes_s3 and not any(getattr(connections.get(name), "type", "s3") == "s3" for name in listed):
+        return "must list a connection of type s3, by which the table is written"
+    return None
+
+
+def job_cycles(jobs: Mapping[str, JobConfig]) -> list[tuple[str, ...]]:
+    """Jobs that start each other in a circle, which is allowed, for a condition may end it, and worth a warning.
+
+    Circles of jobs in which each one's outlets are in the schedule of the next; enough of them to have each circle broken.
+    """
+    writers: dict[Reference, set[str]] = {}
+    for name, job in jobs.items():
+        for outlet in job.outlets:
+            writers.setdefault(outlet, set()).add(name)
+    upstream = {name: _upstream(job, writers) for name, job in jobs.items()}
+    cycles = []
+    while cycle := _first_cycle(upstream):
+        cycles.append(tuple(cycle))
+        upstream[cycle[-1]].discard(cycle[-2])
+    return cycles
+
+
+def _upstream(job: JobConfig, writers: Mapping[Reference, set[str]]) -> set[str]:
+    awaited = references(job.schedule.condition) if job.schedule else ()
+    return {writer for reference in awaited for writer in writers.get(reference, ())}
+
+
+def _first_cycle(upstream: Mapping[str, set[str]]) -> list[str]:
+    """Each job of a circle before the one it starts, the first one again at the end; [] when there is none."""
+    try:
+        TopologicalSorter(upstream).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -25,7 +24,6 @@ from pydantic import (
     field_validator,
 )
 
-from config.credentials import credentials_in
 from config.document import KeyPath
 from config.durations import Duration, PositiveDuration
 from config.errors import Problem
@@ -34,7 +32,7 @@ from config.reserved import without_reserved
 from config.schedules import ReferencesField, ScheduleField, needs_several
 from config.sentences import misplaced, sentences
 from config.settings import Section, Settings
-from config.uris import normalise
+from config.uris import credentials_in, normalise
 
 BUILTIN: Final = "builtin:"
 INGEST: Final = "builtin:ingest"
@@ -46,17 +44,11 @@ def _check_extra(extra: dict[str, Any]) -> dict[str, Any]:
     faults: list[tuple[KeyPath, str]] = [(path, hint) for path in credentials_in(extra)]
     if faults:
         raise misplaced(extra, *faults)
-    if not _is_json(extra):
-        raise ValueError("holds a number that JSON cannot write (.nan or .inf); remove it")
+    try:
+        json.dumps(extra, allow_nan=False)
+    except ValueError:
+        raise ValueError("holds a number that JSON cannot write (.nan or .inf); remove it") from None
     return extra
-
-
-def _is_json(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_is_json, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_json, value))
-    return not isinstance(value, float) or math.isfinite(value)
 
 
 Group: TypeAlias = Annotated[str, Field(min_length=1, max_length=1500)]

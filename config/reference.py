@@ -40,7 +40,8 @@ def _tables(model: type[BaseModel], path: str) -> str:
     """A table of the model's own keys, then one for each mapping within it."""
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     inner = {name: found for name, field in fields.items() if (found := _model_of(field.annotation))}
-    rows = [_row(name, field) for name, field in fields.items() if name not in inner]
+    own = {name: field for name, field in fields.items() if name not in inner}
+    rows = [f"| `{name}` | {_default(field)} | {_meaning(field)} |" for name, field in own.items()]
     tables = ["\n".join(["| key | default | meaning |", "|---|---|---|", *rows, ""])] if rows else []
     for name, found in inner.items():
         tables.append(f"**`{path}.{name}`**: {_meaning(fields[name])}\n")
@@ -52,10 +53,6 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
     """The model of a mapping with fixed keys, which may be null."""
     candidates = () if get_origin(annotation) is dict else (annotation, *get_args(annotation))
     return next((each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)), None)
-
-
-def _row(name: str, field: FieldInfo) -> str:
-    return f"| `{name}` | {_default(field)} | {_meaning(field)} |"
 
 
 def _default(field: FieldInfo) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -14,6 +15,7 @@ from config.reserved import not_in_this_release, without_reserved
 from config.sentences import MISSING, found, sentences
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+KindT = TypeVar("KindT")
 
 
 class Report:
@@ -31,9 +33,14 @@ class Report:
             self._reported.add(problem.path)
             self._document.problems.append(problem)
 
-    def add_unknown(self, path: KeyPath, name: str, error: UnknownClass) -> None:
-        hint = f"; {did_you_mean(name, error.suggestions)}" if error.suggestions else ""
-        self.add(path, error.sentence + hint)
+    def look_up(self, kinds: Callable[[str], KindT], name: str, path: KeyPath) -> KindT | None:
+        """What the vocabulary has for the `name` at `path`, or None."""
+        try:
+            return kinds(name)
+        except UnknownClass as error:
+            hint = f"; {did_you_mean(name, error.suggestions)}" if error.suggestions else ""
+            self.add(path, error.sentence + hint)
+        return None
 
     def place(self, path: KeyPath) -> str:
         """File and line of `path`."""

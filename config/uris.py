@@ -4,15 +4,60 @@ The rules are on its page "Asset Definitions" and in `airflow.sdk.definitions.as
 slashes, query sorted, fragment dropped; everything else, the host too, keeps its case. `x-…:` URIs and what has no scheme
 are plain strings. Two rules are stricter than Airflow's: credentials are refused, not dropped, and every part of a
 `postgres:` URI must be there.
+
+Here credentials are recognised where none belong, in what is stored and shown in clear; what was found is never repeated.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from config.credentials import uri_holds_credential
+_KEY: Final = re.compile(
+    r"(?:^|_)(?:password|passwd|pwd|passphrase|secret|token|credentials?|signature|sig"
+    r"|(?:api|access|private|secret|account)_?key(?:_id)?)$"
+)
+_VALUE: Final = re.compile(
+    r"://[^/?#\s]*:[^/?#\s]*@"  # user:password@ in any URL, also one within another (jdbc:postgresql://…)
+    r"|\b(?:password|passwd|pwd)\s*="  # libpq and JDBC connection strings
+    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----",
+    re.IGNORECASE,
+)
+
+
+def names_credential(key: str) -> bool:
+    """Whether a value under `key` (`db_password`, `apiKey`, `X-Amz-Signature`) would be a credential."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", key)
+    return _KEY.search(words.lower()) is not None
+
+
+def uri_holds_credential(uri: str) -> bool:
+    """Whether `uri` names a user, a password or a signature. Raises ValueError when it cannot be split."""
+    parts = urlsplit(uri)
+    return (
+        "@" in parts.netloc
+        or _VALUE.search(uri) is not None
+        or any(names_credential(key) for key, _ in parse_qsl(parts.query))
+    )
+
+
+def credentials_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The paths within a JSON value where a credential seems to be."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if isinstance(member, str) and member and names_credential(key):
+                yield (*path, key)
+            else:
+                yield from credentials_in(member, (*path, key))
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield from credentials_in(member, (*path, index))
+    elif isinstance(value, str) and _VALUE.search(value):
+        yield path
+
 
 _LONGEST: Final = 1500
 _RFC_3986: Final = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
@@ -46,27 +91,17 @@ def _by_airflow(parts: SplitResult) -> SplitResult:
     path = parts.path.rstrip("/")
     if not parts.netloc and path.startswith("//"):
         path = "/" + path.lstrip("/")  # else the path's first part would be written as a host
-    return parts._replace(
-        path=path or "/",
-        query=urlencode(sorted(parse_qsl(parts.query))),
-        fragment="",
-    )
+    return parts._replace(path=path or "/", query=urlencode(sorted(parse_qsl(parts.query))), fragment="")
 
 
 def _by_scheme(parts: SplitResult) -> SplitResult:
     match parts.scheme:
-        case "s3":
-            return _s3(parts)
+        case "s3" if not parts.netloc:
+            raise ValueError("an s3: URI names a bucket: write `s3://bucket/prefix/`")
         case "postgres" | "postgresql":
             return _postgres(parts)
-        case "file":
-            return _file(parts)
-    return parts
-
-
-def _s3(parts: SplitResult) -> SplitResult:
-    if not parts.netloc:
-        raise ValueError("an s3: URI names a bucket: write `s3://bucket/prefix/`")
+        case "file" if parts.netloc or not parts.path.startswith("/"):
+            raise ValueError("a file: URI has no host and an absolute path: write three slashes, `file:///data/inbox`")
     return parts
 
 
@@ -79,9 +114,3 @@ def _postgres(parts: SplitResult) -> SplitResult:
     except ValueError:
         raise ValueError("the port of a postgres: URI is a number up to 65535") from None
     return parts._replace(scheme="postgres", netloc=address)
-
-
-def _file(parts: SplitResult) -> SplitResult:
-    if parts.netloc or not parts.path.startswith("/"):
-        raise ValueError("a file: URI has no host and an absolute path: write three slashes, `file:///data/inbox`")
-    return parts

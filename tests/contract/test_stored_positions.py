@@ -11,13 +11,11 @@ import pytest
 
 from store.values import to_json
 from triggers.base import Position, StoredPosition, TriggerContext
-from triggers.file_scan.algorithms import Algorithm, Strict, Window
 from triggers.file_scan.matching import Matcher
-from triggers.file_scan.scanner import Scanner
+from triggers.file_scan.scanner import Algorithm, Scanner, Strict, Window
 from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import parse_moment
-from triggers.local_folder.folder import LocalFile
-from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
+from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions, LocalFile
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.checks import TableFacts
@@ -28,7 +26,7 @@ from triggers.postgres.reader import Reader
 from triggers.postgres.source import Source
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
-from triggers.s3.objects import Selection
+from triggers.s3.pages import Selection
 from watcher.triggerer.committing import identity_json
 
 HOUR = 3_600_000_000

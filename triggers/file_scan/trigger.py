@@ -1,34 +1,96 @@
-"""The poll that `s3.new_files` and `file.new_files` share: one scan, page by page."""
+"""Options and poll that `s3.new_files` and `file.new_files` share: one scan, page by page."""
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from datetime import timedelta
-from typing import Final, Generic, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
 import anyio
 import structlog
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from triggers.base import (
+    BaseOptions,
     ClientT,
     IncrementalTrigger,
     Position,
     RowChanges,
     StoredPosition,
     TriggerBatch,
-    TriggerContext,
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError
-from triggers.file_scan.options import FileOptions
-from triggers.file_scan.scanner import Scanner, Step
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
 from triggers.file_scan.state import ScanState, Start
-from triggers.file_scan.versions import Page, length_of, parse_moment
+from triggers.file_scan.versions import Page, length_of, moment_of, parse_moment
+from triggers.options import Duration
+
+
+def _parse_start(value: Any) -> Any:
+    if isinstance(value, str) and value not in ("now", "all"):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("write now, all, or an ISO timestamp like 2026-11-20T09:00:00Z") from None
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return value
+
+
+class FileBatch(BaseOptions):
+    max_files: int = Field(default=1000, ge=1)
+    """The most files one event names."""
+
+
+class FileOptions(BaseOptions):
+    match: str | None = Field(default=None, min_length=1)
+    regex: str | None = Field(default=None, min_length=1)
+    interval: Duration = Field(default=timedelta(seconds=10), gt=timedelta(0))
+    start: Annotated[Literal["now", "all"] | datetime, BeforeValidator(_parse_start)] = "now"
+    mode: Literal["window", "strict"] = "window"
+    lateness: Duration = timedelta(hours=24)
+    min_age: Duration = timedelta(0)
+    min_size: int = Field(default=0, ge=0)
+    batch: FileBatch = FileBatch()
+
+    @field_validator("match", "regex")
+    @classmethod
+    def _compiles(cls, value: str | None, info: Any) -> str | None:
+        try:
+            Matcher.of(**{"match": None, "regex": None, info.field_name: value})
+        except re.error as error:
+            raise ValueError(f"is no valid pattern ({error}); correct it") from None
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.match is not None and self.regex is not None:
+            raise ValueError("match and regex exclude each other; remove one")
+        if self.mode == "window" and self.min_age >= self.lateness:
+            raise ValueError(
+                "min_age must be below lateness, else files are forgotten before they are old enough; change one"
+            )
+        return self
+
+    @property
+    def matcher(self) -> Matcher:
+        return Matcher.of(match=self.match, regex=self.regex)
+
+    @property
+    def start_from(self) -> Start:
+        return self.start if isinstance(self.start, str) else moment_of(self.start)
+
+    def algorithm(self) -> Algorithm:
+        return Strict() if self.mode == "strict" else Window(length_of(self.lateness))
+
 
 SILENCE: Final = 10.0
-"""Seconds after which a scan that still goes on says how far it is."""
+"""Seconds after which a scan that still goes on says how far it is: the first look at a large source is not silent."""
 
 FileOptionsT = TypeVar("FileOptionsT", bound=FileOptions)
 
@@ -38,9 +100,7 @@ log = structlog.get_logger()
 class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
     """Authors say how the source is listed; which files are new, and what is kept, is decided here for all of them."""
 
-    def __init__(self, options: FileOptionsT, client: ClientT, context: TriggerContext) -> None:
-        super().__init__(options, client, context)
-        self._scanner: Scanner | None = None
+    _scanner: Scanner | None = None
 
     @abstractmethod
     def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
@@ -52,11 +112,14 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         scanner = self.scanner_from(position)
-        progress = _Progress()
+        listed, logged_at = 0, anyio.current_time()
         async with aclosing(self.pages(scanner.cursor)) as pages:
             async for page in pages:
                 step = scanner.advance(page, now=anyio.current_time())
-                progress.report(page)
+                listed, now = listed + len(page), anyio.current_time()
+                if page.last is not None and now - logged_at >= SILENCE:
+                    logged_at = now
+                    log.info("watcher.scanning", count=listed, key=page.last)
                 # Also for a page without anything new: the deadline is one page's, not the whole scan's.
                 yield self.batch_of(step, caught_up=page.last is None)
 
@@ -84,21 +147,6 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         for first in range(0, len(step.versions), most):
             files = [version.describe() for version in step.versions[first : first + most]]
             yield TriggerEvent(count=len(files), watermark=step.watermark, payload={"files": files})
-
-
-class _Progress:
-    """Of one scan, so that the first look at a large source is not silent."""
-
-    def __init__(self) -> None:
-        self._listed = 0
-        self._logged_at = anyio.current_time()
-
-    def report(self, page: Page) -> None:
-        self._listed += len(page)
-        now = anyio.current_time()
-        if page.last is not None and now - self._logged_at >= SILENCE:
-            self._logged_at = now
-            log.info("watcher.scanning", count=self._listed, key=page.last)
 
 
 def _start_of(to: str) -> Start:

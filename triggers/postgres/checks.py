@@ -67,21 +67,15 @@ class TableFacts:
 def judge(facts: TableFacts | None, options: NewRowsOptions) -> list[Finding]:
     """One finding per check; what makes the rest meaningless ends the list."""
     if facts is None:
-        return [_missing_table(options)]
+        message = f"there is no table {options.table} in this database"
+        case = "schema.table, upper and lower case as in the catalogue"
+        return [Finding.error("table", message, f"correct `table` ({case}) or the connection's database")]
     findings: list[Finding] = []
     for stage in _STAGES[options.mode]:
         findings += [finding for check in stage for finding in check(facts, options)]
         if any(finding.level == "error" for finding in findings):
             break
     return findings
-
-
-def _missing_table(options: NewRowsOptions) -> Finding:
-    return Finding.error(
-        "table",
-        f"there is no table {options.table} in this database",
-        "correct `table` (schema.table, upper and lower case as in the catalogue) or the connection's database",
-    )
 
 
 def _version(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
@@ -197,11 +191,7 @@ def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
             "sequence", f"ids come from several sequences: {names}", "let all partitions draw from one sequence"
         )
     for sequence in facts.sequences:
-        mends = {
-            "CACHE 1": sequence.cache > 1,
-            "INCREMENT 1": sequence.increment <= 0,
-            "NO CYCLE": sequence.cycle,
-        }
+        mends = {"CACHE 1": sequence.cache > 1, "INCREMENT 1": sequence.increment <= 0, "NO CYCLE": sequence.cycle}
         for mend in (mend for mend, needed in mends.items() if needed):
             yield Finding.error(
                 "sequence", _SEQUENCE_FAULTS[mend].format(name=sequence.name), f"ALTER SEQUENCE {sequence.name} {mend}"

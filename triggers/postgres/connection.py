@@ -76,12 +76,12 @@ class PostgresConnection(BaseConnection):
     async def connect(self, **settings: str) -> asyncpg.Connection:
         """A connection to the primary; `settings` override the usual ones. Raises the driver's errors."""
         address = {
-            "dsn": _revealed(self.dsn),
+            "dsn": self.dsn and self.dsn.get_secret_value(),
             "host": self.host,
             "port": self.port,
             "database": self.database,
             "user": self.user,
-            "password": _revealed(self.password),
+            "password": self.password and self.password.get_secret_value(),
             "ssl": self.sslmode,
         }
         return await asyncpg.connect(
@@ -212,10 +212,6 @@ class _LockQuery:
     def __init__(self) -> None:
         self.relations: frozenset[int] = frozenset()
         self.row: Any = None
-
-
-def _revealed(secret: SecretStr | None) -> str | None:
-    return secret.get_secret_value() if secret is not None else None
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar, Final
@@ -94,15 +94,12 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         }
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        with self._woken_by_writers():
-            async with aclosing(super().events(position)) as batches:
-                async for batch in batches:
-                    yield batch
-
-    def _woken_by_writers(self) -> AbstractContextManager[None]:
-        if not self.options.listen:
-            return nullcontext()
-        return self.client.notifications.waking(self._checked().facts.table_oid, self.wake)
+        async with AsyncExitStack() as stack:
+            if self.options.listen:
+                table_oid = self._checked().facts.table_oid
+                stack.enter_context(self.client.notifications.waking(table_oid, self.wake))
+            async for batch in await stack.enter_async_context(aclosing(super().events(position))):
+                yield batch
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if self._reader is None:

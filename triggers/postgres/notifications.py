@@ -63,7 +63,8 @@ class Notifications:
                 await connection.add_listener(NOTIFY_CHANNEL, self._notified)
                 log.info("postgres.listening", channel=NOTIFY_CHANNEL)
                 works()
-                self._wake_all()
+                for table_oid in self._wakes:
+                    self._notified(None, 0, NOTIFY_CHANNEL, table_oid)
                 while True:
                     with anyio.move_on_after(PROBE_EVERY):
                         await lost.wait()
@@ -74,10 +75,6 @@ class Notifications:
     def _notified(self, _connection: object, _pid: int, _channel: str, table_oid: str) -> None:
         for wake in tuple(self._wakes.get(table_oid, ())):
             wake()
-
-    def _wake_all(self) -> None:
-        for table_oid in self._wakes:
-            self._notified(None, 0, NOTIFY_CHANNEL, table_oid)
 
 
 _EVENTS: Final = {"id": "INSERT", "updated_at": "INSERT OR UPDATE"}

@@ -78,10 +78,7 @@ class Window:
         checkpoints.append(Checkpoint(moment=living.moment, alive=frozenset(living.transactions)))
         past = [one.moment for one in checkpoints if not one.alive]
         return replace(
-            self,
-            next_floor=max([self.floor, *past]),
-            checkpoints=tuple(_needed(checkpoints)),
-            boot=living.boot,
+            self, next_floor=max([self.floor, *past]), checkpoints=tuple(_needed(checkpoints)), boot=living.boot
         )
 
     def read(self, snapshot: Snapshot, xids: Iterable[int]) -> Window:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -30,27 +30,20 @@ class Address:
     proxy: str | None
 
 
+@dataclass(eq=False, kw_only=True)
 class Addresses:
     """A region's endpoint (partitions, dual-stack, FIPS) is botocore's to know; nothing is sent to find out.
 
     Its clients are made in a thread: the first one reads megabytes of JSON.
     """
 
-    def __init__(
-        self,
-        *,
-        endpoint_url: str | None,
-        region: str | None,
-        profile: str | None,
-        addressing_style: Literal["auto", "path", "virtual"],
-    ) -> None:
-        self.endpoint_url = endpoint_url
-        self._region = region
-        self._profile = profile
-        self._style = addressing_style
-        self._clients: dict[str | None, BaseClient] = {}
-        self._known: dict[tuple[str, str | None], Address] = {}
-        self._lock = anyio.Lock()
+    endpoint_url: str | None
+    region: str | None
+    profile: str | None
+    addressing_style: Literal["auto", "path", "virtual"]
+    _clients: dict[str | None, BaseClient] = field(default_factory=dict, init=False)
+    _known: dict[tuple[str, str | None], Address] = field(default_factory=dict, init=False)
+    _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
     async def of(self, bucket: str, region: str | None) -> Address:
         """`region` None: the configured one. Raises `Refused`."""
@@ -76,15 +69,15 @@ class Addresses:
 
     def _in_host(self, bucket: str) -> bool:
         """`auto` is what every S3 server understands: the host only at AWS, and where a TLS certificate covers it."""
-        if self._style == "auto":
+        if self.addressing_style == "auto":
             return self.endpoint_url is None and _A_DNS_LABEL.fullmatch(bucket) is not None
-        return self._style == "virtual"
+        return self.addressing_style == "virtual"
 
     def _new_client(self, region: str | None) -> BaseClient:
-        session = Session(profile=self._profile)
+        session = Session(profile=self.profile)
         return session.create_client(
             "s3",
-            region_name=region or self._region or session.get_config_variable("region") or DEFAULT_REGION,
+            region_name=region or self.region or session.get_config_variable("region") or DEFAULT_REGION,
             endpoint_url=self.endpoint_url,
             config=Config(signature_version=UNSIGNED),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -31,20 +32,17 @@ _OFF_THE_LOOP: Final = AioConfig(warm_up_loader_caches=True)
 """A service's first client reads megabytes of JSON: in a thread, please."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CredentialSource:
-    """Resolved at the first request, refreshed by aiobotocore before they expire."""
+    """Resolved at the first request, refreshed by aiobotocore before they expire. `keys`: access key id, secret access key."""
 
-    def __init__(
-        self, *, keys: tuple[str, str] | None, profile: str | None, role_arn: str | None, region: str | None
-    ) -> None:
-        """`keys` are access key id and secret access key."""
-        self._keys = keys
-        self._profile = profile
-        self._role_arn = role_arn
-        self._region = region
-        self._session: AioSession
-        self._resolved: Any = None
-        self._lock = anyio.Lock()
+    keys: tuple[str, str] | None
+    profile: str | None
+    role_arn: str | None
+    region: str | None
+    _session: AioSession = field(init=False)
+    _resolved: Any = field(default=None, init=False)
+    _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
     async def current(self) -> ReadOnlyCredentials:
         """A consistent set of keys and token. Raises `Refused` or `SourceUnavailable`."""
@@ -80,21 +78,21 @@ class CredentialSource:
         credentials = await session.get_credentials()
         if credentials is None:
             raise NoCredentialsError
-        if self._role_arn is None:
+        if self.role_arn is None:
             return credentials
-        assume = partial(self._assume_role, session, self._role_arn)
+        assume = partial(self._assume_role, session, self.role_arn)
         return AioRefreshableCredentials.create_from_metadata(await assume(), assume, "sts-assume-role")
 
     def _new_session(self) -> AioSession:
         """In a thread, since it reads files."""
-        session = AioSession(profile=self._profile)
-        if self._keys is not None:
-            session.set_credentials(*self._keys)
+        session = AioSession(profile=self.profile)
+        if self.keys is not None:
+            session.set_credentials(*self.keys)
         session.full_config  # noqa: B018 - reads the files
         return session
 
     async def _assume_role(self, session: AioSession, role_arn: str) -> dict[str, str]:
-        async with session.create_client("sts", region_name=self._region, config=_OFF_THE_LOOP) as sts:
+        async with session.create_client("sts", region_name=self.region, config=_OFF_THE_LOOP) as sts:
             answer = await sts.assume_role(RoleArn=role_arn, RoleSessionName="asset-watcher")
         credentials = answer["Credentials"]
         return {

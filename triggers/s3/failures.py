@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 from triggers.base import Finding
@@ -17,7 +18,7 @@ class Failure:
     code: str
     message: str
     remedy: str
-    passing: bool
+    passing: bool = False
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message.rstrip('.')}; {self.remedy}"
@@ -83,10 +84,6 @@ _REMEDY_OF_STATUS: Final = {
     429: "it is tried again; poll less often if this stays",
 }
 _LONGEST: Final = 500
-_OK: Final = 200
-_TOO_MANY_REQUESTS: Final = 429
-_SERVER_ERROR: Final = 500
-_NOT_IMPLEMENTED: Final = 501
 
 
 def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> Failure:
@@ -94,8 +91,10 @@ def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> Failu
     code = _text(_CODE, body) or f"HTTP {status}"
     message = _text(_MESSAGE, body) or f"the server answered without an S3 error document (HTTP {status})"
     remedy = REMEDIES.get(code) or _REMEDY_OF_STATUS.get(status) or "check the connection's endpoint_url"
-    was_cut = status == _OK and b"<?xml".startswith(body[:5])
-    failed = status == _TOO_MANY_REQUESTS or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED)
+    was_cut = status == HTTPStatus.OK and b"<?xml".startswith(body[:5])
+    failed = status == HTTPStatus.TOO_MANY_REQUESTS or (
+        status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
+    )
     passing = code in _PASSING or failed or was_cut
     return Failure(code=code, message=f"bucket {bucket!r} at {endpoint}: {message}", remedy=remedy, passing=passing)
 

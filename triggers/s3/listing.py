@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Final
@@ -37,7 +37,7 @@ _retrying: Final = stamina.AsyncRetryingCaller(
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """What a server responseed; `date` is its clock, None if it sent none that can be read."""
+    """What a server responded; `date` is its clock, None if it sent none that can be read."""
 
     status: int
     date: Moment | None
@@ -48,31 +48,23 @@ class Response:
         return self.status == _OK and document in self.body
 
 
+@dataclass(eq=False, kw_only=True)
 class S3Client:
     """What all triggers of one connection share: HTTP connections, credentials, and which bucket lives in which region."""
 
-    def __init__(
-        self,
-        *,
-        http: aiohttp.ClientSession,
-        addresses: Addresses,
-        credentials: CredentialSource | None,
-        requester_pays: bool,
-        queues: Queues,
-    ) -> None:
-        """`credentials` None: requests are not signed."""
-        self.queues = queues
-        self._http = http
-        self._addresses = addresses
-        self._credentials = credentials
-        self._headers = {"x-amz-request-payer": "requester"} if requester_pays else {}
-        self._regions: dict[str, str] = {}
-        self._listings: dict[tuple[str, str], SharedListing] = {}
+    http: aiohttp.ClientSession
+    addresses: Addresses
+    credentials: CredentialSource | None
+    """None: requests are not signed."""
+    requester_pays: bool
+    queues: Queues
+    _regions: dict[str, str] = field(default_factory=dict, init=False)
+    _listings: dict[tuple[str, str], SharedListing] = field(default_factory=dict, init=False)
 
     @property
     def endpoint(self) -> str:
         """For people, and for the identity of a position."""
-        return self._addresses.endpoint_url or "AWS"
+        return self.addresses.endpoint_url or "AWS"
 
     def listing(self, bucket: str, prefix: str) -> SharedListing:
         """The same for all who ask for it."""
@@ -98,7 +90,6 @@ class S3Client:
                 code="NoDate",
                 message=f"{self.endpoint} sends no Date header, the only clock that counts here",
                 remedy="check endpoint_url, or the proxy in front of it",
-                passing=False,
             ).error()
         page = scan_page(response.body)
         self._check_order(page, after)
@@ -140,11 +131,10 @@ class S3Client:
                 code="OutOfOrder",
                 message=f"{self.endpoint} does not list its keys in order, so that new ones can be missed",
                 remedy="use a general purpose bucket; directory buckets are not supported",
-                passing=False,
             ).error()
 
     async def _request(self, bucket: str, query: Mapping[str, str], document: bytes) -> Response:
-        """An response with the document that starts with `document`; asked again where the bucket lives when a server tells."""
+        """A response with the document that starts with `document`; asked again where the bucket lives when a server tells."""
         response = await self._get(bucket, query)
         if response.holds(document):
             return response
@@ -155,16 +145,16 @@ class S3Client:
             if response.holds(document):
                 return response
         failure = failure_of(status=response.status, body=response.body, bucket=bucket, endpoint=self.endpoint)
-        if failure.code == "ExpiredToken" and self._credentials is not None:
-            self._credentials.forget()
+        if failure.code == "ExpiredToken" and self.credentials is not None:
+            self.credentials.forget()
         raise failure.error()
 
     async def _get(self, bucket: str, query: Mapping[str, str]) -> Response:
-        address = await self._addresses.of(bucket, self._regions.get(bucket))
+        address = await self.addresses.of(bucket, self._regions.get(bucket))
         url = f"{address.url}?{_encoded(query)}"
         headers = await self._signed(url, address.region)
         try:
-            async with self._http.get(
+            async with self.http.get(
                 URL(url, encoded=True), headers=headers, proxy=address.proxy, allow_redirects=False
             ) as response:
                 body = await response.read()
@@ -184,10 +174,11 @@ class S3Client:
         )
 
     async def _signed(self, url: str, region: str) -> dict[str, str]:
-        if self._credentials is None:
-            return self._headers
-        request = AWSRequest(method="GET", url=url, headers=self._headers)
-        S3SigV4Auth(await self._credentials.current(), "s3", region).add_auth(request)
+        headers = {"x-amz-request-payer": "requester"} if self.requester_pays else {}
+        if self.credentials is None:
+            return headers
+        request = AWSRequest(method="GET", url=url, headers=headers)
+        S3SigV4Auth(await self.credentials.current(), "s3", region).add_auth(request)
         return dict(request.headers.items())
 
     def _unreachable(self, error: Exception, remedy: str, *, passing: bool) -> Exception:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import AsyncGenerator, Hashable
 from contextlib import AsyncExitStack, aclosing
+from datetime import timedelta
 from typing import ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
@@ -11,14 +14,14 @@ import anyio
 from pydantic import BaseModel, Field, field_validator
 
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
-from triggers.file_scan.options import FileOptions
+from triggers.errors import SourceUnavailable
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.trigger import NewFiles
+from triggers.file_scan.trigger import FileOptions, NewFiles
 from triggers.file_scan.versions import Moment, Page
-from triggers.s3 import checks
+from triggers.options import format_duration
+from triggers.s3.failures import Refused
 from triggers.s3.listing import S3Client
-from triggers.s3.objects import FingerprintCache, S3Page, Selection
-from triggers.s3.pages import ListedPage, Row
+from triggers.s3.pages import FingerprintCache, ListedPage, Row, S3Page, Selection
 from triggers.s3.queue import Queue
 from triggers.s3.shared import SharedListing
 
@@ -77,11 +80,11 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     async def check(self) -> list[Finding]:
         options = self.options
-        findings = [await checks.listing(self.client, options.bucket, self._listed_prefix)]
+        findings = [await _listing_check(self.client, options.bucket, self._listed_prefix)]
         if findings[0].level == "error":
             return findings
         if options.mode == "window":
-            findings += await checks.uploads(self.client, options.bucket, self._listed_prefix, options.lateness)
+            findings += await _uploads_check(self.client, options.bucket, self._listed_prefix, options.lateness)
         if options.notifications is not None:
             findings.append(await self.client.queues.check(options.notifications))
         return findings
@@ -172,3 +175,54 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     def _listed_prefix(self) -> str:
         """The fewest objects that hold all that can match."""
         return self.options.prefix + self.options.matcher.literal
+
+
+_RULE: Final = re.compile(rb"<Rule>(.*?)</Rule>", re.DOTALL)
+_ENABLED: Final = re.compile(rb"<Status>\s*Enabled\s*</Status>")
+_PREFIX: Final = re.compile(rb"<Prefix>([^<]*)</Prefix>")
+_DAYS: Final = re.compile(rb"<DaysAfterInitiation>\s*([0-9]{1,4})\s*</DaysAfterInitiation>")
+
+
+async def _listing_check(client: S3Client, bucket: str, prefix: str) -> Finding:
+    """One listed object shows that bucket, region, credentials and permission are right."""
+    try:
+        await client.list_page(bucket, prefix, None, max_keys=1)
+    except Refused as error:
+        return error.failure.finding("listing")
+    return Finding.ok("listing", f"bucket {bucket!r} at {client.endpoint} is listed")
+
+
+async def _uploads_check(client: S3Client, bucket: str, prefix: str, lateness: timedelta) -> list[Finding]:
+    """Whether the bucket ends uploads that would be found too late; nothing when it does not let us see."""
+    try:
+        longest = longest_upload(await client.lifecycle(bucket), prefix)
+    except Refused as error:
+        if error.failure.code != "NoSuchLifecycleConfiguration":
+            return []
+        longest = None
+    except SourceUnavailable:
+        return []
+    limit = format_duration(lateness)
+    missed = f"one that takes longer than lateness, {limit}, is missed"
+    if longest is None:
+        return [Finding.ok("uploads", f"no rule of the bucket ends unfinished uploads; {missed}")]
+    after = f"the bucket ends uploads after {longest.days} days"
+    if longest <= lateness:
+        return [Finding.ok("uploads", f"{after}, within lateness, {limit}")]
+    remedy = f"set lateness: {longest.days}d, or mode: strict, or lower the bucket's AbortIncompleteMultipartUpload"
+    return [Finding.warning("uploads", f"{after}; {missed}", remedy)]
+
+
+def longest_upload(lifecycle: bytes, prefix: str) -> timedelta | None:
+    """When unfinished uploads below `prefix` are ended, by an answer of GetBucketLifecycleConfiguration; None: never."""
+    limits = [
+        int(days[1])
+        for rule in _RULE.findall(lifecycle)
+        if _ENABLED.search(rule) and prefix.startswith(_prefix_of(rule)) and (days := _DAYS.search(rule))
+    ]
+    return timedelta(days=min(limits)) if limits else None
+
+
+def _prefix_of(rule: bytes) -> str:
+    match = _PREFIX.search(rule)
+    return "" if match is None else html.unescape(match[1].decode())

@@ -167,9 +167,8 @@ class Queues:
 
     def _connect(self, url: str) -> AbstractAsyncContextManager[Any]:
         if self._credentials is None:
-            raise Failure(
-                code="NoCredentials", message="an anonymous connection reads no queue", remedy=_REMEDY, passing=False
-            ).error()
+            message = "an anonymous connection reads no queue"
+            raise Failure(code="NoCredentials", message=message, remedy=_REMEDY).error()
         parts = urlsplit(url)
         match = _REGION.search(parts.hostname or "")
         region = match[1] if match else self._region or DEFAULT_REGION

@@ -269,7 +269,7 @@ async def test_a_role_that_cannot_be_assumed(connect: Connect, front: Front, mon
 async def test_addresses_follow_the_style(connect: Connect) -> None:
     async def address(**settings: Any) -> str:
         async with connect(**settings).open() as client:
-            return (await client._addresses.of("landing", None)).url
+            return (await client.addresses.of("landing", None)).url
 
     path, virtual = "http://s3.local/landing", "http://landing.s3.local/"
     assert await address(endpoint_url="http://s3.local/") == path
@@ -288,10 +288,10 @@ async def test_a_proxy_of_the_environment_is_used(
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     async with connect(endpoint_url="http://s3.invalid").open() as client:
-        assert (await client._addresses.of("landing", None)).proxy == front.endpoint
+        assert (await client.addresses.of("landing", None)).proxy == front.endpoint
     monkeypatch.setenv("no_proxy", "s3.invalid")
     async with connect(endpoint_url="http://s3.invalid").open() as client:
-        assert (await client._addresses.of("landing", None)).proxy is None
+        assert (await client.addresses.of("landing", None)).proxy is None
 
 
 @pytest.mark.parametrize(

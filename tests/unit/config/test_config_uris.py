@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from config.credentials import credentials_in, names_credential
-from config.uris import normalise
+from config.uris import credentials_in, names_credential, normalise
 
 
 @pytest.mark.parametrize(

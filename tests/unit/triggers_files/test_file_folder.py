@@ -14,8 +14,7 @@ from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.file_scan.matching import Matcher
-from triggers.local_folder.folder import list_files
-from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
+from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions, list_files
 
 
 def trigger(folder: Path, **options: Any) -> FileNewFiles:

@@ -10,8 +10,7 @@ from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
 from triggers.base import StoredPosition, TriggerContext
 from triggers.errors import ConfigurationError
-from triggers.file_scan.algorithms import Algorithm, Strict, Window
-from triggers.file_scan.scanner import Scanner
+from triggers.file_scan.scanner import Algorithm, Scanner, Strict, Window
 from triggers.file_scan.versions import SECOND, parse_moment
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
