@@ -23,7 +23,6 @@ from config.models import Configuration
 from store.catalog import catalog_sync
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import asset_event, asset_store
-from store.metastore import MetastoreStoreBackend
 from tests.contract.sources import PLUGINS, NoticeBoard
 from watcher.app import hosted
 from watcher.declaring import declared, jobs_to_start
@@ -109,7 +108,7 @@ async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
         applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
     [watcher] = hosted(configuration, applied.asset_ids)
     metrics = Metrics()
-    committer = Committer(database, MetastoreStoreBackend(database), metrics)
+    committer = Committer(database=database, metrics=metrics, on_events=lambda _dag_ids: None)
     number = 0
     for _ in range(3):  # lives of the daemon
         for _ in range(5):
@@ -117,13 +116,12 @@ async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
             board.add(number)
         async with open_clients(configuration.connections) as clients, anyio.create_task_group() as tasks:
             supervisor = Supervisor(
-                watcher,
+                hosted=watcher,
                 owner="a daemon",
                 database=database,
                 committer=committer,
                 clients=clients,
                 poll_timeout=timedelta(seconds=30),
-                on_events=lambda: None,
             )
             tasks.start_soon(supervisor.run)
             with anyio.fail_after(60):
