@@ -15,7 +15,7 @@ from store.database.schema import asset, database_now, watcher
 from store.detection import events, positions
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
-from store.errors import PositionLost
+from store.errors import PositionLost, no_asset
 from store.state import statements
 from store.state.attributed import AttributedEntries
 from store.values import WATERMARK_SUFFIX
@@ -97,6 +97,8 @@ async def _commit_postgresql(connection: AsyncConnection, detection: Detection) 
     row = (await connection.execute(_advance_and_append(), {**first, **detection.place})).one_or_none()
     if row is None:
         return _lost(held)
+    if not row.waited:  # nothing was locked, so nothing was stored: the position must not move either
+        raise no_asset(detection.asset_id)
     await positions.change_rows(connection, held.watcher, detection.position.rows, "postgresql")
     dag_ids: Sequence[str] = ()
     if row.ids:

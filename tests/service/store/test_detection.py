@@ -26,7 +26,7 @@ from store.detection import detections, positions
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition, RowDifferences
-from store.errors import PositionLost
+from store.errors import NotFound, PositionLost
 from tests.service.store.words import apply, beat, declared, rows
 from tests.service.store.words import event as new_event
 
@@ -151,6 +151,13 @@ async def test_a_lost_position_writes_nothing(database: Database, found: Detecti
     for lost in (replace(found.held, epoch=0), replace(found.held, version=1)):
         with pytest.raises(PositionLost):
             await commit(database, replace(found, held=lost))
+    assert await everything(database) == before
+
+
+async def test_a_detection_on_an_asset_that_is_not_there_leaves_nothing(database: Database, found: Detection) -> None:
+    before = await everything(database)
+    with pytest.raises((NotFound, IntegrityError)):
+        await commit(database, replace(found, asset_id=found.asset_id + 1))
     assert await everything(database) == before
 
 
