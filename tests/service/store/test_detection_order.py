@@ -148,7 +148,7 @@ async def test_a_jobs_write_goes_on_behind_a_delete_of_its_key_that_was_waited_f
     await MetastoreStoreBackend(postgres).aset(AssetScope(asset_id=asset.id), "key", "1")
     async with postgres.transaction() as connection:
         await connection.execute(insert(job_outlet).values(dag_id="load", asset_id=asset.id))
-        await runs.create_manual_run(connection, "load", "r", "load", triggered_by="cli", conf="{}", note=None)
+        await runs.create_run(connection, "load", "r", "load", triggered_by="cli")
         (task,) = await runs.startable(connection)
         await tries.commit_intent(connection, task, home_id="home", tag="tag", token_hash="h")
     versions: list[int] = []
