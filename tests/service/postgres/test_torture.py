@@ -33,6 +33,7 @@ async def watch(host: TinyHost, random: Random, writers_done: anyio.Event) -> No
     await host.catch_up()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [20261120])
 async def test_every_committed_row_comes_exactly_once(
     postgres_database: PostgresDatabase, connect: Connect, seed: int

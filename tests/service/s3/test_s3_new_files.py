@@ -82,6 +82,7 @@ async def test_keys_of_all_kinds_come_once_page_by_page(
     assert host.commits >= len(ODD_KEYS)
 
 
+@pytest.mark.slow
 async def test_more_objects_than_a_page_holds(client: S3Client, bucket: str, put: Put) -> None:
     wanted = [f"{number:04}" for number in range(1005)]
     put(*wanted)

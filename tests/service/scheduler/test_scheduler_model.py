@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, update
@@ -66,6 +67,7 @@ def brute_force(condition: Any, names: set[str]) -> bool:
     return {"all": all, "any": any}[word](brute_force(part, names) for part in parts)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(actions=ACTIONS)
 def test_every_event_is_consumed_once_by_each_job_and_no_run_lacks_its_condition(

@@ -49,6 +49,7 @@ async def leading(database, not_=None):
             await anyio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_no_run_is_doubled_and_none_is_missing_while_leaders_die_and_sleep(database_url, tmp_path):
     url = database_url
     async with Database.open(url) as database:

@@ -70,6 +70,7 @@ def test_an_old_python_is_named_with_the_remedy(tmp_path: Path) -> None:
     assert not (tmp_path / "venv").exists()
 
 
+@pytest.mark.slow
 def test_an_environment_of_the_wanted_python_is_kept(tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     assert run(ROOT / "tools" / "venv", sys.executable, venv).returncode == 0

@@ -28,6 +28,7 @@ def submitter(tmp_path: Path) -> PlainPython:
     return plain_python(tmp_path)
 
 
+@pytest.mark.slow
 async def test_wherever_the_daemon_is_killed_the_job_starts_once(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
 ) -> None:
