@@ -18,6 +18,7 @@ class InvalidLogName(ValueError):
     """A name that cannot be part of a log file's path; nothing was touched."""
 
 
+@lru_cache(maxsize=4096)
 def watcher_log(directory: Path, watcher: str, owner: str) -> Path:
     """The file that the process `owner` appends a watcher's records to. Raises `InvalidLogName`."""
     return directory / "watchers" / _checked(_NAME, watcher) / f"{_checked(_OWNER, owner)}.log"
