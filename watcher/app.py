@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
-import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +15,7 @@ from typing import Final
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from sqlalchemy import URL, make_url
 
 from config.models import Configuration
@@ -34,28 +32,31 @@ from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.cleanup import Cleaner, Limits
+from watcher.containment import Part, leaves, run_part
 from watcher.declaring import declared, jobs_to_start, submitters
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
-from watcher.errors import StartRefused
+from watcher.errors import PartEnded, StartRefused
 from watcher.home import Home, open_home
 from watcher.http_server import listen, serve, url_here
 from watcher.leader_election import Leadership
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import Addresses, Workspace
-from watcher.triggerer.building import Hosted
+from watcher.triggerer.building import BatchLimits, Hosted
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
-from watcher.vocabulary import trigger_class
+from watcher.vocabulary import TRIGGERS, trigger_class
 from watcher.wakeups import Hint
+from watcher.watchdog import Signals, Watchdog
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
+LIMITS: Final = BatchLimits(max_events=10_000, max_bytes=16_000_000)
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})
 
 log = structlog.get_logger()
@@ -71,7 +72,10 @@ class RunOptions:
 
 
 async def run(configuration: Configuration, options: RunOptions) -> None:
-    """Serve until SIGTERM or SIGINT. Raises `StartRefused`, a lock's error, or what the database refuses."""
+    """Serve until SIGTERM or SIGINT.
+
+    Raises `StartRefused`, a lock's error, what the database refuses, or `PartEnded` when a part ended by itself.
+    """
     settings = configuration.settings
     async with AsyncExitStack() as stack:
         home = stack.enter_context(open_home(settings.home))
@@ -94,7 +98,12 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
         if "api" in options.roles:
             listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
         daemon = Daemon(configuration, options, home, process, database, backend, applied.asset_ids, listening_socket)
-        await daemon.serve()
+        try:
+            await daemon.serve()
+        except BaseExceptionGroup as group:
+            if (ended := group.subgroup(PartEnded)) is not None:
+                raise leaves(ended)[0] from None
+            raise
 
 
 @asynccontextmanager
@@ -168,25 +177,26 @@ class Daemon:
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
         self._metrics = Metrics()
+        self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
         self._stopping = anyio.Event()
         self._ready = False
 
     async def serve(self) -> None:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with self._watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
                 clients = Clients(self.configuration.connections, tasks)
                 if self.listening_socket is not None:
-                    await tasks.start(serve, create_app(self._api_context(clients)), self.listening_socket)
+                    app = create_app(self._api_context(clients))
+                    await self._start_part(tasks, "API", serve, app, self.listening_socket)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     self._ready = True
                     log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid)
-                    await anext(signals)
+                    await signals.receive()
                     self._ready = False
                     self._stopping.set()
                     log.info("daemon.stopping", grace=self._settings.triggerer.grace.total_seconds())
-                    _arm_shutdown_timer(self._settings.triggerer.grace)
                     tasks.start_soon(_force_shutdown, signals, workers)
                     if self.options.cancel_jobs or self._settings.scheduler.cancel_jobs:
                         await self._dispatcher.cancel_all()
@@ -196,17 +206,28 @@ class Daemon:
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
         if self._copies is not None:
-            await workers.start(self._copies.run)
+            await self._start_part(workers, "copying of watermarks", self._copies.run)
         if "scheduler" in self.options.roles:
-            await workers.start(self._leadership.run)
-            await workers.start(self._scheduler.run)
+            await self._start_part(workers, "leader election", self._leadership.run)
+            await self._start_part(workers, "scheduler", self._scheduler.run)
             limits = Limits.of(self._settings)
             cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), limits)
-            await workers.start(cleaner.run, self._settings.store.cleanup_interval)
-            await workers.start(self._dispatcher.run)
+            await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
+            await self._start_part(workers, "dispatcher", self._dispatcher.run)
         if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
-            await workers.start(self._triggerer.run)
+            await self._start_part(workers, "triggerer", self._triggerer.run)
+
+    async def _start_part(self, tasks: TaskGroup, name: str, run: Part, *arguments: object) -> None:
+        async def part(*, task_status: TaskStatus[None]) -> None:
+            try:
+                await run_part(name, run, *arguments, task_status=task_status)
+            except PartEnded:
+                log.exception("daemon.part_ended", part=name)
+                self._watchdog.end_within_grace()
+                raise
+
+        await tasks.start(part, name=name)
 
     def _hint(self, hint: Hint) -> None:
         """Wake who has something to do after a commit."""
@@ -355,20 +376,14 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Sequen
             trigger=trigger_class(watcher.trigger),
             options=watcher.options,
             connection=watcher.connection,
+            limits=None if watcher.trigger in TRIGGERS else LIMITS,
         )
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()
     ]
 
 
-async def _force_shutdown(signals: AsyncIterator[signal.Signals], workers: TaskGroup) -> None:
+async def _force_shutdown(signals: Signals, workers: TaskGroup) -> None:
     """A second signal ends the waiting for jobs."""
-    await anext(signals)
+    await signals.receive()
     workers.cancel_scope.cancel()
-
-
-def _arm_shutdown_timer(grace: timedelta) -> None:
-    """End the process when stopping takes longer than `grace`: a kill at any time loses nothing, a hanging stop helps nobody."""
-    timer = threading.Timer(grace.total_seconds(), os._exit, args=[1])
-    timer.daemon = True
-    timer.start()

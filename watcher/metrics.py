@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -16,7 +16,10 @@ from store.catalog.watchers import WatcherRow
 from watcher.vocabulary import describe
 
 OUR_OWN: Final = frozenset(
-    {"asset_age_seconds", "asset_late", "errors", "events", "items", "lag_seconds", "position_version", "store_writes"}
+    {
+        *("asset_age_seconds", "asset_late", "blocked_seconds", "errors", "event_loop_lag_seconds", "events", "items"),
+        *("lag_seconds", "position_version", "store_writes"),
+    }
 )
 """Names, behind `watcher_`, that no trigger's gauge may have."""
 
@@ -36,6 +39,18 @@ class Metrics:
         )
         labels = ["watcher", "asset"]
         self.items = Counter("watcher_items", "Files and rows found", labels, registry=self.registry)
+        self.loop_lag = Histogram(
+            "watcher_event_loop_lag_seconds",
+            "How long the event loop took to give a waiting task its turn",
+            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
+            registry=self.registry,
+        )
+        self.blocked = Counter(
+            "watcher_blocked_seconds",
+            "Time for which a watcher kept the event loop for itself, a second or more at a time; '' is the daemon's own",
+            ["watcher"],
+            registry=self.registry,
+        )
         self.events = Counter("watcher_events", "Asset events committed", labels, registry=self.registry)
 
     def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Asset] = ()) -> bytes:

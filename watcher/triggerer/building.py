@@ -13,6 +13,14 @@ from watcher.triggerer.clients import Clients
 
 
 @dataclass(frozen=True, kw_only=True)
+class BatchLimits:
+    """What one batch may hold at most: events, and bytes of their JSON."""
+
+    max_events: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Hosted:
     """A watcher as the triggerer hosts it: validated options, and the class they belong to."""
 
@@ -22,6 +30,8 @@ class Hosted:
     trigger: type[BaseEventTrigger[Any, Any]]
     options: BaseModel
     connection: str | None
+    limits: BatchLimits | None = None
+    """None: a shipped trigger, which divides what it finds by its own options."""
 
 
 async def build(

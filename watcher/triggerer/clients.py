@@ -8,10 +8,15 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import BaseModel
 
 from triggers.base import BaseConnection
+from triggers.errors import SourceUnavailable
+from watcher.containment import is_cancelled, sentence
+
+log = structlog.get_logger()
 
 
 @asynccontextmanager
@@ -47,7 +52,21 @@ class Clients:
         return self._open[name]
 
     async def _keep(self, name: str, *, task_status: TaskStatus[Any]) -> None:
+        """Whatever a client raises while it is open ends that client alone; who needs it next opens another."""
         connection = cast("BaseConnection", self._connections[name])  # the vocabulary holds no others
-        async with connection.open() as client:
-            task_status.started(client)
-            await anyio.sleep_forever()
+        opened = False
+        try:
+            async with connection.open() as client:
+                opened = True
+                task_status.started(client)
+                await anyio.sleep_forever()
+        except BaseException as error:
+            if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
+                raise
+            self._open.pop(name, None)
+            if opened:
+                log.exception("connection.failed", connection=name, error=sentence(error))
+            elif isinstance(error, Exception):
+                raise
+            else:
+                raise SourceUnavailable(f"connection {name} cannot be opened: {sentence(error)}") from error

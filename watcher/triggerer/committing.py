@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 
@@ -20,6 +20,7 @@ from store.detection.positions import HeldPosition, LoadedPosition, NewPosition,
 from store.errors import PositionLost
 from store.values import to_json
 from triggers.base import JsonValue, Position, StoredPosition, TriggerBatch, TriggerEvent
+from triggers.errors import ConfigurationError
 from watcher.metrics import Metrics
 from watcher.triggerer.building import Hosted
 
@@ -44,6 +45,8 @@ class Committer:
         Raises `PositionLost` when somebody else moved it, `CommitUnknown` when the connection broke during COMMIT:
         either way the position must be read again.
         """
+        if not isinstance(batch, TriggerBatch):
+            raise ConfigurationError(f"the trigger yielded a {type(batch).__name__}; mend it to yield `TriggerBatch`es")
         if batch.position is None:
             return held
         write_id = uuid.uuid4().hex
@@ -75,7 +78,7 @@ def _detection(
         asset_id=hosted.asset_id,
         position=new_position(identity, position),
         writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=hosted.name, write_id=write_id),
-        events=[_event(hosted, held.version + 1, index, event) for index, event in enumerate(batch.events)],
+        events=_events(hosted, held.version + 1, batch.events),
     )
 
 
@@ -95,7 +98,30 @@ def stored(loaded: LoadedPosition) -> StoredPosition | None:
     return None if loaded.state is None else StoredPosition(state=json.loads(loaded.state), rows=loaded.rows)
 
 
+def _events(hosted: Hosted, version: int, events: Sequence[TriggerEvent]) -> list[NewEvent]:
+    limits, size, new = hosted.limits, 0, []
+    if limits is not None and len(events) > limits.max_events:
+        _refuse(f"{len(events)} events", f"{limits.max_events}", "max_events")
+    for index, event in enumerate(events):
+        new.append(_event(hosted, version, index, event))
+        size += len(new[-1].extra)
+        if limits is not None and size > limits.max_bytes:
+            _refuse(f"{size} bytes and more", f"{limits.max_bytes}", "max_bytes")
+    return new
+
+
+def _refuse(size: str, bound: str, setting: str) -> NoReturn:
+    raise ConfigurationError(
+        f"the trigger yielded a batch of {size}, and one may have {bound}; let it divide what it finds, "
+        f"or raise settings.triggerer.batch.{setting}"
+    )
+
+
 def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> NewEvent:
+    if not isinstance(event, TriggerEvent):
+        raise ConfigurationError(
+            f"the trigger yielded a {type(event).__name__} as an event; mend it to yield `TriggerEvent`s"
+        )
     event_id = hashlib.sha256(f"{hosted.name}\n{version}\n{index}".encode()).hexdigest()
     extra: dict[str, Any] = {
         "watcher": hosted.name,

@@ -1,38 +1,46 @@
 """One watcher's life: claim the position, check the source, commit batch after batch, come back after every failure.
 
 starting -> running            the first batch came; its position, if any, is committed
-starting, running -> failing   something raised; again with backoff, 1 s to 5 min
+starting, running -> failing   something raised; again with backoff, 1 s to 5 min, failing until it runs again
 starting -> blocked            the source is not the one the position was made from; `watcher rewind` decides
 any -> stopped                 the triggerer let go of the watcher
+
+Whatever a trigger raises or leaves undone is its watcher's failure: also what is no `Exception`, and a cancellation that
+nobody here asked for. What keeps the event loop for itself cannot be helped here: `watcher.watchdog` names it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import random
 import uuid
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import anyio
 import structlog
+from anyio.lowlevel import checkpoint
 
 from store.catalog import watchers
 from store.database import Database
 from store.detection import positions
-from store.detection.positions import LoadedPosition
+from store.detection.positions import HeldPosition, LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
-from triggers.base import BaseEventTrigger, refuse_errors
-from triggers.errors import ConfigurationError, SourceChanged, TriggerError
+from triggers.base import BaseEventTrigger, TriggerBatch, refuse_errors
+from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
+from watcher.containment import is_cancelled, sentence
 from watcher.triggerer.building import Hosted, build
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer, identity_json, stored
 
 CLAIM_AGAIN: Final = 1.0
 LONGEST_PAUSE: Final = timedelta(minutes=5)
+_END: Final[Any] = object()
 
 log = structlog.get_logger()
 
@@ -51,6 +59,7 @@ class Supervisor:
     _failures: int = 0
     _state: str = ""
     _attempt: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _doing: str = ""
     _committing: bool = False
     _version: int | None = None
 
@@ -61,9 +70,12 @@ class Supervisor:
                 try:
                     with anyio.CancelScope() as self._attempt:
                         await self._claim_and_watch()
+                    self._refuse_delay()
                 except (PositionLost, CommitUnknown) as error:
                     log.warning("watcher.position_lost", error=str(error))
-                except Exception as error:  # noqa: BLE001  a watcher's error is its own: others never notice
+                except BaseException as error:
+                    if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
+                        raise
                     await self._fail(error)
 
     def look_again(self, version: int) -> None:
@@ -73,6 +85,20 @@ class Supervisor:
             self._version = None
             self._attempt.cancel()
 
+    @contextmanager
+    def _in_time(self, doing: str) -> Iterator[None]:
+        """What is left undone when `poll_timeout` is over ends the attempt."""
+        self._doing, self._attempt.deadline = doing, anyio.current_time() + self.poll_timeout.total_seconds()
+        yield
+        self._attempt.deadline = math.inf
+
+    def _refuse_delay(self) -> None:
+        if self._attempt.cancelled_caught and anyio.current_time() >= self._attempt.deadline:
+            raise SourceUnavailable(
+                f"{self._doing} took longer than {self.poll_timeout.total_seconds():g} s; look why the source is slow, "
+                "or raise settings.triggerer.poll_timeout"
+            )
+
     async def _claim_and_watch(self) -> None:
         self._version, self._committing = None, False
         async with self.database.transaction() as connection:
@@ -80,9 +106,13 @@ class Supervisor:
         if loaded is None:  # another triggerer has it; it is ours when that one releases it or dies
             await anyio.sleep(CLAIM_AGAIN)
             return
-        await self._show("starting")
-        trigger = await build(self.hosted, self.clients, self.poll_timeout)
-        findings = await trigger.check()
+        self._version = loaded.held.version
+        if not self._failures:  # else it is failing until it runs again
+            await self._show("starting")
+        with self._in_time("making the trigger"):
+            trigger = await build(self.hosted, self.clients, self.poll_timeout)
+        with self._in_time("the trigger's check"):
+            findings = await trigger.check()
         for finding in findings:
             if finding.level == "warning":
                 log.warning("watcher.check", check=finding.check, message=finding.message, remedy=finding.remedy)
@@ -94,39 +124,46 @@ class Supervisor:
 
     async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
         held = loaded.held
-        self._version = held.version
         async with aclosing(trigger.events(stored(loaded))) as batches:
-            async for batch in batches:
-                with structlog.contextvars.bound_contextvars(poll_id=uuid.uuid4().hex[:12]):
-                    self._committing = True
-                    held = await self.committer.commit(self.hosted, held, identity, batch)
-                    self._version, self._committing = held.version, False
-                    self.last_poll_at = datetime.now(UTC)
-                    log.debug("watcher.polled", caught_up=batch.caught_up)
-                    if batch.events:
-                        items = sum(event.count for event in batch.events)
-                        log.info("watcher.found", items=items, events=len(batch.events))
+            with self._in_time("the first batch"):
+                batch = await anext(batches, _END)
+            while batch is not _END:
+                held = await self._commit(held, identity, batch)
                 if self._state != "running":
                     await self._show("running")
                 self._failures = 0
+                await checkpoint()  # also with a trigger that never waits, the others get their turn
+                batch = await anext(batches, _END)
         raise ConfigurationError("the trigger stopped yielding; `events` must go on without end")
 
-    async def _fail(self, error: Exception) -> None:
+    async def _commit(self, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
+        with structlog.contextvars.bound_contextvars(poll_id=uuid.uuid4().hex[:12]):
+            self._committing = True
+            held = await self.committer.commit(self.hosted, held, identity, batch)
+            self._version, self._committing = held.version, False
+            self.last_poll_at = datetime.now(UTC)
+            log.debug("watcher.polled", caught_up=batch.caught_up)
+            if batch.events:
+                items = sum(event.count for event in batch.events)
+                log.info("watcher.found", items=items, events=len(batch.events))
+        return held
+
+    async def _fail(self, error: BaseException) -> None:
         self._failures += 1
-        blocked = isinstance(error, SourceChanged)
-        sentence = str(error) or type(error).__name__
+        blocked, words = isinstance(error, SourceChanged), sentence(error)
         pause = backoff(self._failures, random.random, longest=LONGEST_PAUSE)
         expected = isinstance(error, (TriggerError, StoreError, OSError))
         log.error(
             "watcher.blocked" if blocked else "watcher.failed",
-            error=sentence,
+            error=words,
             kind=type(error).__name__,
             failures=self._failures,
             retry_in=round(pause.total_seconds(), 1),
             exc_info=not expected,
         )
-        await self._show("blocked" if blocked else "failing", sentence)
-        await anyio.sleep(pause.total_seconds())
+        await self._show("blocked" if blocked else "failing", words)
+        with anyio.CancelScope() as self._attempt:  # a rewind ends the waiting
+            await anyio.sleep(pause.total_seconds())
 
     async def _show(self, state: str, error: str | None = None) -> None:
         """Record the state; when the database cannot be reached now, the log has it."""

@@ -21,10 +21,22 @@ from watcher.triggerer.assignment import assigned
 from watcher.triggerer.building import Hosted
 from watcher.triggerer.supervisor import Supervisor
 from watcher.wakeups import Wakeup
+from watcher.watchdog import WATCHER_TASK
 
 FORGET_AFTER: Final = timedelta(days=1)
+STOP_SOON: Final = 10.0
+"""Seconds after which a trigger that goes on although it was cancelled is named."""
 
 log = structlog.get_logger()
+
+
+@dataclass(kw_only=True, eq=False)
+class _Running:
+    """A hosted watcher: cancelling its scope ends it, and `ended` says when it has."""
+
+    supervisor: Supervisor
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,8 +50,8 @@ class Triggerer:
     heartbeat: timedelta
     lease: timedelta
     wakeup: Wakeup = field(default_factory=Wakeup)
-    _running: dict[str, tuple[Supervisor, anyio.CancelScope]] = field(default_factory=dict)
-    _ended: dict[str, anyio.Event] = field(default_factory=dict)
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _ending: dict[str, _Running] = field(default_factory=dict)
     _ours: frozenset[str] = frozenset()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -72,10 +84,10 @@ class Triggerer:
             versions = await positions.versions(connection, self.process.id)
         ours = self._ours = assigned(self.hosted, self.process.id, living)
         for name in set(self._running) - (ours - paused):
-            await self._stop(name, "paused" if name in paused else None)
-        for name, (supervisor, _) in self._running.items():
-            supervisor.look_again(versions.get(name, 0))
-        for name in sorted(ours - paused - set(self._running)):
+            self._stop(tasks, name, "paused" if name in paused else None)
+        for name, running in self._running.items():
+            running.supervisor.look_again(versions.get(name, 0))
+        for name in sorted(ours - paused):
             self._start(tasks, name)
 
     async def _look_at(self, tasks: TaskGroup, names: frozenset[str]) -> None:
@@ -85,44 +97,61 @@ class Triggerer:
             versions = await positions.versions(connection, self.process.id)
         for name in names & self._ours:
             if name in paused and name in self._running:
-                await self._stop(name, "paused")
+                self._stop(tasks, name, "paused")
             elif name in self._running:
-                self._running[name][0].look_again(versions.get(name, 0))
+                self._running[name].supervisor.look_again(versions.get(name, 0))
             elif name not in paused:
                 self._start(tasks, name)
 
     def _polled(self) -> dict[str, datetime]:
-        return {name: one.last_poll_at for name, (one, _) in self._running.items() if one.last_poll_at is not None}
+        polled = {name: running.supervisor.last_poll_at for name, running in self._running.items()}
+        return {name: at for name, at in polled.items() if at is not None}
 
     def _start(self, tasks: TaskGroup, name: str) -> None:
-        supervisor, scope, ended = self.supervise(self.hosted[name]), anyio.CancelScope(), anyio.Event()
+        """Host a watcher, unless it is hosted already or has not ended yet from the last time."""
+        if name in self._running or name in self._ending:
+            return
+        running = self._running[name] = _Running(supervisor=self.supervise(self.hosted[name]))
 
         async def supervised() -> None:
             try:
-                with scope:
-                    await supervisor.run()
+                with running.scope:
+                    await running.supervisor.run()
             finally:
-                ended.set()
+                running.ended.set()
 
-        self._running[name] = (supervisor, scope)
-        self._ended[name] = ended
-        tasks.start_soon(supervised, name=f"watcher {name}")
+        tasks.start_soon(supervised, name=WATCHER_TASK + name)
 
-    async def _stop(self, name: str, state: str | None) -> None:
-        """Let go of a watcher: its commit in flight finishes, then its position is free."""
-        _, scope = self._running.pop(name)
-        scope.cancel()
-        await self._ended.pop(name).wait()
-        async with self.database.transaction() as connection:
-            await positions.release(connection, self.process.id, [name])
-            if state is not None:
-                await watchers.set_state(connection, name, state, error=None, error_count=0)
+    def _stop(self, tasks: TaskGroup, name: str, state: str | None) -> None:
+        """Let go of a watcher; the heart beats on meanwhile, however long its trigger takes."""
+        self._ending[name] = self._running.pop(name)
+        self._ending[name].scope.cancel()
+        tasks.start_soon(self._release, name, state)
+
+    async def _release(self, name: str, state: str | None) -> None:
+        """Once the commit in flight has finished, the position is free."""
+        ended = self._ending[name].ended
+        with anyio.move_on_after(STOP_SOON):
+            await ended.wait()
+        if not ended.is_set():
+            log.error("watcher.not_stopping", watcher=name, remedy="mend its trigger: it must end when it is cancelled")
+            await ended.wait()
+        while True:
+            async with keep_going("triggerer.release_failed"):
+                async with self.database.transaction() as connection:
+                    await positions.release(connection, self.process.id, [name])
+                    if state is not None:
+                        await watchers.set_state(connection, name, state, error=None, error_count=0)
+                del self._ending[name]
+                break
+            await anyio.sleep(self.heartbeat.total_seconds())
         log.info("watcher.released", watcher=name, state=state)
+        self.wakeup.set(frozenset({name}))  # somebody may have wanted it back meanwhile
 
     async def _leave(self) -> None:
         async with self.database.transaction() as connection:
             await watchers.set_polled(connection, self._polled())
-            for name in self._running:
+            for name in sorted(self._running):
                 await watchers.set_state(connection, name, "stopped", error=None, error_count=0)
             await positions.release(connection, self.process.id)
             await triggerers.leave(connection, self.process.id)
