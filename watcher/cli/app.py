@@ -35,8 +35,7 @@ def watcher(
 
 for function in (daemon.run, daemon.demo, configuration.check, configuration.schema):
     app.command()(function)
-watchers.register(app)
-for part in (watchers.watchers, assets.assets, runs.runs, store.store):
+for part in (watchers.top, watchers.watchers, assets.assets, runs.runs, store.store):
     app.add_typer(part)
 for part in (administration.db, administration.token, administration.spark, administration.state_store, postgres.pg):
     app.add_typer(part)

@@ -21,7 +21,7 @@ from store.errors import PositionLost
 from store.values import to_json
 from triggers.base import JsonValue, Position, StoredPosition, TriggerBatch, TriggerEvent
 from watcher.metrics import Metrics
-from watcher.triggerer.building import Hosted
+from watcher.triggerer.clients import Hosted
 
 log = structlog.get_logger()
 

@@ -18,7 +18,7 @@ from store.processes import triggerers
 from store.processes.triggerers import Process
 from watcher.retries import keep_going
 from watcher.triggerer.assignment import assigned
-from watcher.triggerer.building import Hosted
+from watcher.triggerer.clients import Hosted
 from watcher.triggerer.supervisor import Supervisor
 from watcher.wakeups import Wakeup
 

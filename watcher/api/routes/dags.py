@@ -15,7 +15,7 @@ from store.runs.jobs import JOB_ORDERS
 from store.runs.runs import RUN_ORDERS
 from watcher.api import jobs
 from watcher.api.auth import Operator, Viewer
-from watcher.api.context import ApiContext, Context
+from watcher.api.context import Context
 from watcher.api.jobs import RunRequest
 from watcher.api.parameters import Body, MapIndex, Moment, Pattern, Text, ordered_window
 from watcher.api.shapes.dags import DAGCollectionResponse, DAGResponse, dag_response
@@ -75,10 +75,6 @@ async def list_dags(
 
 @router.get("/{dag_id}")
 async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
-    return await _dag(context, dag_id)
-
-
-async def _dag(context: ApiContext, dag_id: str) -> DAGResponse:
     async with context.database.reading() as connection:
         job = await stored_jobs.get(connection, dag_id)
         return dag_response(job, await decisions.unprocessed_of_jobs(connection, [dag_id]))
@@ -87,7 +83,7 @@ async def _dag(context: ApiContext, dag_id: str) -> DAGResponse:
 @router.patch("/{dag_id}")
 async def patch_dag(context: Context, actor: Operator, dag_id: str, body: DAGPatchBody) -> DAGResponse:
     await jobs.pause(context, actor, dag_id, paused=body.is_paused)
-    return await _dag(context, dag_id)
+    return await get_dag(context, actor, dag_id)
 
 
 @router.get("/{dag_id}/dagRuns")
@@ -113,15 +109,11 @@ async def list_runs(
 @router.post("/{dag_id}/dagRuns")
 async def trigger_run(context: Context, actor: Operator, dag_id: str, body: TriggerDAGRunPostBody) -> DAGRunResponse:
     run_id = await jobs.trigger(context, actor, dag_id, body)
-    return await _run(context, dag_id, run_id)
+    return await get_run(context, actor, dag_id, run_id)
 
 
 @router.get("/{dag_id}/dagRuns/{run_id}")
 async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGRunResponse:
-    return await _run(context, dag_id, run_id)
-
-
-async def _run(context: ApiContext, dag_id: str, run_id: str) -> DAGRunResponse:
     async with context.database.reading() as connection:
         return run_response(await runs.get(connection, dag_id, run_id))
 
@@ -143,7 +135,7 @@ async def patch_run(
         await jobs.clear(context, actor, dag_id, run_id)
     elif changes.get("state") is not None:
         await jobs.settle(context, actor, dag_id, run_id, changes["state"])
-    return await _run(context, dag_id, run_id)
+    return await get_run(context, actor, dag_id, run_id)
 
 
 @router.post("/{dag_id}/dagRuns/{run_id}/clear")
@@ -159,7 +151,7 @@ async def clear_run(
         return TaskInstanceCollectionResponse(task_instances=cleared, total_entries=len(cleared))
     if cleared:
         await jobs.clear(context, actor, dag_id, run_id)
-    return await _run(context, dag_id, run_id)
+    return await get_run(context, actor, dag_id, run_id)
 
 
 @router.get("/{dag_id}/dagRuns/{run_id}/taskInstances")
