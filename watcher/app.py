@@ -42,6 +42,7 @@ from watcher.errors import StartRefused
 from watcher.home import Home, open_home
 from watcher.http_server import listen, serve, url_here
 from watcher.leader_election import Leadership
+from watcher.loops import Hint
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import Addresses, Workspace
@@ -51,7 +52,6 @@ from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 from watcher.vocabulary import trigger_class
-from watcher.wakeups import Hint
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)

@@ -21,7 +21,7 @@ from store.processes import cleanup
 from store.processes.cleanup import Removed, Retention, Sweep
 from store.runs import tries
 from watcher.logs import paths
-from watcher.retries import keep_going
+from watcher.loops import keep_going
 
 LONG_BATCH: Final = 0.4
 """Seconds; after a longer one the next is half as large, after a much shorter one twice."""

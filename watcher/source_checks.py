@@ -45,7 +45,7 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
             checks.start_soon(judge_watcher, hosted, clients)
         for dag_id, job in jobs_to_start(configuration).items():
             checks.start_soon(judge_job, dag_id, job)
-    judged = [
+    judged: list[tuple[dict[str, Any], Sequence[Finding]]] = [
         *(({"watcher": name}, findings) for name, findings in sorted(of_watchers.items())),
         *(({"watcher": None, "job": dag_id}, findings) for dag_id, findings in sorted(of_jobs.items())),
     ]

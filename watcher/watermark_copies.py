@@ -18,8 +18,7 @@ from store.catalog import assets
 from store.database import Database
 from store.errors import BackendFailed, NotFound
 from store.state.attributed import AttributedEntries
-from watcher.retries import keep_going
-from watcher.wakeups import Wakeup
+from watcher.loops import Wakeup, keep_going
 
 LOOK_EVERY: Final = 60.0
 """Seconds after which what could not be copied is tried again."""

@@ -20,7 +20,7 @@ from watcher.api.auth import Actor
 from watcher.api.context import ApiContext
 from watcher.api.parameters import Body, Moment, Text
 from watcher.api.writes import new_write_id
-from watcher.wakeups import Hint
+from watcher.loops import Hint
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
 _COLUMNS: Final = {"note", "logical_date", "data_interval_start", "data_interval_end"}

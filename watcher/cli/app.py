@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli import administration, assets, configuration, daemon, postgres, runs, store, watchers
+from watcher.cli import administration, assets, configuration, daemon, runs, store, watchers
 from watcher.cli.failures import EXIT_CODES, Commands
 from watcher.machine import program_version
 
@@ -37,5 +37,11 @@ for function in (daemon.run, daemon.demo, configuration.check, configuration.sch
     app.command()(function)
 for part in (watchers.top, watchers.watchers, assets.assets, runs.runs, store.store):
     app.add_typer(part)
-for part in (administration.db, administration.token, administration.spark, administration.state_store, postgres.pg):
+for part in (
+    administration.db,
+    administration.token,
+    administration.spark,
+    administration.state_store,
+    administration.pg,
+):
     app.add_typer(part)

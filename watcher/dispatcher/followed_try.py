@@ -20,7 +20,7 @@ from store.runs import tries
 from store.runs.tries import OpenTry
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.submissions import Submissions
-from watcher.retries import keep_going
+from watcher.loops import keep_going
 from watcher.submit.base import Attachment, Handle, Needs, Status, SubmitError, Submitter
 
 LOOK_EVERY: Final = timedelta(seconds=5)

@@ -17,11 +17,10 @@ from store.database import Database
 from store.runs import queues, runs
 from store.runs.queues import JobQueue
 from watcher.leader_election import Leadership
-from watcher.retries import keep_going
+from watcher.loops import Wakeup, keep_going
 from watcher.scheduler import ticks
 from watcher.scheduler.conditions import names_alias
 from watcher.scheduler.planning import Capacity, Plan, PlannedRun, Waits, plan
-from watcher.wakeups import Wakeup
 
 LOOK_EVERY: Final = timedelta(seconds=30)
 SHORTEST_PAUSE: Final = timedelta(seconds=1)

@@ -28,9 +28,9 @@ from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
 from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
+from watcher.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, build
 from watcher.triggerer.committing import identity_json, new_position, stored
-from watcher.wakeups import Hint
 
 MOST_SHOWN: Final = 100
 """Events of a dry run that are shown; the rest is counted only."""
