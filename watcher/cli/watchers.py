@@ -15,19 +15,16 @@ import httpx
 import typer
 
 from watcher.cli.api_client import ApiClient, check
-from watcher.cli.commands import Columns, Show, command, group, properties, table
+from watcher.cli.commands import Columns, Show, command, fields, group, properties, table
 from watcher.cli.failures import Exit, Failure
 
 watchers = group("watchers", "The watchers and how they are doing.")
 top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
 COLUMNS: Columns = {
-    "watcher": lambda watcher: watcher["name"],
-    "asset": lambda watcher: watcher["asset"],
+    **fields(watcher="name", asset="asset"),
     "state": lambda watcher: "paused" if watcher["paused"] else watcher["state"],
-    "watermark": lambda watcher: watcher["watermark"],
-    "last event": lambda watcher: watcher["last_event_at"],
-    "error": lambda watcher: watcher["error"],
+    **fields(**{"watermark": "watermark", "last event": "last_event_at", "error": "error"}),
 }
 
 
@@ -192,8 +189,7 @@ def _show_preview(preview: dict[str, Any], show: Show) -> None:
     runs = ", ".join(f"{count} of {dag_id}" for dag_id, count in preview["runs"].items()) or "none"
     show(preview, lambda: properties({"items": preview["items"], "events": preview["events"], "runs": runs}))
     if preview["shown"] and not show.as_json:
-        columns = {"count": lambda event: event["count"], "watermark": lambda event: event["watermark"]}
-        show(preview["shown"], lambda: table(preview["shown"], columns))
+        show(preview["shown"], lambda: table(preview["shown"], fields(count="count", watermark="watermark")))
 
 
 def _description(watcher: dict[str, Any]) -> str | None:

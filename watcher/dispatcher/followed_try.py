@@ -180,17 +180,8 @@ async def record_end(
         used = await tries.counted_tries(connection, open_try.key.task_instance_id)
         retries = Retries(allowed=definition.retries, delay=definition.retry_delay, used=used)
         outcome = decide(ending, retries)
-        await tries.end(
-            connection,
-            current,
-            exit_code=status.exit_code,
-            state=outcome.state,
-            run_state=outcome.run_state,
-            reason=outcome.reason,
-            warning=outcome.warning,
-            retry_in=None if outcome.retry_in is None else outcome.retry_in.total_seconds(),
-            counted=outcome.counted,
-        )
+        retry_in = None if outcome.retry_in is None else outcome.retry_in.total_seconds()
+        await tries.end(connection, current, exit_code=status.exit_code, **{**vars(outcome), "retry_in": retry_in})
     if current.cancelled:
         log.info("run.stopped", exit_code=status.exit_code)
     else:
