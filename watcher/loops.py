@@ -18,7 +18,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """Something may be due, between tasks of this process; losing one costs time, never work: queues of jobs, tries to start or stop, or watchers; no names mean all of them."""
+    """Something may be due, said between tasks of this process; losing one costs time, never work.
+
+    Queues of jobs, tries to start or stop, or watchers; no names mean all of them.
+    """
 
     what: Literal["queues", "tries", "watchers"]
     names: frozenset[str] = frozenset()

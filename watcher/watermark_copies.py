@@ -47,7 +47,8 @@ class WatermarkCopies:
         while True:
             async with keep_going("watermark.copying_failed"):
                 if not known:
-                    await self._mark_all()
+                    async with self._database.reading() as connection:
+                        self._dirty.update(dict.fromkeys(await assets.watermark_places(connection)))
                     known = True
                 await self.flush()
             await self._wakeup.wait(LOOK_EVERY)
@@ -61,10 +62,6 @@ class WatermarkCopies:
             except BaseException:
                 self._dirty[place] = None
                 raise
-
-    async def _mark_all(self) -> None:
-        async with self._database.reading() as connection:
-            self._dirty.update(dict.fromkeys(await assets.watermark_places(connection)))
 
     async def _copy(self, asset_id: int, key: str) -> None:
         copied = None

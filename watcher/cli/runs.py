@@ -19,9 +19,9 @@ COLUMNS: Columns = {
     "reason": lambda run: run["reason"] or run["warning"],
 }
 TASKS: Columns = {
-    **fields(
-        **{"task": "task_id", "state": "state", "try": "try_number", "started": "start_date", "seconds": "duration"}
-    ),
+    **fields(task="task_id", state="state"),
+    "try": lambda task: task["try_number"],
+    **fields(started="start_date", seconds="duration"),
     "progress": lambda task: task["progress"] and "{tasks_done} of {tasks} tasks".format(**task["progress"]),
     "detail": lambda task: task["detail"],
 }

@@ -24,7 +24,9 @@ Name = Annotated[str, typer.Argument(help="The watcher's name.")]
 COLUMNS: Columns = {
     **fields(watcher="name", asset="asset"),
     "state": lambda watcher: "paused" if watcher["paused"] else watcher["state"],
-    **fields(**{"watermark": "watermark", "last event": "last_event_at", "error": "error"}),
+    "watermark": lambda watcher: watcher["watermark"],
+    "last event": lambda watcher: watcher["last_event_at"],
+    "error": lambda watcher: watcher["error"],
 }
 
 

@@ -81,12 +81,11 @@ def _detection(
 
 def new_position(identity: str, position: Position) -> NewPosition:
     """As it is stored; `identity` is the source's, as `identity_json` gives it."""
-    rows = position.rows
     return NewPosition(
         source_identity=identity,
         state=to_json(position.state),
         watermark=to_json(position.watermark),
-        rows=RowDifferences(clear=rows.clear, delete_below=rows.delete_below, delete=rows.delete, insert=rows.insert),
+        rows=RowDifferences(**vars(position.rows)),
     )
 
 

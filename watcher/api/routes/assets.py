@@ -18,7 +18,6 @@ from watcher.api.auth import Operator, Viewer
 from watcher.api.context import Context
 from watcher.api.parameters import BIGGEST, AssetId, Pattern, ordered_window
 from watcher.api.routes import dags
-from watcher.api.routes.dags import RunRequest
 from watcher.api.shapes.assets import (
     AssetAliasCollectionResponse,
     AssetAliasResponse,
@@ -86,7 +85,7 @@ async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResp
         return (await _responses(connection, [asset]))[0]
 
 
-class MaterializeAssetBody(RunRequest):
+class MaterializeAssetBody(dags.RunRequest):
     pass
 
 
