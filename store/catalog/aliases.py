@@ -14,10 +14,10 @@ from typing import Final
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog.assets import ALIAS_EDGES
 from store.database.dialects import upsert
 from store.database.paging import Page, Window, begins, like, one_of, page
 from store.database.schema import (
+    ALIAS_EDGES,
     asset,
     asset_alias,
     asset_alias_asset,
@@ -26,6 +26,7 @@ from store.database.schema import (
     job_schedule_alias,
 )
 from store.errors import Conflict, no_alias
+from store.keys import Role
 
 ALIAS_ORDERS: Final = {"id": asset_alias.c.id, "name": asset_alias.c.name, "group": asset_alias.c.group}
 
@@ -126,13 +127,10 @@ async def listed(
 
 async def get(connection: AsyncConnection, alias_id: int) -> Alias:
     """One alias, also one that is configured no more. Raises `NotFound`."""
-    alias = await one_of(connection, select(asset_alias).where(asset_alias.c.id == alias_id), Alias)
-    if alias is None:
-        raise no_alias(alias_id)
-    return alias
+    return await one_of(connection, select(asset_alias).where(asset_alias.c.id == alias_id), Alias, no_alias(alias_id))
 
 
-async def of_job(connection: AsyncConnection, dag_id: str, roles: Collection[str]) -> Mapping[str, int]:
+async def of_job(connection: AsyncConnection, dag_id: str, roles: Collection[Role]) -> Mapping[str, int]:
     """The ids of the aliases that a job names in one of the roles (schedule, inlet, outlet)."""
     ids: dict[str, int] = {}
     for role in roles:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import all_of
+from store.database.paging import all_of, equal
 from store.database.schema import asset, database_now, job, queued_event, run
 from store.keys import JobDefinition, QueuedEvent
 
@@ -44,9 +44,8 @@ async def jobs_to_look_at(connection: AsyncConnection) -> Sequence[str]:
 
 async def next_tick_in(connection: AsyncConnection) -> timedelta | None:
     """How long until the next tick of any job that is not paused; None when none has any."""
-    ticking = select(func.min(job.c.next_tick), database_now()).where(
-        job.c.active, ~job.c.paused, job.c.cron.is_not(None)
-    )
+    ticking = select(func.min(job.c.next_tick), database_now())
+    ticking = ticking.where(job.c.active, ~job.c.paused, job.c.cron.is_not(None))
     tick, now = (await connection.execute(ticking)).one()
     return None if tick is None else max(tick - now, timedelta(0))
 
@@ -62,22 +61,12 @@ async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | Non
 
     Whoever adds events to the queue is not kept waiting: the lock leaves the job's key alone.
     """
-    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).one_or_none()
+    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).mappings().one_or_none()
     if row is None:
         return None
     rows = (await connection.execute(_QUEUE, {"b_dag_id": dag_id})).all()
     events = [QueuedEvent(event_id=r.event_id, asset=r.asset, created_at=r.created_at) for r in rows if r.event_id]
-    return JobQueue(
-        dag_id=dag_id,
-        task_id=row.task_id,
-        definition=row.definition,
-        cron=row.cron,
-        clock=row.clock,
-        next_tick=row.next_tick,
-        active_runs=rows[0].runs,
-        events=events,
-        now=rows[0].now,
-    )
+    return JobQueue(dag_id=dag_id, **row, active_runs=rows[0].runs, events=events, now=rows[0].now)
 
 
 _q = queued_event.c
@@ -115,12 +104,8 @@ class QueueFilter:
 
     @property
     def condition(self) -> ColumnElement[bool]:
-        conditions = [
-            _q.dag_id == self.dag_id if self.dag_id is not None else true(),
-            _q.asset_id == self.asset_id if self.asset_id is not None else true(),
-            _q.created_at < self.before if self.before is not None else true(),
-        ]
-        return and_(*conditions)
+        earlier = true() if self.before is None else _q.created_at < self.before
+        return and_(equal(_q.dag_id, self.dag_id), equal(_q.asset_id, self.asset_id), earlier)
 
 
 @dataclass(frozen=True, kw_only=True)

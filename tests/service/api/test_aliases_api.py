@@ -22,9 +22,9 @@ ALIASED = replace(
     CONFIGURED,
     aliases=[DeclaredAlias(name="daily", group="shop"), DeclaredAlias(name="weekly", group="")],
     jobs=[
-        job("load_orders", outlets=frozenset({"orders"}), outlet_aliases=frozenset({"daily", "weekly"})),
-        job("consume", schedule_aliases=DAILY, inlet_aliases=DAILY),
-        job("report", schedule=frozenset({"landing", "orders"}), schedule_aliases=DAILY),
+        job("load_orders", {"outlet": {"daily", "weekly"}}, outlet={"orders"}),
+        job("consume", {"schedule": DAILY, "inlet": DAILY}),
+        job("report", {"schedule": DAILY}, schedule={"landing", "orders"}),
     ],
 )
 

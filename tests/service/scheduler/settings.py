@@ -51,9 +51,7 @@ def job_on(dag_id: str, schedule: Any, *, cron: str | None = None, catchup: bool
         task_id=dag_id,
         definition=JobDefinition.from_json(json.dumps(definition)),
         paused=False,
-        schedule=frozenset(names_in(schedule)),
-        inlets=frozenset(),
-        outlets=frozenset(),
+        assets={"schedule": frozenset(names_in(schedule))},
     )
 
 
