@@ -91,13 +91,9 @@ class MetastoreStoreBackend(BaseStoreBackend):
         `VersionConflict` when the entry's version is not `if_version` (0: it must not exist), `InvalidValue`.
         """
         async with self._connection(session) as connection:
+            asset = await ref_of(connection, **vars(scope))
             change = EntryChange(
-                asset=await ref_of(connection, **vars(scope)),
-                key=key,
-                value=value,
-                writer=writer,
-                is_ref=is_ref,
-                expected_version=if_version,
+                asset=asset, key=key, value=value, writer=writer, is_ref=is_ref, expected_version=if_version
             )
             return await self._entries.apply(connection, change)
 

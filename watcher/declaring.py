@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
-from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.keys import Batching, Cron, JobDefinition, Role
 from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
@@ -39,7 +39,7 @@ def declared(configuration: Configuration) -> Declared:
             for name, asset in configuration.assets.items()
             for watcher in asset.watchers.values()
         ],
-        aliases=[DeclaredAlias(name=name, group=alias.group) for name, alias in configuration.aliases.items()],
+        aliases={name: alias.group for name, alias in configuration.aliases.items()},
         jobs=[_job(dag_id, job) for dag_id, job in configuration.jobs.items()],
     )
 

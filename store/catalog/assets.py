@@ -27,13 +27,7 @@ from store.keys import AssetId, AssetRef, EventId, Role
 from store.values import WATERMARK_SUFFIX
 
 _a, _e = asset.c, asset_event.c
-ASSET_ORDERS: Final = {
-    "id": _a.id,
-    "name": _a.name,
-    "uri": _a.uri,
-    "created_at": _a.created_at,
-    "updated_at": _a.updated_at,
-}
+ASSET_ORDERS: Final = {name: _a[name] for name in ("id", "name", "uri", "created_at", "updated_at")}
 
 
 @dataclass(frozen=True, kw_only=True)

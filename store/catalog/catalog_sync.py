@@ -43,14 +43,6 @@ class DeclaredAsset:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeclaredAlias:
-    """An alias as the YAML names it."""
-
-    name: str
-    group: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class DeclaredWatcher:
     """A watcher and the asset it belongs to."""
 
@@ -85,7 +77,8 @@ class Declared:
     assets: Sequence[DeclaredAsset]
     watchers: Sequence[DeclaredWatcher]
     jobs: Sequence[DeclaredJob]
-    aliases: Sequence[DeclaredAlias] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Their groups by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,9 +178,9 @@ async def _make_way(connection: AsyncConnection, moving: Iterable[int]) -> None:
         await connection.execute(update(asset).where(asset.c.id == asset_id).values(name=nobody, uri=nobody))
 
 
-async def _apply_aliases(connection: AsyncConnection, declared: Sequence[DeclaredAlias]) -> Mapping[str, int]:
+async def _apply_aliases(connection: AsyncConnection, groups: Mapping[str, str]) -> Mapping[str, int]:
     """An alias that went keeps its associations, in case it comes back."""
-    rows = {a.name: {"group": a.group} for a in declared}
+    rows = {name: {"group": group} for name, group in groups.items()}
     change = update(asset_alias)
     await _mirror(connection, asset_alias.c.name, rows, new=insert(asset_alias), changed=change, gone=change)
     return {row.name: row.id for row in await connection.execute(select(asset_alias.c.name, asset_alias.c.id))}

@@ -158,14 +158,8 @@ def _by_alias(here: ColumnElement[bool]) -> Select[Any]:
     return select(owed.subquery())
 
 
-EVENT_ORDERS: Final = {
-    "id": _e.id,
-    "timestamp": _e.timestamp,
-    "source_dag_id": _e.source_dag_id,
-    "source_task_id": _e.source_task_id,
-    "source_run_id": _e.source_run_id,
-    "source_map_index": _e.source_map_index,
-}
+_SOURCE: Final = ("source_dag_id", "source_task_id", "source_run_id", "source_map_index")
+EVENT_ORDERS: Final = {name: _e[name] for name in ("id", "timestamp", *_SOURCE)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of, equal
@@ -78,20 +78,16 @@ _LOCK_JOB: Final = (
 )
 
 
-def _queue() -> Select[Any]:
-    """A row for each event, or one without; the clock is read after the events are known, so none is from the future."""
-    runs = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
-    return (
-        select(_q.event_id, asset.c.name.label("asset"), _q.created_at, runs.label("runs"), database_now().label("now"))
-        .select_from(job)
-        .outerjoin(queued_event, _q.dag_id == job.c.dag_id)
-        .outerjoin(asset, asset.c.id == _q.asset_id)
-        .where(job.c.dag_id == _DAG_ID)
-        .order_by(_q.event_id)
-    )
-
-
-_QUEUE: Final = _queue()
+_RUNS: Final = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
+_QUEUE: Final = (
+    select(_q.event_id, asset.c.name.label("asset"), _q.created_at, _RUNS.label("runs"), database_now().label("now"))
+    .select_from(job)
+    .outerjoin(queued_event, _q.dag_id == job.c.dag_id)
+    .outerjoin(asset, asset.c.id == _q.asset_id)
+    .where(job.c.dag_id == _DAG_ID)
+    .order_by(_q.event_id)
+)
+"""A row for each event, or one without; the clock is read after the events are known, so none is from the future."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -194,18 +194,10 @@ class Run:
     end_date: datetime | None
 
 
+_TIMES: Final = ("logical_date", "run_after", "queued_at", "start_date", "end_date")
 RUN_ORDERS: Final = {
-    "id": _r.id,
-    "dag_id": _r.dag_id,
-    "run_id": _r.run_id,
+    **{name: _r[name] for name in ("id", "dag_id", "run_id", "state", "run_type", *_TIMES)},
     "dag_run_id": _r.run_id,
-    "state": _r.state,
-    "run_type": _r.run_type,
-    "logical_date": _r.logical_date,
-    "run_after": _r.run_after,
-    "queued_at": _r.queued_at,
-    "start_date": _r.start_date,
-    "end_date": _r.end_date,
 }
 
 

@@ -96,12 +96,9 @@ async def lock_asset(
     fenced = _locked(row, try_number).fenced  # a fenced try learns of nothing else
     if row.asset_id is None:
         raise no_asset(selector.text)
-    return LockedAsset(
-        key=fenced,
-        asset=AssetRef(id=row.asset_id, name=row.asset_name, uri=row.asset_uri),
-        is_declared=bool(row.asset_declared),
-        lock=None if key is None else KeyLock(asset_id=row.asset_id, key=key),
-    )
+    asset_ref = AssetRef(id=row.asset_id, name=row.asset_name, uri=row.asset_uri)
+    lock = None if key is None else KeyLock(asset_id=row.asset_id, key=key)
+    return LockedAsset(key=fenced, asset=asset_ref, is_declared=bool(row.asset_declared), lock=lock)
 
 
 def _locked(row: Row[Any], try_number: int) -> LockedTry:

@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from sqlalchemy import insert, select
 
 from store.catalog import aliases, catalog_sync
-from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
 from store.database.schema import asset_alias, asset_event, run_asset_event
 from store.keys import JobDefinition, Role
@@ -290,7 +290,7 @@ class ExecutionServer(Wire):
             assets=[DeclaredAsset(name=name, uri=uri, group="", extra="{}") for name, uri in self._assets.items()],
             watchers=[],
             jobs=[mine, others],
-            aliases=[DeclaredAlias(name=name, group="") for name in through["inlet"] | through["outlet"]],
+            aliases=dict.fromkeys(through["inlet"] | through["outlet"], ""),
         )
         database = self.api.database
         async with database.transaction() as connection:
