@@ -59,8 +59,8 @@ async def commit_intent(
 ) -> bool:
     """Record that `home_id` is about to start the try; False when somebody else did, or the instance moved on."""
     t, key = task_instance.c, task.key
-    before = update(task_instance).where(t.id == key.task_instance_id, t.try_number == key.try_number - 1, may_start())
-    moved = before.values(try_number=key.try_number, state="queued", detail="submitting", **NOT_BEGUN).returning(t.id)
+    mine = update(task_instance).where(t.id == key.task_instance_id, t.try_number == key.try_number - 1, may_start())
+    moved = mine.values(try_number=key.try_number, state="queued", detail="submitting", **NOT_BEGUN).returning(t.id)
     if (await connection.execute(moved)).one_or_none() is None:
         return False
     this = {"task_instance_id": key.task_instance_id, "try_number": key.try_number, "intent_at": database_now()}
