@@ -19,7 +19,6 @@ from store.catalog import assets
 from store.database import Database
 from store.detection import positions, rewind
 from store.detection.positions import LoadedPosition
-from store.detection.rewind import Rewind
 from store.errors import Conflict, InvalidValue, NotFound, no_watcher
 from store.keys import Batching
 from store.processes import audit
@@ -102,10 +101,9 @@ class Control:
         if loaded is None:
             raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
         position = new_position(identity, trigger.rewound(_same_source(loaded, identity), to))
-        request = Rewind(watcher=name, version=loaded.held.version, position=position)
         move = _Move(action="watcher.rewind", watcher=name, actor=actor, detail={"to": to})
         async with self.database.transaction() as connection:
-            version = await rewind.rewind(connection, request, self.database.dialect)
+            version = await rewind.rewind(connection, name, loaded.held.version, position, self.database.dialect)
             await self._record(connection, move, position.watermark)
         return self._moved(move, version, position.watermark, to=to)
 
