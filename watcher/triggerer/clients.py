@@ -1,10 +1,12 @@
-"""The clients of sources, one per connection, shared by all its watchers and opened on first use."""
+"""The triggers of watchers, and the clients of their sources: one per connection, shared, opened on first use."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, cast
 
 import anyio
@@ -12,7 +14,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import BaseModel
 
-from triggers.base import BaseConnection
+from triggers.base import BaseConnection, BaseEventTrigger, TriggerContext
 from triggers.errors import SourceUnavailable
 from watcher.containment import is_cancelled, sentence
 
@@ -70,3 +72,34 @@ class Clients:
                 raise
             else:
                 raise SourceUnavailable(f"connection {name} cannot be opened: {sentence(error)}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchLimits:
+    """What one batch may hold at most: events, and bytes of their JSON."""
+
+    max_events: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosted:
+    """A watcher as the triggerer hosts it: validated options, and the class they belong to."""
+
+    name: str
+    asset: str
+    asset_id: int
+    trigger: type[BaseEventTrigger[Any, Any]]
+    options: BaseModel
+    connection: str | None
+    limits: BatchLimits | None = None
+    """None: a shipped trigger, which divides what it finds by its own options."""
+
+
+async def build(
+    hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, dry_run: bool = False
+) -> BaseEventTrigger[Any, Any]:
+    """A new trigger on the connection's shared client. Raises whatever its constructor raises."""
+    client = await clients.get(hosted.connection)
+    context = TriggerContext(watcher=hosted.name, poll_timeout=poll_timeout, dry_run=dry_run)
+    return hosted.trigger(hosted.options, client, context)

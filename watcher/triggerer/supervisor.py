@@ -34,8 +34,7 @@ from triggers.base import BaseEventTrigger, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
-from watcher.triggerer.building import Hosted, build
-from watcher.triggerer.clients import Clients
+from watcher.triggerer.clients import Clients, Hosted, build
 from watcher.triggerer.committing import Committer, identity_json, stored
 
 CLAIM_AGAIN: Final = 1.0
