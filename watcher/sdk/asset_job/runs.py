@@ -56,11 +56,7 @@ class Run:
     """The connections that `spark.connections` names, with their credentials: not for printing."""
 
     def __init__(
-        self,
-        client: Transport,
-        *,
-        connections: Mapping[str, Mapping[str, Any]],
-        background: Sequence[Background] = (),
+        self, client: Transport, *, connections: Mapping[str, Mapping[str, Any]], background: Sequence[Background] = ()
     ) -> None:
         """`background` runs until the block ends."""
         self.connections = connections
@@ -143,12 +139,7 @@ class Run:
         return read(request, new, events, table)
 
     def append(
-        self,
-        frame: DataFrame,
-        target: str,
-        *,
-        partition_by: str | Sequence[str] = (),
-        connection: str | None = None,
+        self, frame: DataFrame, target: str, *, partition_by: str | Sequence[str] = (), connection: str | None = None
     ) -> Appended:
         """Make the frame this run's part of a Parquet table; a later try of the run replaces it as a whole.
 

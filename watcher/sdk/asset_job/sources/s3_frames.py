@@ -12,15 +12,7 @@ from ..errors import SourceFailed
 from .arrow import arrow_schema, batches_of_lines, load
 from .request import ReadRequest, S3File, connection_of
 from .s3_objects import FileUnreadable, S3Access, errors_naming, pieces, s3_access
-from .s3files import (
-    ReadFile,
-    ReadLines,
-    ReadParquet,
-    S3FilesReader,
-    first_content_line,
-    header_of,
-    parquet_columns,
-)
+from .s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, first_content_line, header_of, parquet_columns
 from .shares import split_files
 
 if TYPE_CHECKING:
