@@ -49,7 +49,7 @@ class S3Client:
         self._credentials = None if connection.anonymous else CredentialSource(connection)
         self.queues = Queues(self._credentials, region=connection.region, tasks=tasks)
         self._http = http
-        self._addresses = Addresses(connection)
+        self.addresses = Addresses(connection)
         self._requester_pays = connection.requester_pays
         self._regions: dict[str, str] = {}
         self._listings: dict[tuple[str, str], SharedListing] = {}
@@ -138,7 +138,7 @@ class S3Client:
         raise failure.error()
 
     async def _get(self, bucket: str, query: Mapping[str, str]) -> tuple[int, Headers, bytes]:
-        address = await self._addresses.of(bucket, self._regions.get(bucket))
+        address = await self.addresses.of(bucket, self._regions.get(bucket))
         url = URL(f"{address.url}?{_encoded(query)}", encoded=True)
         headers = await self._signed(str(url), address.region)
         try:

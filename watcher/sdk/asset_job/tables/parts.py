@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -91,9 +91,8 @@ def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> App
     return Appended(target=str(table.place), table=table, rows=int(observation.get["rows"]), largest=values)
 
 
-def commit(staged: Iterable[Appended], still_ours: Callable[[], None]) -> None:
+def commit(parts: Sequence[Appended], still_ours: Callable[[], None]) -> None:
     """`still_ours` raises when the try was superseded: then nothing is changed."""
-    parts = list(staged)
     still_ours()
     for part in parts:
         if part.rows:
