@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -9,8 +10,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+from tests.effort import effort
+
+EXAMPLES = effort(30, 300)
+settings.register_profile("local", deadline=None, max_examples=EXAMPLES)
+settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # A shell that starts us in the background has SIGINT ignored, and what we start would inherit that and never stop.
@@ -22,6 +26,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         alone = item.get_closest_marker("spark") is not None
         item.add_marker(pytest.mark.xdist_group("spark" if alone else item.path.parent.name + item.path.name))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected by now stays to the end: the garbage collector need not go through it at each turn."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

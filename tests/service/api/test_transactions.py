@@ -16,6 +16,7 @@ from store.catalog.catalog_sync import Declared, apply
 from store.database import schema
 from store.metastore import MetastoreStoreBackend
 from store.runs import decisions
+from tests.effort import effort
 from tests.service.api.application import CONFIGURED, Api, Try, asset, claimed, next_try, superseded
 
 PATH = "store/asset/transaction"
@@ -244,7 +245,7 @@ async def test_large_values_are_told_of_in_the_log(api: Api) -> None:
 
 async def test_sixteen_writers_at_once_lose_nothing(api: Api) -> None:
     writers = [await claimed(api, f"manual__{number}") for number in range(16)]
-    rounds = 5
+    rounds = effort(2, 20)
 
     async def write(one: Try, name: int) -> None:
         for ordinal in range(rounds):
