@@ -19,7 +19,6 @@ from store.catalog import assets
 from store.database import Database
 from store.detection import positions, rewind
 from store.detection.positions import LoadedPosition
-from store.detection.rewind import Rewind
 from store.errors import Conflict, InvalidValue, NotFound, no_watcher
 from store.keys import Batching
 from store.processes import audit
@@ -88,10 +87,9 @@ class Control:
             raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
         position = trigger.rewound(_same_source(loaded, identity), to)
         moved = new_position(identity, position)
-        request = Rewind(watcher=name, version=loaded.held.version, position=moved)
         write_id = uuid.uuid4().hex
         async with self.database.transaction() as connection:
-            version = await rewind.rewind(connection, request, self.database.dialect)
+            version = await rewind.rewind(connection, name, loaded.held.version, moved, self.database.dialect)
             await self._record(connection, name, actor, write_id, moved.watermark, "watcher.rewind", {"to": to})
         return self._moved("watcher.rewind", name, version, moved.watermark, to=to, actor=actor, write_id=write_id)
 

@@ -145,9 +145,7 @@ def declared(*names):
                 task_id="listen",
                 definition=JobDefinition.from_json(json.dumps(JOB)),
                 paused=True,
-                schedule=frozenset(names),
-                inlets=frozenset(),
-                outlets=frozenset(),
+                assets={"schedule": names},
             )
         ],
     )
