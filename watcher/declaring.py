@@ -54,12 +54,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
     }
     definition = JobDefinition(
         schedule=None if condition is None else condition_to_json(condition),
-        batch=Batching(
-            mode=job.batch.mode,
-            debounce=job.batch.debounce,
-            max_wait=job.batch.max_wait,
-            max_events=job.batch.max_events,
-        ),
+        batch=Batching(**dict(job.batch)),
         cron=None if cron is None else Cron(expression=cron.expression, timezone=cron.timezone),
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,

@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -131,6 +132,11 @@ def table(rows: Iterable[Any], columns: Columns) -> Table:
     for row in rows:
         made.add_row(*(Text(_cell(value(row))) for value in columns.values()))
     return made
+
+
+def fields(**members: str) -> Columns:
+    """Columns that show a member of a row as it is, by heading."""
+    return {heading: itemgetter(member) for heading, member in members.items()}
 
 
 def properties(of: Mapping[str, Any]) -> Table:

@@ -21,7 +21,7 @@ from store.runs import answers, runs, tries
 from store.values import to_json
 from watcher.api.execution.identity import Call, forbidden
 from watcher.api.parameters import Body, Text
-from watcher.wakeups import Hint
+from watcher.loops import Hint
 
 log = structlog.get_logger()
 _NOTHING: Final[tuple[Appended, Mapping[str, int]]] = (Appended(rows=(), dag_ids=frozenset()), {})
