@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import settings
@@ -18,10 +20,24 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers (`make test`), a file's tests share one, and so does all that has the machine to itself."""
+    """With several workers (`make test`), a file's tests share one, unless a mark of their own says otherwise."""
     for item in items:
-        alone = item.get_closest_marker("spark") is not None
-        item.add_marker(pytest.mark.xdist_group("spark" if alone else item.path.parent.name + item.path.name))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.parent.name + item.path.name))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("spark") is not None:
+        _class_archive()
+
+
+@cache
+def _class_archive() -> None:
+    """What `make setup` has made, unless Java or Spark changed since: Spark starts quicker with it, wherever it is started."""
+    from watcher.submit.class_archive import archive_folder, make_archive  # noqa: PLC0415 - most tests need no Spark
+    from watcher.submit.runtime import find_runtime  # noqa: PLC0415
+
+    make_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ), os.environ)
 
 
 @pytest.fixture(scope="session")
