@@ -7,9 +7,11 @@ import signal
 import sys
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -19,11 +21,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers (`make test`), a file's tests share one, unless a mark of their own says otherwise."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.parent.name + item.path.name))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return TestByTest(config, log)
+
+
+class TestByTest(LoadScopeScheduling):
+    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        on_cluster = nodeid.partition("::")[0].endswith(("test_cluster.py", "test_secrets.py"))
+        return "cluster" if on_cluster else nodeid
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -69,7 +69,7 @@ assets:
       strict: {trigger: s3.new_files, connection: lake, interval: 200ms, start: all, mode: strict}
       hinted: {trigger: s3.new_files, connection: lake, interval: 2s, start: all, lateness: 10s, notifications: "$queue"}
 """)
-LONGEST_UPLOAD = 8.0
+LONGEST_UPLOAD = float(effort(4, 8))
 """Seconds; below the lateness by more than the second to which S3 rounds."""
 
 

@@ -24,7 +24,7 @@ from watcher.submit.processes import kill_tagged
 from watcher.submit.shimmed import Command
 from watcher.submit.spark_submit import SparkSubmit
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 NewTry = Callable[..., Submission]
 MASTER = "WATCHER_TEST_SPARK_MASTER"

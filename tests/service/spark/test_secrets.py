@@ -14,7 +14,7 @@ from tests.unit.submit.plain import spark_submit
 from watcher.submit.base import Submission
 from watcher.submit.runtime import spark_home_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LAKE = {
     "type": "s3",
