@@ -12,6 +12,7 @@ from tests.contract.submitters import ended, log_of
 from tests.service.spark.cluster import Cluster
 from tests.unit.submit.plain import spark_submit
 from watcher.submit.base import Submission
+from watcher.submit.command import SMALL
 from watcher.submit.runtime import spark_home_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -49,6 +50,7 @@ async def test_spark_shows_no_credentials(new_try: Callable[..., Submission], cl
             "spark.eventLog.compress": "false",
             "spark.eventLog.dir": str(events),
             "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": " ".join(SMALL),
             "spark.redaction.regex": "nothing",
         },
         env={"SPARK_LOCAL_IP": "127.0.0.1"},
