@@ -97,9 +97,7 @@ async def prepare(database: Database) -> dict[str, int]:
         task_id="load",
         definition=JobDefinition(schedule="landing", batch=Batching(max_wait=timedelta(0), max_events=1)),
         paused=False,
-        schedule=frozenset({"landing"}),
-        inlets=frozenset(),
-        outlets=frozenset(),
+        assets={"schedule": {"landing"}},
     )
     names = ("landing", "unscheduled")
     declared = Declared(

@@ -106,7 +106,7 @@ def noop(frame: Any) -> None:
 def bench_files(spark: Any, endpoint: str, sizes: dict[str, int]) -> None:
     import obstore
     from asset_job.sources.request import ReadRequest, S3File
-    from asset_job.sources.s3_frames import s3_files
+    from asset_job.sources.s3_frames import S3Frames
     from asset_job.sources.s3_objects import s3_access
 
     connection = {"type": "s3", "endpoint_url": endpoint, "region": "r", "access_key_id": "a", "secret_access_key": "b"}
@@ -115,7 +115,8 @@ def bench_files(spark: Any, endpoint: str, sizes: dict[str, int]) -> None:
         return [S3File(bucket="lake", key=f"in/{at}{ending}", size=sizes[ending], etag="1") for at in range(FILES)]
 
     def frame(ending: str, count: int = FILES, **more: Any) -> Any:
-        return s3_files(ReadRequest(spark=spark, connections={"lake": connection}, **more), files(ending)[:count])
+        request = ReadRequest(spark=spark, **more)
+        return S3Frames(request=request, access=s3_access(connection), files=files(ending)[:count]).frame()
 
     def download() -> None:
         store = s3_access(connection).store("lake")

@@ -26,8 +26,8 @@ from config.uris import normalise
 from config.vocabulary import TriggerKind, Vocabulary
 
 
-class AssetReader:
-    """Reads one asset after the other; URIs and watcher names are unique over all of them."""
+class _Reader:
+    """Reads the document's entries one after the other; URIs and watcher names are unique over all assets."""
 
     def __init__(self, report: Report, vocabulary: Vocabulary, scope: Scope, connections: Mapping[str, Any]) -> None:
         """`connections` as written: one that is wrong in itself can still be referred to."""
@@ -38,7 +38,32 @@ class AssetReader:
         self._uris: dict[str, KeyPath] = {}
         self._watchers: dict[str, KeyPath] = {}
 
-    def read(self, name: str, entry: Any, path: KeyPath) -> AssetConfig | None:
+    def connection(self, entry: Any, path: KeyPath) -> BaseModel | None:
+        if not self._report.is_mapping(entry, path):
+            return None
+        name = entry.get("type")
+        if not isinstance(name, str):
+            fault = "is missing" if name is None else "must name a type of connection"
+            self._report.add((*path, "type"), f"{fault}; {did_you_mean(str(name), self._vocabulary.connections)}")
+            return None
+        model = self._report.look_up(self._vocabulary.connection, name, (*path, "type"))
+        return self._report.validate(model, entry, path, self._scope) if model else None
+
+    def job(self, entry: Any, path: KeyPath) -> tuple[JobConfig | None, BaseModel | None]:
+        """The job without its submitter's own options, and these; None of a submitter that has none."""
+        spark = _mapping(_mapping(entry).get("spark"))
+        options, name = None, spark.get("submitter")
+        if isinstance(name, str):
+            model = self._report.look_up(self._vocabulary.submitter, name, (*path, "spark", "submitter"))
+            # Of an unknown submitter nobody knows what its options would mean.
+            own = (keys(model) if model else spark).keys() - keys(SparkConfig).keys()
+            entry = {**entry, "spark": {key: value for key, value in spark.items() if key not in own}}
+            if model is not None and model.model_fields:
+                given = {key: value for key, value in spark.items() if key in own}
+                options = self._report.validate(model, given, (*path, "spark"), self._scope)
+        return self._report.validate(JobConfig, entry, path, self._scope), options
+
+    def asset(self, name: str, entry: Any, path: KeyPath) -> AssetConfig | None:
         """The asset `name`; None or an asset without some of its watchers when there are problems."""
         content = _given(entry)
         if not self._report.is_mapping(content, path):
@@ -176,14 +201,9 @@ def _content(
     """The fields of a `Configuration`; None stands for a part with a problem."""
     report.validate(_Layout, document.data, ())
     sections = {name: _mapping(document.data.get(name)) for name in _Layout.model_fields}
-    scope = Scope(
-        folder=folder,
-        assets=sections["assets"].keys(),
-        aliases=sections["aliases"].keys(),
-        connections=sections["connections"].keys(),
-        with_files=with_files,
-    )
-    reader = AssetReader(report, vocabulary, scope, sections["connections"])
+    names = {section: sections[section].keys() for section in ("assets", "aliases", "connections")}
+    scope = Scope(folder=folder, **names, with_files=with_files)
+    reader = _Reader(report, vocabulary, scope, sections["connections"])
 
     def entries(section: str) -> Iterator[tuple[str, Any, KeyPath]]:
         for name, entry in sections[section].items():
@@ -193,21 +213,12 @@ def _content(
     settings = report.validate(Settings, sections["settings"], ("settings",), scope)
     if settings is not None:
         vocabulary.add_plugins(settings.plugins_dir)
-    connections = {
-        name: _connection(entry, path, report, vocabulary, scope) for name, entry, path in entries("connections")
-    }
-    assets = {name: reader.read(name, entry, path) for name, entry, path in entries("assets")}
-    jobs: dict[str, JobConfig | None] = {}
-    submitter_options: dict[str, BaseModel] = {}
-    for name, entry, path in entries("jobs"):
-        spark, options = _submitter_options(entry, path, report, vocabulary, scope)
-        jobs[name] = report.validate(JobConfig, spark, path, scope)
-        if options is not None:
-            submitter_options[name] = options
-    for name, job in jobs.items():
-        if job is not None:
-            for place, sentence in ingest_faults(job, assets, connections):
-                report.add(("jobs", name, *place), sentence)
+    connections = {name: reader.connection(entry, path) for name, entry, path in entries("connections")}
+    assets = {name: reader.asset(name, entry, path) for name, entry, path in entries("assets")}
+    jobs = {name: reader.job(entry, path) for name, entry, path in entries("jobs")}
+    for name, (job, _) in jobs.items():
+        for place, sentence in ingest_faults(job, assets, connections) if job else ():
+            report.add(("jobs", name, *place), sentence)
     return {
         "settings": settings,
         "connections": connections,
@@ -215,8 +226,8 @@ def _content(
         "aliases": {
             name: report.validate(AliasConfig, _given(entry), path) for name, entry, path in entries("aliases")
         },
-        "jobs": jobs,
-        "submitter_options": submitter_options,
+        "jobs": {name: job for name, (job, _) in jobs.items()},
+        "submitter_options": {name: options for name, (_, options) in jobs.items() if options is not None},
     }
 
 
@@ -227,36 +238,6 @@ def _mapping(section: Any) -> dict[str, Any]:
 def _given(entry: Any) -> Any:
     """`orders:` with nothing after it means all defaults."""
     return {} if entry is None else entry
-
-
-def _submitter_options(
-    job: Any, path: KeyPath, report: Report, vocabulary: Vocabulary, scope: Scope
-) -> tuple[Any, BaseModel | None]:
-    """The job without its submitter's own options, and these; None of a submitter that has none."""
-    spark = _mapping(_mapping(job).get("spark"))
-    name = spark.get("submitter")
-    if not isinstance(name, str):
-        return job, None
-    model = report.look_up(vocabulary.submitter, name, (*path, "spark", "submitter"))
-    # Of an unknown submitter nobody knows what its options would mean.
-    own = (keys(model) if model else spark).keys() - keys(SparkConfig).keys()
-    options = {key: value for key, value in spark.items() if key in own}
-    job = {**job, "spark": {key: value for key, value in spark.items() if key not in own}}
-    if model is None or not model.model_fields:
-        return job, None
-    return job, report.validate(model, options, (*path, "spark"), scope)
-
-
-def _connection(entry: Any, path: KeyPath, report: Report, vocabulary: Vocabulary, scope: Scope) -> BaseModel | None:
-    if not report.is_mapping(entry, path):
-        return None
-    name = entry.get("type")
-    if not isinstance(name, str):
-        fault = "is missing" if name is None else "must name a type of connection"
-        report.add((*path, "type"), f"{fault}; {did_you_mean(str(name), vocabulary.connections)}")
-        return None
-    model = report.look_up(vocabulary.connection, name, (*path, "type"))
-    return report.validate(model, entry, path, scope) if model else None
 
 
 def _warnings(document: Document, jobs: Mapping[str, JobConfig]) -> tuple[Problem, ...]:

@@ -55,22 +55,20 @@ class Scope:
 
     def check_asset(self, name: str) -> str | None:
         """What is wrong with a reference to the asset `name`, None when nothing is."""
-        if name in self.assets:
-            return None
-        if name in self.aliases:
+        if name in self.aliases and name not in self.assets:
             return f"`{name}` is an alias, not an asset: write `{{alias: {name}}}`"
-        return f"unknown asset `{name}`; {did_you_mean(name, self.assets)}"
+        return _unknown("asset", name, self.assets)
 
     def check_alias(self, name: str) -> str | None:
         """What is wrong with a reference to the alias `name`, None when nothing is."""
-        if name in self.aliases:
-            return None
-        if name in self.assets:
+        if name in self.assets and name not in self.aliases:
             return f"`{name}` is an asset, not an alias: write the name alone"
-        return f"unknown alias `{name}`; {did_you_mean(name, self.aliases)}"
+        return _unknown("alias", name, self.aliases)
 
     def check_connection(self, name: str) -> str | None:
         """What is wrong with a reference to the connection `name`, None when nothing is."""
-        if name in self.connections:
-            return None
-        return f"unknown connection `{name}`; {did_you_mean(name, self.connections)}"
+        return _unknown("connection", name, self.connections)
+
+
+def _unknown(kind: str, name: str, known: Collection[str]) -> str | None:
+    return None if name in known else f"unknown {kind} `{name}`; {did_you_mean(name, known)}"

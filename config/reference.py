@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from config.durations import format_duration
 from config.models import AliasConfig, AssetConfig, IngestOptions, JobConfig
+from config.sentences import keys, models_in, parts_of
 from config.settings import Settings
 
 MODELS: Final[Mapping[str, type[BaseModel]]] = {
@@ -38,21 +39,20 @@ def rewrite(page: str) -> str:
 
 def _tables(model: type[BaseModel], path: str) -> str:
     """A table of the model's own keys, then one for each mapping within it."""
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    inner = {name: found for name, field in fields.items() if (found := _model_of(field.annotation))}
+    fields = keys(model)
+    inner = {name: part for name, field in fields.items() if (part := _model_of(field.annotation))}
     own = {name: field for name, field in fields.items() if name not in inner}
     rows = [f"| `{name}` | {_default(field)} | {_meaning(field)} |" for name, field in own.items()]
     tables = ["\n".join(["| key | default | meaning |", "|---|---|---|", *rows, ""])] if rows else []
-    for name, found in inner.items():
+    for name, part in inner.items():
         tables.append(f"**`{path}.{name}`**: {_meaning(fields[name])}\n")
-        tables.append(_tables(found, f"{path}.{name}"))
+        tables.append(_tables(part, f"{path}.{name}"))
     return "\n".join(tables)
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:
     """The model of a mapping with fixed keys, which may be null."""
-    candidates = () if get_origin(annotation) is dict else (annotation, *get_args(annotation))
-    return next((each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)), None)
+    return None if get_origin(annotation) is dict else next(models_in(annotation), None)
 
 
 def _default(field: FieldInfo) -> str:
@@ -72,16 +72,10 @@ def _as_yaml(value: Any) -> str:
 
 def _meaning(field: FieldInfo) -> str:
     text = " ".join((field.description or "").split())
-    secret = "Secret. " if SecretStr in _parts(field.annotation) else ""
+    secret = "Secret. " if SecretStr in parts_of(field.annotation) else ""
     if get_origin(field.annotation) is Literal:
         text = f"{text} One of {', '.join(f'`{value}`' for value in get_args(field.annotation))}."
     return f"{secret}{text}"
-
-
-def _parts(annotation: Any) -> Iterator[Any]:
-    yield annotation
-    for argument in get_args(annotation):
-        yield from _parts(argument)
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ def models_at(model: type[BaseModel], path: KeyPath) -> list[type[BaseModel]]:
     models = [model]
     for part in path:
         fields = [field for each in models for key, field in keys(each).items() if key == part]
-        models = [inner for field in fields for inner in _models_in(field.annotation)] if fields else models
+        models = [inner for field in fields for inner in models_in(field.annotation)] if fields else models
     return models
 
 
@@ -150,9 +150,13 @@ def keys(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """The models in `annotation`, through unions, lists, the values of mappings and `Annotated`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
+    return (part for part in parts_of(annotation) if isinstance(part, type) and issubclass(part, BaseModel))
+
+
+def parts_of(annotation: Any) -> Iterator[Any]:
+    """`annotation` itself and all that it is made of."""
+    yield annotation
     for argument in get_args(annotation):
-        yield from _models_in(argument)
+        yield from parts_of(argument)

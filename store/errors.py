@@ -94,3 +94,7 @@ def no_job(dag_id: str) -> NotFound:
 
 def no_run(dag_id: str, run_id: str) -> NotFound:
     return NotFound(f"the job {dag_id!r} has no run {run_id!r}; `watcher runs list` shows the newest")
+
+
+def no_task_instance() -> NotFound:
+    return NotFound("this task instance does not exist any more; end this process")

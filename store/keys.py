@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, NewType, Self, TypeAlias
+from typing import Any, Final, Literal, NewType, Self, TypeAlias, get_args
 
 AssetId = NewType("AssetId", int)
 EventId = NewType("EventId", int)
@@ -22,6 +22,10 @@ WatcherName = NewType("WatcherName", str)
 
 UNMAPPED: Final = -1
 """The `map_index` of a task instance that is not mapped."""
+
+Role: TypeAlias = Literal["schedule", "inlet", "outlet"]
+"""How a job names an asset or an alias."""
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 Condition: TypeAlias = str | Mapping[str, Any]
 """An asset's name, `{"alias": name}`, `{"all": [condition, …]}` or `{"any": [condition, …]}`."""

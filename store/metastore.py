@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
 from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskScope, Writer
+from store.catalog.assets import ref_of
 from store.database import Database
 from store.errors import NotFound
 from store.state.attributed import AttributedEntries
@@ -35,7 +36,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
     async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:
         async with self._connection(session, reading=True) as connection:
             if isinstance(scope, AssetScope):
-                asset = await self._entries.resolve(connection, scope)
+                asset = await ref_of(connection, **vars(scope))
                 return await self._entries.get(connection, asset, key)
             try:
                 return (await self._entries.task_entry(connection, scope, key)).value
@@ -63,7 +64,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
             if isinstance(scope, TaskScope):
                 await self._entries.delete_task(connection, scope, key)
             else:
-                asset = await self._entries.resolve(connection, scope)
+                asset = await ref_of(connection, **vars(scope))
                 await self._entries.apply(connection, EntryChange(asset=asset, key=key, value=None, writer=None))
 
     async def aclear(self, scope: Scope, *, all_map_indices: bool = False, session: AsyncSession | None = None) -> None:
@@ -71,7 +72,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
             if isinstance(scope, TaskScope):
                 await self._entries.clear_task(connection, scope, all_map_indices=all_map_indices)
             else:
-                await self._entries.clear(connection, await self._entries.resolve(connection, scope), writer=None)
+                await self._entries.clear(connection, await ref_of(connection, **vars(scope)), writer=None)
 
     async def aset_asset_store(
         self,
@@ -90,13 +91,9 @@ class MetastoreStoreBackend(BaseStoreBackend):
         `VersionConflict` when the entry's version is not `if_version` (0: it must not exist), `InvalidValue`.
         """
         async with self._connection(session) as connection:
+            asset = await ref_of(connection, **vars(scope))
             change = EntryChange(
-                asset=await self._entries.resolve(connection, scope),
-                key=key,
-                value=value,
-                writer=writer,
-                is_ref=is_ref,
-                expected_version=if_version,
+                asset=asset, key=key, value=value, writer=writer, is_ref=is_ref, expected_version=if_version
             )
             return await self._entries.apply(connection, change)
 

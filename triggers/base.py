@@ -278,10 +278,7 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
         while True:
             caught_up = True
             async with aclosing(self.poll(first)) as batches:
-                while True:
-                    batch = await self._next(batches)
-                    if batch is None:
-                        break
+                while (batch := await self._next(batches)) is not None:
                     caught_up = batch.caught_up
                     if batch.position is not None:
                         yield batch

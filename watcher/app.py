@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -42,17 +42,16 @@ from watcher.errors import StartRefused
 from watcher.home import Home, open_home
 from watcher.http_server import listen, serve, url_here
 from watcher.leader_election import Leadership
+from watcher.loops import Hint
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import Addresses, Workspace
-from watcher.triggerer.building import Hosted
-from watcher.triggerer.clients import Clients
+from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 from watcher.vocabulary import trigger_class
-from watcher.wakeups import Hint
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
@@ -222,9 +221,6 @@ class Daemon:
         self._hint(Hint(what="queues"))
         self._hint(Hint(what="tries"))
 
-    def _on_move(self, watcher: str) -> None:
-        self._hint(Hint(what="watchers", names=frozenset({watcher})))
-
     def _owe_copy(self, asset_id: int, key: str) -> None:
         if self._copies is not None:
             self._copies.mark_dirty(asset_id, key)
@@ -233,22 +229,18 @@ class Daemon:
         settings = self._settings.triggerer
         hint, owe_copy = self._scheduler.wakeup.set, self._owe_copy
         committer = Committer(database=self.database, metrics=self._metrics, on_events=hint, on_watermark=owe_copy)
-
-        def supervise(hosted: Hosted) -> Supervisor:
-            return Supervisor(
+        return Triggerer(
+            database=self.database,
+            process=self.process,
+            hosted=hosted(self.configuration, self.asset_ids),
+            supervise=lambda hosted: Supervisor(
                 hosted=hosted,
                 owner=self.process.id,
                 database=self.database,
                 committer=committer,
                 clients=clients,
                 poll_timeout=settings.poll_timeout,
-            )
-
-        return Triggerer(
-            database=self.database,
-            process=self.process,
-            hosted={one.name: one for one in hosted(self.configuration, self.asset_ids)},
-            supervise=supervise,
+            ),
             heartbeat=settings.heartbeat,
             lease=settings.lease,
         )
@@ -291,7 +283,7 @@ class Daemon:
             hint=self._hint,
             configuration_hash=self.configuration.hash,
             ready=lambda: self._ready,
-            control=control(self.configuration, self.asset_ids, self.database, clients, self._on_move, self._owe_copy),
+            control=control(self.configuration, self.asset_ids, self.database, clients, self._hint, self._owe_copy),
             on_watermark=self._owe_copy,
             submitters=self._submitters,
             stopping=self._stopping,
@@ -331,24 +323,24 @@ def control(
     asset_ids: Mapping[str, int],
     database: Database,
     clients: Clients,
-    on_move: Callable[[str], None] = lambda _name: None,
+    hint: Callable[[Hint], None] = lambda _hint: None,
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None,
 ) -> Control:
     """What people do to positions, with or without a daemon; watermark copies are then made by the next one."""
     return Control(
         database=database,
-        hosted={one.name: one for one in hosted(configuration, asset_ids)},
+        hosted=hosted(configuration, asset_ids),
         clients=clients,
         poll_timeout=configuration.settings.triggerer.poll_timeout,
-        on_move=on_move,
+        hint=hint,
         on_watermark=on_watermark,
     )
 
 
-def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Sequence[Hosted]:
-    """The configured watchers as the triggerer hosts them."""
-    return [
-        Hosted(
+def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mapping[str, Hosted]:
+    """The configured watchers as the triggerer hosts them, by name."""
+    return {
+        watcher.name: Hosted(
             name=watcher.name,
             asset=name,
             asset_id=asset_ids[name],
@@ -358,7 +350,7 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Sequen
         )
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()
-    ]
+    }
 
 
 async def _force_shutdown(signals: AsyncIterator[signal.Signals], workers: TaskGroup) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -21,7 +21,7 @@ from store.processes import cleanup
 from store.processes.cleanup import Removed, Retention, Sweep
 from store.runs import tries
 from watcher.logs import paths
-from watcher.retries import keep_going
+from watcher.loops import keep_going
 
 LONG_BATCH: Final = 0.4
 """Seconds; after a longer one the next is half as large, after a much shorter one twice."""
@@ -30,10 +30,8 @@ LOG_FILES: Final = "log files"
 log = structlog.get_logger()
 
 
-class Progress(Protocol):
-    """Called before the first batch of a sweep with the number of rows, and after each with how many are removed."""
-
-    def __call__(self, name: str, done: int, total: int) -> None: ...
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with a sweep's name before its first batch, and after each: how many rows are removed, and how many there are."""
 
 
 def in_the_log(name: str, done: int, total: int) -> None:
@@ -67,14 +65,14 @@ class Limits:
         )
 
 
+@dataclass(frozen=True)
 class Cleaner:
     """Removes what is past its time."""
 
-    def __init__(self, database: Database, backend: BaseStoreBackend, logs_directory: Path, limits: Limits) -> None:
-        self._database = database
-        self._backend = backend
-        self._logs_directory = logs_directory
-        self._limits = limits
+    database: Database
+    backend: BaseStoreBackend
+    logs_directory: Path
+    limits: Limits
 
     async def run(self, every: timedelta, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Clean up now and then, until cancelled."""
@@ -86,17 +84,15 @@ class Cleaner:
 
     async def count(self) -> Mapping[str, int]:
         """How much a clean-up would remove now; changes nothing."""
-        counts: dict[str, int] = {}
-        for sweep in await cleanup.sweeps(self._database, self._limits.retention):
-            counts[sweep.name] = await self._count(sweep)
+        sweeps = await cleanup.sweeps(self.database, self.limits.retention)
+        counts = {sweep.name: await self._count(sweep) for sweep in sweeps}
         return {**counts, LOG_FILES: len(await self._old_logs())}
 
     async def clean(self, progress: Progress = in_the_log) -> Mapping[str, int]:
         """Remove it; returns how much of what. What another clean-up is removing is left to it."""
         started = time.monotonic()
-        counts: dict[str, int] = {}
-        for sweep in await cleanup.sweeps(self._database, self._limits.retention):
-            counts[sweep.name] = await self._sweep(sweep, progress)
+        sweeps = await cleanup.sweeps(self.database, self.limits.retention)
+        counts = {sweep.name: await self._sweep(sweep, progress) for sweep in sweeps}
         counts[LOG_FILES] = await anyio.to_thread.run_sync(paths.remove, await self._old_logs())
         await self._clean_backend()
         if any(counts.values()):
@@ -106,7 +102,7 @@ class Cleaner:
 
     async def _sweep(self, sweep: Sweep, progress: Progress) -> int:
         total = await self._count(sweep)
-        size = most = cleanup.batch_size(self._limits.batch_size, self._database.dialect)
+        size = most = cleanup.batch_size(self.limits.batch_size, self.database.dialect)
         done = references = 0
         removed: Removed | None = Removed(rows=0)
         if total:
@@ -126,32 +122,31 @@ class Cleaner:
 
     async def _batch(self, sweep: Sweep, size: int, after: Any) -> Removed | None:
         """None when another clean-up is at work."""
-        async with self._database.transaction() as connection:
-            if not await cleanup.acquire(connection, self._database.dialect):
+        async with self.database.transaction() as connection:
+            if not await cleanup.acquire(connection, self.database.dialect):
                 log.info("cleanup.left_to_another", what=sweep.name)
                 return None
-            return await sweep.remove(connection, size, after, self._database.dialect)
+            return await sweep.remove(connection, size, after, self.database.dialect)
 
     async def _count(self, sweep: Sweep) -> int:
-        async with self._database.reading() as connection:
+        async with self.database.reading() as connection:
             return await sweep.count(connection)
 
     async def _clean_backend(self) -> None:
         """A user's own backend expires its entries itself: none of them is removed here."""
-        if self._backend.entries(self._database).keeps_history:
+        if self.backend.entries(self.database).keeps_history:
             return
-        log.info("cleanup.backend_left_to_itself", backend=type(self._backend).__name__)
+        log.info("cleanup.backend_left_to_itself", backend=type(self.backend).__name__)
         async with keep_going("cleanup.backend_failed"):
-            await anyio.to_thread.run_sync(self._backend.cleanup)
+            await anyio.to_thread.run_sync(self.backend.cleanup)
 
     async def _old_logs(self) -> list[Path]:
         """But never one that a driver still writes to, however silent it is."""
-        async with self._database.reading() as connection:
+        async with self.database.reading() as connection:
             running = await tries.keys_of_open_tries(connection)
-        kept = frozenset(paths.try_log(self._logs_directory, **key.bindings) for key in running)
-        before = datetime.now(UTC) - self._limits.logs
-        look: Callable[[], list[Path]] = lambda: paths.expired(self._logs_directory, before.timestamp(), kept)  # noqa: E731
-        return await anyio.to_thread.run_sync(look)
+        kept = frozenset(paths.try_log(self.logs_directory, **key.bindings) for key in running)
+        before = datetime.now(UTC) - self.limits.logs
+        return await anyio.to_thread.run_sync(paths.expired, self.logs_directory, before.timestamp(), kept)
 
 
 def _next_size(size: int, most: int, seconds: float) -> int:

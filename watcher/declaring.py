@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import BaseModel
 
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
-from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob, DeclaredWatcher
-from store.keys import Batching, Cron, JobDefinition
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.keys import Batching, Cron, JobDefinition, Role
 from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
 from watcher.errors import StartRefused
@@ -39,7 +39,7 @@ def declared(configuration: Configuration) -> Declared:
             for name, asset in configuration.assets.items()
             for watcher in asset.watchers.values()
         ],
-        aliases=[DeclaredAlias(name=name, group=alias.group) for name, alias in configuration.aliases.items()],
+        aliases={name: alias.group for name, alias in configuration.aliases.items()},
         jobs=[_job(dag_id, job) for dag_id, job in configuration.jobs.items()],
     )
 
@@ -47,15 +47,14 @@ def declared(configuration: Configuration) -> Declared:
 def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
     condition = None if job.schedule is None else job.schedule.condition
     cron = None if job.schedule is None else job.schedule.cron
-    scheduled_on = tuple(references(condition))
+    named: Mapping[Role, Sequence[Reference]] = {
+        "schedule": tuple(references(condition)),
+        "inlet": job.inlets,
+        "outlet": job.outlets,
+    }
     definition = JobDefinition(
         schedule=None if condition is None else condition_to_json(condition),
-        batch=Batching(
-            mode=job.batch.mode,
-            debounce=job.batch.debounce,
-            max_wait=job.batch.max_wait,
-            max_events=job.batch.max_events,
-        ),
+        batch=Batching(**dict(job.batch)),
         cron=None if cron is None else Cron(expression=cron.expression, timezone=cron.timezone),
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
@@ -72,12 +71,8 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         task_id=job.task_id,
         definition=definition,
         paused=job.paused,
-        schedule=_named(AssetCondition, scheduled_on),
-        inlets=_named(AssetCondition, job.inlets),
-        outlets=_named(AssetCondition, job.outlets),
-        schedule_aliases=_named(AliasCondition, scheduled_on),
-        inlet_aliases=_named(AliasCondition, job.inlets),
-        outlet_aliases=_named(AliasCondition, job.outlets),
+        assets={role: _named(AssetCondition, of_role) for role, of_role in named.items()},
+        aliases={role: _named(AliasCondition, of_role) for role, of_role in named.items()},
     )
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.errors import NotLeading
 from store.processes import leaders
-from watcher.retries import keep_going
+from watcher.loops import keep_going
 
 log = structlog.get_logger()
 

@@ -12,11 +12,9 @@ _MB = 1024 * 1024
 
 def memory_mb(*, installed: int | None = None, root: Path = Path("/")) -> int:
     """The machine's memory (`installed`, in bytes), or the lowest limit of our control groups when that is less."""
-    return min([_installed() if installed is None else installed, *_limits(root)]) // _MB
-
-
-def _installed() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if installed is None:
+        installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([installed, *_limits(root)]) // _MB
 
 
 def _limits(root: Path) -> Iterator[int]:

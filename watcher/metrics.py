@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -19,6 +20,7 @@ OUR_OWN: Final = frozenset(
     {"asset_age_seconds", "asset_late", "errors", "events", "items", "lag_seconds", "position_version", "store_writes"}
 )
 """Names, behind `watcher_`, that no trigger's gauge may have."""
+_LABELS: Final = ("watcher", "asset")
 
 log = structlog.get_logger()
 
@@ -28,63 +30,43 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.store_writes = Counter(
-            "watcher_store_writes",
-            "Attributed writes and deletes of asset store entries",
-            ["kind"],
-            registry=self.registry,
-        )
-        labels = ["watcher", "asset"]
-        self.items = Counter("watcher_items", "Files and rows found", labels, registry=self.registry)
-        self.events = Counter("watcher_events", "Asset events committed", labels, registry=self.registry)
+        text = "Attributed writes and deletes of asset store entries"
+        self.store_writes = Counter("watcher_store_writes", text, ["kind"], registry=self.registry)
+        self.items = Counter("watcher_items", "Files and rows found", _LABELS, registry=self.registry)
+        self.events = Counter("watcher_events", "Asset events committed", _LABELS, registry=self.registry)
 
     def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Asset] = ()) -> bytes:
         """The text that Prometheus scrapes, with how each watcher is doing, and each asset that should get events."""
-        stored = CollectorRegistry()
-        stored.register(_Watchers(watchers))
-        stored.register(_Expected(expected))
-        return generate_latest(self.registry) + generate_latest(stored)
+        return generate_latest(self.registry) + generate_latest(_Stored(watchers, expected))
 
 
-class _Expected(Collector):
-    def __init__(self, expected: Sequence[Asset]) -> None:
-        self._expected = expected
+@dataclass(frozen=True)
+class _Stored(Collector):
+    watchers: Sequence[WatcherRow]
+    expected: Sequence[Asset]
 
     def collect(self) -> Iterator[Metric]:
-        late = GaugeMetricFamily(
-            "watcher_asset_late", "1: no event came for longer than expect_every", labels=["asset"]
-        )
+        errors = CounterMetricFamily("watcher_errors", "Failures of a watcher since it last worked", labels=_LABELS)
+        text = "Commits and rewinds of a watcher's position"
+        versions = GaugeMetricFamily("watcher_position_version", text, labels=_LABELS)
+        for watcher in self.watchers:
+            errors.add_metric([watcher.name, watcher.asset], watcher.error_count)
+            versions.add_metric([watcher.name, watcher.asset], watcher.position_version or 0)
+        yield from (errors, versions, *self._described())
+        text = "1: no event came for longer than expect_every"
+        late = GaugeMetricFamily("watcher_asset_late", text, labels=["asset"])
         ages = GaugeMetricFamily("watcher_asset_age_seconds", "Since the asset's newest event", labels=["asset"])
-        for asset in self._expected:
+        for asset in self.expected:
             late.add_metric([asset.name], asset.is_late)
             ages.add_metric([asset.name], asset.age.total_seconds())
         yield from (late, ages)
 
-
-class _Watchers(Collector):
-    def __init__(self, watchers: Sequence[WatcherRow]) -> None:
-        self._watchers = watchers
-
-    def collect(self) -> Iterator[Metric]:
-        labels = ["watcher", "asset"]
-        errors = CounterMetricFamily("watcher_errors", "Failures of a watcher since it last worked", labels=labels)
-        versions = GaugeMetricFamily(
-            "watcher_position_version", "Commits and rewinds of a watcher's position", labels=labels
-        )
-        for watcher in self._watchers:
-            names = [watcher.name, watcher.asset]
-            errors.add_metric(names, watcher.error_count)
-            versions.add_metric(names, watcher.position_version or 0)
-        yield from (errors, versions)
-        yield from self._described(labels)
-
-    def _described(self, labels: list[str]) -> Iterator[Metric]:
+    def _described(self) -> Iterator[Metric]:
         """What the triggers say of their watermarks."""
         gauges: dict[str, GaugeMetricFamily] = {}
-        for watcher in self._watchers:
-            description = describe(
-                watcher.trigger, None if watcher.watermark is None else json.loads(watcher.watermark)
-            )
+        for watcher in self.watchers:
+            watermark = None if watcher.watermark is None else json.loads(watcher.watermark)
+            description = describe(watcher.trigger, watermark)
             if description.fault is not None:
                 log.warning("watcher.not_described", watcher=watcher.name, error=description.fault)
             for name, number in description.gauges.items():
@@ -93,6 +75,6 @@ class _Watchers(Collector):
                     continue
                 if name not in gauges:
                     text = "A number in the watermark, as the watcher's trigger describes it"
-                    gauges[name] = GaugeMetricFamily(f"watcher_{name}", text, labels=labels)
+                    gauges[name] = GaugeMetricFamily(f"watcher_{name}", text, labels=_LABELS)
                 gauges[name].add_metric([watcher.name, watcher.asset], number)
         yield from gauges.values()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -15,9 +16,7 @@ from triggers.errors import SourceUnavailable
 from watcher import app
 from watcher.declaring import jobs_to_start, submitters
 from watcher.dispatcher.submissions import JobToStart
-from watcher.submit.base import SparkApplication, Submitter
-from watcher.triggerer.building import Hosted, build
-from watcher.triggerer.clients import Clients, open_clients
+from watcher.triggerer.clients import Clients, Hosted, build, open_clients
 
 PATIENCE: Final = 60.0
 """Seconds that one source gets."""
@@ -29,55 +28,39 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     of_jobs: dict[str, Sequence[Finding]] = {}
     by_name = submitters(configuration, app.workspace(configuration, configuration.settings.home))
 
-    async def judge_watcher(one: Hosted, clients: Clients) -> None:
-        of_watchers[one.name] = await _source_findings(one, clients, configuration)
+    async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
+        async def check() -> Sequence[Finding]:
+            return await (await build(hosted, clients, configuration.settings.triggerer.poll_timeout)).check()
+
+        silence = "the source did not answer"
+        of_watchers[hosted.name] = await _judged(check, silence, "check address and network")
 
     async def judge_job(dag_id: str, job: JobToStart) -> None:
-        of_jobs[dag_id] = await _job_findings(by_name[job.submitter], job.application)
+        check = partial(by_name[job.submitter].check, job.application)
+        silence = "the submitter did not answer"
+        of_jobs[dag_id] = await _judged(check, silence, "check what it starts drivers with")
 
     async with open_clients(configuration.connections) as clients, anyio.create_task_group() as checks:
-        for one in app.hosted(configuration, defaultdict(int)):
-            checks.start_soon(judge_watcher, one, clients)
+        for hosted in app.hosted(configuration, defaultdict(int)).values():
+            checks.start_soon(judge_watcher, hosted, clients)
         for dag_id, job in jobs_to_start(configuration).items():
             checks.start_soon(judge_job, dag_id, job)
-    return [
-        *(
-            {"watcher": name, **asdict(finding)}
-            for name, findings in sorted(of_watchers.items())
-            for finding in findings
-        ),
-        *(
-            {"watcher": None, "job": dag_id, **asdict(finding)}
-            for dag_id, findings in sorted(of_jobs.items())
-            for finding in findings
-        ),
+    judged: list[tuple[dict[str, Any], Sequence[Finding]]] = [
+        *(({"watcher": name}, findings) for name, findings in sorted(of_watchers.items())),
+        *(({"watcher": None, "job": dag_id}, findings) for dag_id, findings in sorted(of_jobs.items())),
     ]
+    return [{**whose, **asdict(finding)} for whose, findings in judged for finding in findings]
 
 
-async def _job_findings(submitter: Submitter, application: SparkApplication) -> Sequence[Finding]:
-    """Whatever goes wrong is that job's finding: a plug-in may raise anything."""
+async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: str, remedy: str) -> Sequence[Finding]:
+    """Whatever goes wrong is a finding of that watcher or job: a plug-in may raise anything."""
     try:
         with anyio.fail_after(PATIENCE):
-            return await submitter.check(application)
+            return await check()
     except TimeoutError:
-        return [_unreached(f"the submitter did not answer within {PATIENCE:g} s", "check what it starts drivers with")]
-    except Exception as error:  # noqa: BLE001
-        return [_unreached(str(error) or type(error).__name__, "")]
-
-
-async def _source_findings(one: Hosted, clients: Clients, configuration: Configuration) -> Sequence[Finding]:
-    """Whatever goes wrong is that watcher's finding: a plug-in may raise anything."""
-    try:
-        with anyio.fail_after(PATIENCE):
-            trigger = await build(one, clients, configuration.settings.triggerer.poll_timeout)
-            return await trigger.check()
-    except TimeoutError:
-        return [_unreached(f"the source did not answer within {PATIENCE:g} s", "check address and network")]
+        return [Finding.error("connect", f"{silence} within {PATIENCE:g} s", remedy)]
     except SourceUnavailable as error:
-        return [_unreached(str(error), "check the connection's address, and that the network leads there")]
+        remedy = "check the connection's address, and that the network leads there"
+        return [Finding.error("connect", str(error), remedy)]
     except Exception as error:  # noqa: BLE001
-        return [_unreached(str(error) or type(error).__name__, "")]
-
-
-def _unreached(message: str, remedy: str) -> Finding:
-    return Finding.error("connect", message, remedy)
+        return [Finding.error("connect", str(error) or type(error).__name__, "")]

@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import jwt
 
@@ -84,7 +84,7 @@ def _decoded(secret: bytes, token: str) -> TryIdentity:
         )
     except (jwt.InvalidTokenError, UnicodeError) as error:
         raise InvalidTryToken(str(error)) from None
-    if claims["scope"] != _SCOPE or not _is_number(claims["try"]):
+    if claims["scope"] != _SCOPE or type(claims["try"]) is not int:
         raise InvalidTryToken("the token is for something else")
     return TryIdentity(
         task_instance_id=claims["sub"],
@@ -92,10 +92,6 @@ def _decoded(secret: bytes, token: str) -> TryIdentity:
         issued_at=datetime.fromtimestamp(claims["iat"], UTC),
         expires_at=datetime.fromtimestamp(claims["exp"], UTC),
     )
-
-
-def _is_number(claim: Any) -> bool:
-    return isinstance(claim, int) and not isinstance(claim, bool)
 
 
 def _key(secret: bytes) -> bytes:

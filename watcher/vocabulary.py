@@ -54,41 +54,37 @@ def _add_to_import_path(folder: Path) -> None:
 
 def trigger_class(name: str) -> type[BaseEventTrigger[Any, Any]]:
     """The class of a registered name or a dotted path. Raises `UnknownClass`."""
-    if name in TRIGGERS:
-        return TRIGGERS[name]
-    if "." not in name:
-        raise UnknownClass(f"unknown trigger `{name}`", tuple(TRIGGERS))
-    trigger: type[BaseEventTrigger[Any, Any]] = _plugin(name, BaseEventTrigger, tuple(TRIGGERS))
-    _check_options(name, trigger)
+    trigger: type[BaseEventTrigger[Any, Any]] = _class(name, BaseEventTrigger, TRIGGERS, f"unknown trigger `{name}`")
     return trigger
 
 
 def submitter_class(name: str) -> type[Submitter]:
     """The class of a registered name or a dotted path. Raises `UnknownClass`."""
-    if name in SUBMITTERS:
-        return SUBMITTERS[name]
-    if "." not in name:
-        raise UnknownClass(f"unknown submitter `{name}`", tuple(SUBMITTERS))
-    submitter: type[Submitter] = _plugin(name, Submitter, tuple(SUBMITTERS))
-    _check_options(name, submitter)
+    submitter: type[Submitter] = _class(name, Submitter, SUBMITTERS, f"unknown submitter `{name}`")
     if not isinstance(getattr(submitter, "ends_with_home", None), bool):
         raise UnknownClass(f"`{name}` does not define `ends_with_home`, True or False; add it to the class")
     return submitter
 
 
-def _check_options(name: str, plugin: type) -> None:
-    if not (inspect.isclass(options := getattr(plugin, "Options", None)) and issubclass(options, BaseModel)):
-        raise UnknownClass(f"`{name}` has no `Options`, the pydantic model of its keys; add it to the class")
-
-
 def connection_class(name: str) -> type[BaseConnection]:
     """The class of a registered `type` or a dotted path. Raises `UnknownClass`."""
-    if name in CONNECTIONS:
-        return CONNECTIONS[name]
-    if "." not in name:
-        raise UnknownClass("is no type of connection", tuple(CONNECTIONS))
-    connection: type[BaseConnection] = _plugin(name, BaseConnection, tuple(CONNECTIONS))
+    connection: type[BaseConnection] = _class(name, BaseConnection, CONNECTIONS, "is no type of connection")
     return connection
+
+
+def _class(name: str, base: type, registered: Mapping[str, type], unknown: str) -> Any:
+    if name in registered:
+        return registered[name]
+    if "." not in name:
+        raise UnknownClass(unknown, tuple(registered))
+    plugin = _plugin(name, base, tuple(registered))
+    if base is not BaseConnection and not _is_model(getattr(plugin, "Options", None)):
+        raise UnknownClass(f"`{name}` has no `Options`, the pydantic model of its keys; add it to the class")
+    return plugin
+
+
+def _is_model(options: Any) -> bool:
+    return inspect.isclass(options) and issubclass(options, BaseModel)
 
 
 def _plugin(name: str, base: type, registered: tuple[str, ...]) -> Any:

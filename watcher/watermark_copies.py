@@ -18,8 +18,7 @@ from store.catalog import assets
 from store.database import Database
 from store.errors import BackendFailed, NotFound
 from store.state.attributed import AttributedEntries
-from watcher.retries import keep_going
-from watcher.wakeups import Wakeup
+from watcher.loops import Wakeup, keep_going
 
 LOOK_EVERY: Final = 60.0
 """Seconds after which what could not be copied is tried again."""
@@ -48,7 +47,8 @@ class WatermarkCopies:
         while True:
             async with keep_going("watermark.copying_failed"):
                 if not known:
-                    await self._mark_all()
+                    async with self._database.reading() as connection:
+                        self._dirty.update(dict.fromkeys(await assets.watermark_places(connection)))
                     known = True
                 await self.flush()
             await self._wakeup.wait(LOOK_EVERY)
@@ -62,10 +62,6 @@ class WatermarkCopies:
             except BaseException:
                 self._dirty[place] = None
                 raise
-
-    async def _mark_all(self) -> None:
-        async with self._database.reading() as connection:
-            self._dirty.update(dict.fromkeys(await assets.watermark_places(connection)))
 
     async def _copy(self, asset_id: int, key: str) -> None:
         copied = None

@@ -14,10 +14,10 @@ from typing import Final
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog.assets import ALIAS_EDGES
 from store.database.dialects import upsert
 from store.database.paging import Page, Window, begins, like, one_of, page
 from store.database.schema import (
+    ALIAS_EDGES,
     asset,
     asset_alias,
     asset_alias_asset,
@@ -26,16 +26,9 @@ from store.database.schema import (
     job_schedule_alias,
 )
 from store.errors import Conflict, no_alias
+from store.keys import Role
 
-ALIAS_ORDERS: Final = {"id": asset_alias.c.id, "name": asset_alias.c.name, "group": asset_alias.c.group}
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamedAsset:
-    """An asset as a running task names it; `uri` is normalised, an empty name stands for the uri."""
-
-    uri: str
-    name: str = ""
+ALIAS_ORDERS: Final = {name: asset_alias.c[name] for name in ("id", "name", "group")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,21 +39,20 @@ class Resolved:
     created: bool = False
 
 
-async def resolve(connection: AsyncConnection, named: NamedAsset, dialect: str) -> Resolved:
-    """The asset of this uri, made when there is none and active again when it was configured once.
+async def resolve(connection: AsyncConnection, uri: str, name: str, dialect: str) -> Resolved:
+    """The asset of this normalised uri, made when there is none and active again when it was configured once.
 
     Raises `Conflict` when the name belongs to an asset with another uri.
     """
-    name = named.name or named.uri
     times = {"created_at": database_now(), "updated_at": database_now()}
-    new = upsert(asset, dialect).values(name=name, uri=named.uri, group="asset", origin="alias", **times)
+    new = upsert(asset, dialect).values(name=name, uri=uri, group="asset", origin="alias", **times)
     made = (await connection.execute(new.on_conflict_do_nothing().returning(asset.c.id))).scalar_one_or_none()
     if made is not None:
         return Resolved(asset_id=made, created=True)
-    of_uri = await connection.execute(select(asset.c.id, asset.c.active).where(asset.c.uri == named.uri))
+    of_uri = await connection.execute(select(asset.c.id, asset.c.active).where(asset.c.uri == uri))
     known = of_uri.one_or_none()
     if known is None or await _is_anothers(connection, name, known.id):
-        raise Conflict(f"the asset {name!r} has another uri than {named.uri!r}; give another name, or that uri")
+        raise Conflict(f"the asset {name!r} has another uri than {uri!r}; give another name, or that uri")
     if not known.active:
         back = update(asset).where(asset.c.id == known.id)
         await connection.execute(back.values(active=True, origin="alias", updated_at=database_now()))
@@ -126,13 +118,10 @@ async def listed(
 
 async def get(connection: AsyncConnection, alias_id: int) -> Alias:
     """One alias, also one that is configured no more. Raises `NotFound`."""
-    alias = await one_of(connection, select(asset_alias).where(asset_alias.c.id == alias_id), Alias)
-    if alias is None:
-        raise no_alias(alias_id)
-    return alias
+    return await one_of(connection, select(asset_alias).where(asset_alias.c.id == alias_id), Alias, no_alias(alias_id))
 
 
-async def of_job(connection: AsyncConnection, dag_id: str, roles: Collection[str]) -> Mapping[str, int]:
+async def of_job(connection: AsyncConnection, dag_id: str, roles: Collection[Role]) -> Mapping[str, int]:
     """The ids of the aliases that a job names in one of the roles (schedule, inlet, outlet)."""
     ids: dict[str, int] = {}
     for role in roles:

@@ -5,42 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 from sqlalchemy import ColumnElement, Select, Subquery, and_, exists, func, literal, null, or_, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import Page, Window, all_of, begins, like, one_of, page
 from store.database.schema import (
+    ALIAS_EDGES,
+    ASSET_EDGES,
     asset,
     asset_alias,
     asset_alias_asset,
     asset_event,
     database_now,
     job,
-    job_inlet,
-    job_inlet_alias,
-    job_outlet,
-    job_outlet_alias,
-    job_schedule_alias,
-    job_schedule_asset,
     watcher,
 )
 from store.errors import no_asset
-from store.keys import AssetId, AssetRef, EventId
+from store.keys import AssetId, AssetRef, EventId, Role
 from store.values import WATERMARK_SUFFIX
 
-Role: TypeAlias = Literal["schedule", "inlet", "outlet"]
 _a, _e = asset.c, asset_event.c
-_EDGES: Final = {"schedule": job_schedule_asset, "inlet": job_inlet, "outlet": job_outlet}
-ALIAS_EDGES: Final = {"schedule": job_schedule_alias, "inlet": job_inlet_alias, "outlet": job_outlet_alias}
-ASSET_ORDERS: Final = {
-    "id": _a.id,
-    "name": _a.name,
-    "uri": _a.uri,
-    "created_at": _a.created_at,
-    "updated_at": _a.updated_at,
-}
+ASSET_ORDERS: Final = {name: _a[name] for name in ("id", "name", "uri", "created_at", "updated_at")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +101,7 @@ async def listed(
 
 async def get(connection: AsyncConnection, asset_id: int) -> Asset:
     """One asset, also one that is configured no more. Raises `NotFound`."""
-    row = await one_of(connection, _assets().where(_a.id == asset_id), Asset)
-    if row is None:
-        raise no_asset(asset_id)
-    return row
+    return await one_of(connection, _assets().where(_a.id == asset_id), Asset, no_asset(asset_id))
 
 
 async def expected(connection: AsyncConnection) -> Sequence[Asset]:
@@ -133,10 +117,10 @@ async def of_alias(connection: AsyncConnection, alias_id: int) -> Sequence[Asset
     return await all_of(connection, _assets().where(_a.id.in_(resolved), _a.active).order_by(_a.id), Asset)
 
 
-def declared(dag_id: ColumnElement[str] | str, roles: Collection[str]) -> ColumnElement[bool]:
+def declared(dag_id: ColumnElement[str] | str, roles: Collection[Role]) -> ColumnElement[bool]:
     """Of a statement's asset: it is active, and the job names it, or an alias that resolved to it, in one of the roles."""
     r = asset_alias_asset.c
-    direct = (_EDGES[role].c for role in roles)
+    direct = (ASSET_EDGES[role].c for role in roles)
     through = (ALIAS_EDGES[role].c for role in roles)
     return and_(
         _a.active,
@@ -148,16 +132,13 @@ def declared(dag_id: ColumnElement[str] | str, roles: Collection[str]) -> Column
 
 
 async def named_by_job(
-    connection: AsyncConnection, dag_id: str, roles: Collection[str], *, name: str | None, uri: str | None
+    connection: AsyncConnection, dag_id: str, roles: Collection[Role], *, name: str | None, uri: str | None
 ) -> tuple[Asset, bool]:
     """The asset of this name, uri, or both, and whether the job declares it in one of the roles. Raises `NotFound`."""
     query = _assets().add_columns(declared(dag_id, roles).label("is_declared"))
     given = {_a.name: name, _a.uri: uri}
     query = query.where(*(column == value for column, value in given.items() if value is not None))
-    row = await one_of(connection, query, _asset_and_mark)
-    if row is None:
-        raise no_asset(name or uri)
-    return row
+    return await one_of(connection, query, _asset_and_mark, no_asset(name or uri))
 
 
 def _asset_and_mark(*, is_declared: bool, **row: Any) -> tuple[Asset, bool]:
@@ -199,7 +180,7 @@ async def around_job(connection: AsyncConnection, dag_id: str) -> Sequence[Asset
 
 
 def _edges() -> Subquery:
-    each = [select(edge.c.dag_id, edge.c.asset_id, literal(role).label("role")) for role, edge in _EDGES.items()]
+    each = [select(edge.c.dag_id, edge.c.asset_id, literal(role).label("role")) for role, edge in ASSET_EDGES.items()]
     return union_all(*each).subquery("edge")
 
 
@@ -232,12 +213,13 @@ async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozense
     return frozenset(name + WATERMARK_SUFFIX for name in result.scalars())
 
 
-async def ref_of(connection: AsyncConnection, asset_id: int) -> AssetRef:
-    """The asset under all its names. Raises `NotFound`."""
-    asset_ref = await one_of(connection, select(_a.id, _a.name, _a.uri).where(_a.id == asset_id), AssetRef)
-    if asset_ref is None:
-        raise no_asset(asset_id)
-    return asset_ref
+async def ref_of(
+    connection: AsyncConnection, asset_id: int | None = None, *, name: str | None = None, uri: str | None = None
+) -> AssetRef:
+    """The asset of all that is given, under all its names. Raises `NotFound`."""
+    given = {_a.id: asset_id, _a.name: name, _a.uri: uri}
+    query = select(*given).where(*(column == value for column, value in given.items() if value is not None))
+    return await one_of(connection, query, AssetRef, no_asset(name or uri or asset_id))
 
 
 async def watermark_places(connection: AsyncConnection) -> Sequence[tuple[int, str]]:

@@ -5,24 +5,22 @@ Queue rows come from these tables, never from a process's own file. The last app
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Column, Insert, RowMapping, Table, Update, and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
 from store.database.schema import (
+    ALIAS_EDGES,
+    ASSET_EDGES,
     asset,
     asset_alias,
     asset_alias_asset,
     database_now,
     job,
-    job_inlet,
-    job_inlet_alias,
-    job_outlet,
-    job_outlet_alias,
     job_schedule_alias,
     job_schedule_asset,
     queued_event,
@@ -30,7 +28,7 @@ from store.database.schema import (
     watcher,
 )
 from store.errors import Conflict
-from store.keys import JobDefinition
+from store.keys import JobDefinition, Role
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +40,6 @@ class DeclaredAsset:
     group: str
     extra: str
     expect_every_seconds: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeclaredAlias:
-    """An alias as the YAML names it."""
-
-    name: str
-    group: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +59,8 @@ class DeclaredJob:
     task_id: str
     definition: JobDefinition
     paused: bool
-    schedule: frozenset[str]
-    inlets: frozenset[str]
-    outlets: frozenset[str]
-    schedule_aliases: frozenset[str] = frozenset()
-    inlet_aliases: frozenset[str] = frozenset()
-    outlet_aliases: frozenset[str] = frozenset()
+    assets: Mapping[Role, Collection[str]] = field(default_factory=dict)
+    aliases: Mapping[Role, Collection[str]] = field(default_factory=dict)
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -91,7 +77,8 @@ class Declared:
     assets: Sequence[DeclaredAsset]
     watchers: Sequence[DeclaredWatcher]
     jobs: Sequence[DeclaredJob]
-    aliases: Sequence[DeclaredAlias] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Their groups by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,23 +100,15 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     asset_ids = await _apply_assets(connection, declared.assets)
     alias_ids = await _apply_aliases(connection, declared.aliases)
     await _apply_jobs(connection, declared.jobs)
-    for table, names in _EDGES.items():
-        ids = alias_ids if "alias_id" in table.c else asset_ids
-        edges = {(j.dag_id, ids[name]) for j in declared.jobs for name in names(j)}
+    for role, table in ASSET_EDGES.items():
+        edges = {(j.dag_id, asset_ids[name]) for j in declared.jobs for name in j.assets.get(role, ())}
+        await _apply_edges(connection, table, edges)
+    for role, table in ALIAS_EDGES.items():
+        edges = {(j.dag_id, alias_ids[name]) for j in declared.jobs for name in j.aliases.get(role, ())}
         await _apply_edges(connection, table, edges)
     dequeued = await _drop_orphaned_queue_rows(connection)
     await _apply_watchers(connection, declared.watchers, asset_ids)
     return Applied(asset_ids=asset_ids, dequeued=dequeued)
-
-
-_EDGES: Final[Mapping[Table, Callable[[DeclaredJob], frozenset[str]]]] = {
-    job_schedule_asset: lambda job: job.schedule,
-    job_inlet: lambda job: job.inlets,
-    job_outlet: lambda job: job.outlets,
-    job_schedule_alias: lambda job: job.schedule_aliases,
-    job_inlet_alias: lambda job: job.inlet_aliases,
-    job_outlet_alias: lambda job: job.outlet_aliases,
-}
 
 
 async def applied_hash(connection: AsyncConnection) -> str | None:
@@ -199,9 +178,9 @@ async def _make_way(connection: AsyncConnection, moving: Iterable[int]) -> None:
         await connection.execute(update(asset).where(asset.c.id == asset_id).values(name=nobody, uri=nobody))
 
 
-async def _apply_aliases(connection: AsyncConnection, declared: Sequence[DeclaredAlias]) -> Mapping[str, int]:
+async def _apply_aliases(connection: AsyncConnection, groups: Mapping[str, str]) -> Mapping[str, int]:
     """An alias that went keeps its associations, in case it comes back."""
-    rows = {a.name: {"group": a.group} for a in declared}
+    rows = {name: {"group": group} for name, group in groups.items()}
     change = update(asset_alias)
     await _mirror(connection, asset_alias.c.name, rows, new=insert(asset_alias), changed=change, gone=change)
     return {row.name: row.id for row in await connection.execute(select(asset_alias.c.name, asset_alias.c.id))}

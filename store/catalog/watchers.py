@@ -40,29 +40,16 @@ async def listed(connection: AsyncConnection) -> Sequence[WatcherRow]:
 
 async def get(connection: AsyncConnection, name: str) -> WatcherRow:
     """One configured watcher. Raises `NotFound`."""
-    row = await one_of(connection, _watchers().where(watcher.c.name == name), WatcherRow)
-    if row is None:
-        raise no_watcher(name)
-    return row
+    return await one_of(connection, _watchers().where(watcher.c.name == name), WatcherRow, no_watcher(name))
 
 
 def _watchers() -> Select[Any]:
     w, p = watcher.c, watcher_position.c
+    state = case((w.paused, "paused"), else_=w.state).label("state")
+    own = (w.name, w.trigger, state, w.paused, w.last_poll_at, w.last_event_at, w.error, w.error_count)
+    of_position = (p.owner, p.version.label("position_version"), p.watermark)
     return (
-        select(
-            w.name,
-            asset.c.name.label("asset"),
-            w.trigger,
-            case((w.paused, "paused"), else_=w.state).label("state"),
-            w.paused,
-            p.owner,
-            p.version.label("position_version"),
-            p.watermark,
-            w.last_poll_at,
-            w.last_event_at,
-            w.error,
-            w.error_count,
-        )
+        select(*own, asset.c.name.label("asset"), *of_position)
         .join(asset, asset.c.id == w.asset_id)
         .outerjoin(watcher_position, p.watcher == w.name)
         .where(w.active)
@@ -85,10 +72,8 @@ async def set_polled(connection: AsyncConnection, polled: Mapping[str, datetime]
 
 async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) -> None:
     """Pause or resume a watcher; survives restarts. Raises `NotFound`."""
-    row = (
-        update(watcher).where(watcher.c.name == name, watcher.c.active).values(paused=paused).returning(watcher.c.name)
-    )
-    if (await connection.execute(row)).one_or_none() is None:
+    configured = update(watcher).where(watcher.c.name == name, watcher.c.active)
+    if (await connection.execute(configured.values(paused=paused).returning(watcher.c.name))).one_or_none() is None:
         raise no_watcher(name)
 
 

@@ -6,7 +6,7 @@ either, `~` all. A `*_prefix_pattern` is the text's beginning, taken literally a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Executable, Select, false, func, or_, sele
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import database_now
+from store.errors import StoreError
 
 T = TypeVar("T")
 _ALL: Final = "~"
@@ -42,10 +43,12 @@ async def all_of(connection: AsyncConnection, query: Executable, shape: Callable
     return [shape(**row) for row in (await connection.execute(query)).mappings()]
 
 
-async def one_of(connection: AsyncConnection, query: Executable, shape: Callable[..., T]) -> T | None:
-    """Likewise, of a query that finds at most one row."""
+async def one_of(connection: AsyncConnection, query: Executable, shape: Callable[..., T], missing: StoreError) -> T:
+    """Likewise, of a query that finds at most one row. Raises `missing` when there is none."""
     row = (await connection.execute(query)).mappings().one_or_none()
-    return None if row is None else shape(**row)
+    if row is None:
+        raise missing
+    return shape(**row)
 
 
 async def now_of(connection: AsyncConnection) -> datetime:
@@ -71,6 +74,16 @@ async def page(
 def _direction(columns: Mapping[str, ColumnElement[Any]], name: str) -> ColumnElement[Any]:
     column = columns[name.removeprefix("-")]
     return column.desc() if name.startswith("-") else column.asc()
+
+
+def equal(column: ColumnElement[T], value: T | None) -> ColumnElement[bool]:
+    """The condition of a plain filter; None means all."""
+    return true() if value is None else column == value
+
+
+def among(column: ColumnElement[T], values: Collection[T] | None) -> ColumnElement[bool]:
+    """The condition of a filter by several values; None and nothing mean all."""
+    return column.in_(values) if values else true()
 
 
 def like(column: ColumnElement[str], pattern: str | None) -> ColumnElement[bool]:

@@ -6,8 +6,9 @@ big integers and decimals come back as they were given.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -33,7 +34,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
 
-from store.keys import JobDefinition
+from store.keys import ROLES, JobDefinition, Role
 
 metadata = MetaData(
     naming_convention={
@@ -288,23 +289,25 @@ job = _table(
     Column("updated_at", UtcDateTime, nullable=False),
 )
 
-job_schedule_asset, job_inlet, job_outlet = (
-    _table(
+ASSET_EDGES: Final[Mapping[Role, Table]] = {
+    role: _table(
         name,
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
     )
-    for name in ("job_schedule_asset", "job_inlet", "job_outlet")
-)
+    for role, name in zip(ROLES, ("job_schedule_asset", "job_inlet", "job_outlet"), strict=True)
+}
+job_schedule_asset, job_inlet, job_outlet = ASSET_EDGES.values()
 
-job_schedule_alias, job_inlet_alias, job_outlet_alias = (
-    _table(
+ALIAS_EDGES: Final[Mapping[Role, Table]] = {
+    role: _table(
         name,
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True, index=True),
     )
-    for name in ("job_schedule_alias", "job_inlet_alias", "job_outlet_alias")
-)
+    for role, name in zip(ROLES, ("job_schedule_alias", "job_inlet_alias", "job_outlet_alias"), strict=True)
+}
+job_schedule_alias, job_inlet_alias, job_outlet_alias = ALIAS_EDGES.values()
 
 queued_event = _table(
     "queued_event",
@@ -429,8 +432,4 @@ audit = _table(
     sqlite_autoincrement=True,
 )
 
-setting = _table(
-    "setting",
-    Column("key", String(64), primary_key=True),
-    Column("value", Text, nullable=False),
-)
+setting = _table("setting", Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))

@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 
 from store.database.dialects import chunks
-from store.database.paging import Page, Window, begins, like, one_of, page
+from store.database.paging import Page, Window, begins, equal, like, one_of, page
 from store.database.schema import (
     asset,
     asset_alias_asset,
@@ -158,14 +158,8 @@ def _by_alias(here: ColumnElement[bool]) -> Select[Any]:
     return select(owed.subquery())
 
 
-EVENT_ORDERS: Final = {
-    "id": _e.id,
-    "timestamp": _e.timestamp,
-    "source_dag_id": _e.source_dag_id,
-    "source_task_id": _e.source_task_id,
-    "source_run_id": _e.source_run_id,
-    "source_map_index": _e.source_map_index,
-}
+_SOURCE: Final = ("source_dag_id", "source_task_id", "source_run_id", "source_map_index")
+EVENT_ORDERS: Final = {name: _e[name] for name in ("id", "timestamp", *_SOURCE)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +274,7 @@ def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
     through = select(asset_alias_event.c.event_id).where(asset_alias_event.c.alias_id == which.alias_id)
     return [
         true() if which.alias_id is None else _e.id.in_(through),
-        *(_e[name] == value for name, value in vars(which).items() if name in _e and value is not None),
+        *(equal(_e[name], value) for name, value in vars(which).items() if name in _e),
         *(compare(_e.timestamp, time) for compare, time in times.items() if time is not None),
         like(_a.name, which.name_pattern),
         begins(_a.name, which.name_prefix),
@@ -306,7 +300,5 @@ async def active_asset(connection: AsyncConnection, asset_id: int) -> EventAsset
 
 async def get(connection: AsyncConnection, event_id: int) -> AssetEvent:
     """One event. Raises `NotFound`."""
-    row = await one_of(connection, with_assets().where(_e.id == event_id), AssetEvent.stored)
-    if row is None:
-        raise NotFound(f"no event {event_id}")
-    return row
+    query = with_assets().where(_e.id == event_id)
+    return await one_of(connection, query, AssetEvent.stored, NotFound(f"no event {event_id}"))

@@ -95,21 +95,10 @@ def advance() -> ReturningUpdate[Any]:
     The first statement of a commit: the lock and the fence. A rewind's kept position goes with the first commit after it.
     """
     p = watcher_position.c
-    return (
-        update(watcher_position)
-        .where(
-            p.watcher == bindparam("b_watcher"), p.epoch == bindparam("b_epoch"), p.version == bindparam("b_version")
-        )
-        .values(
-            version=p.version + 1,
-            source_identity=bindparam("b_source_identity"),
-            state=bindparam("b_state"),
-            watermark=bindparam("b_watermark"),
-            previous=None,
-            updated_at=database_now(),
-        )
-        .returning(p.version)
-    )
+    held = (p.watcher == bindparam("b_watcher"), p.epoch == bindparam("b_epoch"), p.version == bindparam("b_version"))
+    content: dict[str, Any] = {name: bindparam(f"b_{name}") for name in ("source_identity", "state", "watermark")}
+    moved = {**content, "version": p.version + 1, "previous": None, "updated_at": database_now()}
+    return update(watcher_position).where(*held).values(moved).returning(p.version)
 
 
 def parameters(held: HeldPosition, position: NewPosition) -> dict[str, Any]:

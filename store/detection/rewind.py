@@ -23,34 +23,28 @@ from store.errors import Conflict, NotFound
 KEPT: Final = "@previous"  # no watcher's name holds an @
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rewind:
-    """Where a position shall go on; `version` is the one it must still have."""
+async def rewind(connection: AsyncConnection, watcher: str, version: int, to: NewPosition, dialect: str) -> int:
+    """Move the position and keep the previous one whole; returns the new version.
 
-    watcher: str
-    version: int
-    position: NewPosition
-
-
-async def rewind(connection: AsyncConnection, request: Rewind, dialect: str) -> int:
-    """Move the position and keep the previous one whole; returns the new version. Raises `Conflict` when it moved meanwhile."""
+    Raises `Conflict` when it moved meanwhile: `version` is the one it must still have.
+    """
     p, r = watcher_position.c, watcher_position_row.c
-    here = p.watcher == request.watcher
-    position = select(p.source_identity, p.state, p.watermark).where(here, p.version == request.version)
+    here = p.watcher == watcher
+    position = select(p.source_identity, p.state, p.watermark).where(here, p.version == version)
     before = (await connection.execute(position.with_for_update())).mappings().one_or_none()
     if before is None:
-        raise Conflict(f"the position of {request.watcher} moved meanwhile; ask again")
+        raise Conflict(f"the position of {watcher} moved meanwhile; ask again")
     previous = json.dumps(dict(before))
     moved = update(watcher_position).where(here)
     await connection.execute(
-        moved.values(version=p.version + 1, previous=previous, updated_at=database_now(), **request.position.columns)
+        moved.values(version=p.version + 1, previous=previous, updated_at=database_now(), **to.columns)
     )
-    kept = request.watcher + KEPT
+    kept = watcher + KEPT
     await connection.execute(delete(watcher_position_row).where(r.watcher == kept))
-    copy = select(literal(kept), r.member, r.value).where(r.watcher == request.watcher)
+    copy = select(literal(kept), r.member, r.value).where(r.watcher == watcher)
     await connection.execute(insert(watcher_position_row).from_select(["watcher", "member", "value"], copy))
-    await positions.change_rows(connection, request.watcher, request.position.rows, dialect)
-    return request.version + 1
+    await positions.change_rows(connection, watcher, to.rows, dialect)
+    return version + 1
 
 
 async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | None]:

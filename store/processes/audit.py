@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, page
+from store.database.paging import Page, Window, equal, page
 from store.database.schema import audit, database_now
 
 
@@ -49,8 +49,6 @@ async def record(
 
 async def listed(connection: AsyncConnection, write_id: str | None, window: Window) -> Page[AuditEntry]:
     """Entries, newest first; those of one write, if it is given."""
-    query = select(audit)
-    if write_id is not None:
-        query = query.where(audit.c.write_id == write_id)
+    query = select(audit).where(equal(audit.c.write_id, write_id))
     newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-id",))
     return await page(connection, query, newest_first, {"id": audit.c.id}, AuditEntry)

@@ -9,7 +9,6 @@ clean-ups from working at the same time, however either ends.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -82,20 +81,6 @@ class Removed:
     after: Any = None
 
 
-class Sweep(ABC):
-    """One kind of things past their time."""
-
-    name: str
-
-    @abstractmethod
-    async def count(self, connection: AsyncConnection) -> int:
-        """How many there are now."""
-
-    @abstractmethod
-    async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
-        """Remove at most about `limit` rows in the caller's transaction."""
-
-
 def batch_size(configured: int, dialect: str) -> int:
     """Rows of one transaction; SQLite, where everybody waits for the one writer, always takes small ones."""
     return SQLITE_BATCH if dialect == "sqlite" else configured or POSTGRESQL_BATCH
@@ -112,9 +97,9 @@ async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
     return [
         _expired_task_entries(now),
         *([_undated_task_entries(ago(retention.task_days))] if retention.task_days else []),
-        _OrphanedEntries(ago(retention.orphan_days)),
+        _orphaned_entries(ago(retention.orphan_days)),
         _old_history(ago(retention.history_days)),
-        _OldRuns(ago(retention.run_days)),
+        _old_runs(ago(retention.run_days)),
         _old_events(ago(retention.event_days)),
         _leftovers_of_rewinds(),
         _old_answers(now - timedelta(hours=KEPT_HOURS)),
@@ -129,8 +114,8 @@ async def acquire(connection: AsyncConnection, dialect: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Rows(Sweep):
-    """Rows that fulfil a condition, in the order of an indexed column where they may be many.
+class Sweep:
+    """One kind of things past their time: rows that fulfil a condition, by an indexed column where they may be many.
 
     Each batch begins where the one before ended, so that none reads again through what others have removed.
     """
@@ -141,11 +126,12 @@ class _Rows(Sweep):
     order: Column[Any] | None = None
 
     async def count(self, connection: AsyncConnection) -> int:
-        return (
-            await connection.execute(select(func.count()).select_from(self.table).where(self.condition))
-        ).scalar_one()
+        """How many there are now."""
+        counted = select(func.count()).select_from(self.table).where(self.condition)
+        return (await connection.execute(counted)).scalar_one()
 
     async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
+        """Remove at most about `limit` rows in the caller's transaction."""
         gone = delete(self.table).where(_at(self._some(limit, after, dialect), dialect), self.condition)
         order = literal(0) if self.order is None else self.order
         is_ref = self.table.c.is_ref if "is_ref" in self.table.c else literal(0)
@@ -175,14 +161,14 @@ def _at(some: Select[Any], dialect: str) -> ColumnElement[bool]:
 
 def _expired_task_entries(now: datetime) -> Sweep:
     t = task_store.c
-    return _Rows(name="expired task entries", table=task_store, condition=t.expires_at < now, order=t.expires_at)
+    return Sweep(name="expired task entries", table=task_store, condition=t.expires_at < now, order=t.expires_at)
 
 
 def _undated_task_entries(before: datetime) -> Sweep:
     """Of callers that left the expiry to us."""
     t = task_store.c
     old = and_(t.expires_at.is_(None), ~t.never_expire, t.updated_at < before)
-    return _Rows(name="task entries past the default", table=task_store, condition=old)
+    return Sweep(name="task entries past the default", table=task_store, condition=old)
 
 
 def _old_history(before: datetime) -> Sweep:
@@ -190,7 +176,7 @@ def _old_history(before: datetime) -> Sweep:
     h, newer = asset_store_history.c, asset_store_history.alias("newer").c
     superseded = exists().where(newer.asset_id == h.asset_id, newer.key == h.key, newer.version > h.version)
     old = and_(h.written_at < before, superseded)
-    return _Rows(name="history", table=asset_store_history, condition=old, order=h.written_at)
+    return Sweep(name="history", table=asset_store_history, condition=old, order=h.written_at)
 
 
 def _old_events(before: datetime) -> Sweep:
@@ -199,47 +185,43 @@ def _old_events(before: datetime) -> Sweep:
     waits = exists().where(queued_event.c.event_id == e.id)
     consumed = exists().where(run_asset_event.c.event_id == e.id)
     old = and_(e.timestamp < before, ~waits, ~consumed)
-    return _Rows(name="events", table=asset_event, condition=old, order=e.timestamp)
+    return Sweep(name="events", table=asset_event, condition=old, order=e.timestamp)
 
 
 def _leftovers_of_rewinds() -> Sweep:
     """Rows kept for an undo that a commit since then has made impossible."""
     p, r = watcher_position.c, watcher_position_row.c
     over = select(p.watcher.concat(KEPT)).where(p.previous.is_(None))
-    return _Rows(name="rows of past rewinds", table=watcher_position_row, condition=r.watcher.in_(over))
+    return Sweep(name="rows of past rewinds", table=watcher_position_row, condition=r.watcher.in_(over))
 
 
 def _old_answers(before: datetime) -> Sweep:
     """By then no client repeats its request any more."""
     old = execution_answer.c.created_at < before
-    return _Rows(name="kept answers", table=execution_answer, condition=old, order=execution_answer.c.created_at)
+    return Sweep(name="kept answers", table=execution_answer, condition=old, order=execution_answer.c.created_at)
 
 
-class _OrphanedEntries(Sweep):
+def _orphaned_entries(before: datetime) -> Sweep:
     """Store entries of assets that are configured no more; watermarks of configured watchers are no orphans."""
+    e, w = asset_store.c, watcher.c
+    own = exists().where(w.active, w.asset_id == e.asset_id, w.name.concat(WATERMARK_SUFFIX) == e.key)
+    gone = and_(~asset.c.active, asset.c.updated_at < before)
+    orphaned = and_(exists().where(asset.c.id == e.asset_id, gone), ~own)
+    return _OrphanedEntries(name="orphaned asset entries", table=asset_store, condition=orphaned, gone=gone)
 
-    name = "orphaned asset entries"
 
-    def __init__(self, before: datetime) -> None:
-        own = exists().where(
-            watcher.c.active,
-            watcher.c.asset_id == asset_store.c.asset_id,
-            watcher.c.name.concat(WATERMARK_SUFFIX) == asset_store.c.key,
-        )
-        self._gone = and_(~asset.c.active, asset.c.updated_at < before)
-        self._condition = and_(asset.c.id == asset_store.c.asset_id, self._gone, ~own)
-
-    async def count(self, connection: AsyncConnection) -> int:
-        orphans = select(func.count()).select_from(asset_store).join(asset, self._condition)
-        return (await connection.execute(orphans)).scalar_one()
+@dataclass(frozen=True, kw_only=True)
+class _OrphanedEntries(Sweep):
+    gone: ColumnElement[bool]
+    """Of an asset: it is configured no more."""
 
     async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
         """Of one asset, whose row is locked: nobody makes it active until the batch ends."""
-        orphan = select(asset_store.c.asset_id).join(asset, self._condition).limit(1)
+        orphan = select(asset_store.c.asset_id).where(self.condition).limit(1)
         asset_id = (await connection.execute(orphan)).scalar_one_or_none()
         if asset_id is None:
             return Removed(rows=0)
-        locked = select(asset.c.id).where(asset.c.id == asset_id, self._gone).with_for_update()
+        locked = select(asset.c.id).where(asset.c.id == asset_id, self.gone).with_for_update()
         if (await connection.execute(locked)).scalar_one_or_none() is None:
             return Removed(rows=0)
         refs = select(func.count()).select_from(asset_store).where(asset_store.c.asset_id == asset_id)
@@ -250,22 +232,18 @@ class _OrphanedEntries(Sweep):
         return Removed(rows=rows, references=min(references, rows))
 
 
-class _OldRuns(Sweep):
+def _old_runs(before: datetime) -> Sweep:
     """Finished runs with their task instances and tries, once every process of theirs is known to be gone."""
+    r, t, a = run.c, task_instance.c, task_try.c
+    of_run = and_(t.dag_id == r.dag_id, t.run_id == r.run_id)
+    open_try = exists().where(of_run, a.task_instance_id == t.id, a.ended_at.is_(None))
+    over = and_(r.state.in_(("success", "failed")), r.end_date < before, ~open_try)
+    return _OldRuns(name="runs", table=run, condition=over)
 
-    name = "runs"
 
-    def __init__(self, before: datetime) -> None:
-        r, t, a = run.c, task_instance.c, task_try.c
-        of_run = and_(t.dag_id == r.dag_id, t.run_id == r.run_id)
-        open_try = exists().where(of_run, a.task_instance_id == t.id, a.ended_at.is_(None))
-        self._condition = and_(r.state.in_(("success", "failed")), r.end_date < before, ~open_try)
-
-    async def count(self, connection: AsyncConnection) -> int:
-        return (await connection.execute(select(func.count()).select_from(run).where(self._condition))).scalar_one()
-
+class _OldRuns(Sweep):
     async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
-        some = select(run.c.id).where(self._condition).order_by(run.c.id).limit(max(limit // _ROWS_OF_A_RUN, 1))
+        some = select(run.c.id).where(self.condition).order_by(run.c.id).limit(max(limit // _ROWS_OF_A_RUN, 1))
         ids = (await connection.execute(some.with_for_update(skip_locked=True))).scalars().all()
         runs = select(run.c.dag_id, run.c.run_id).where(run.c.id.in_(ids))
 

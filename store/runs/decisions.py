@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import ColumnElement, and_, func, select, update
+from sqlalchemy import and_, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import asset_event, database_now, job, run, run_asset_event, task_instance, task_try
 from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
-from store.runs.runs import move_run
+from store.runs.runs import move_run, this_run
 
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
@@ -22,11 +22,11 @@ async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
     if not is_configured:
         raise Conflict(f"the job {dag_id!r} is not configured any more; configure it again and clear the run then")
     t = task_instance.c
-    fresh = {"detail": None, "not_before": None, "start_date": None, "end_date": None}
-    await connection.execute(update(task_instance).where(t.id.in_(tasks)).values(state="queued", **fresh))
+    fresh = update(task_instance).where(t.id.in_(tasks)).values(state="queued", detail=None, **tries.NOT_BEGUN)
+    await connection.execute(fresh)
     before = update(task_try).where(task_try.c.task_instance_id.in_(tasks))
     await connection.execute(before.values(counted=False))
-    await connection.execute(update(run).where(_this(dag_id, run_id)).values(warning=None))
+    await connection.execute(update(run).where(this_run(dag_id, run_id)).values(warning=None))
     await move_run(connection, dag_id, run_id, "queued")
 
 
@@ -49,7 +49,7 @@ async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: s
 
 async def annotate(connection: AsyncConnection, dag_id: str, run_id: str, note: str | None) -> None:
     """Set what people wrote about a run. Raises `NotFound`."""
-    changed = update(run).where(_this(dag_id, run_id)).values(note=note).returning(run.c.id)
+    changed = update(run).where(this_run(dag_id, run_id)).values(note=note).returning(run.c.id)
     if (await connection.execute(changed)).one_or_none() is None:
         raise no_run(dag_id, run_id)
 
@@ -59,15 +59,11 @@ async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tupl
     t = task_instance.c
     tasks = select(t.id).where(t.dag_id == dag_id, t.run_id == run_id).order_by(t.id).with_for_update(key_share=True)
     ids = (await connection.execute(tasks)).scalars().all()
-    query = select(run.c.state, job.c.active).join(job, job.c.dag_id == run.c.dag_id).where(_this(dag_id, run_id))
+    query = select(run.c.state, job.c.active).join(job, job.c.dag_id == run.c.dag_id).where(this_run(dag_id, run_id))
     of_run = (await connection.execute(query.with_for_update(key_share=True, of=run))).one_or_none()
     if of_run is None:
         raise no_run(dag_id, run_id)
     return ids, of_run.state, of_run.active
-
-
-def _this(dag_id: str, run_id: str) -> ColumnElement[bool]:
-    return and_(run.c.dag_id == dag_id, run.c.run_id == run_id)
 
 
 _r = run_asset_event.c

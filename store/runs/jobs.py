@@ -10,7 +10,7 @@ from typing import Final
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, all_of, begins, like, one_of, page
+from store.database.paging import Page, Window, all_of, begins, equal, like, one_of, page
 from store.database.schema import job, job_schedule_asset
 from store.errors import no_job
 from store.keys import JobDefinition
@@ -47,9 +47,7 @@ async def listed(
     only_active: bool = True,
 ) -> Page[Job]:
     """A part of the jobs."""
-    query = select(job).where(like(_j.dag_id, id_pattern), begins(_j.dag_id, id_prefix))
-    if paused is not None:
-        query = query.where(_j.paused == paused)
+    query = select(job).where(like(_j.dag_id, id_pattern), begins(_j.dag_id, id_prefix), equal(_j.paused, paused))
     if only_active:
         query = query.where(_j.active)
     return await page(connection, query, window, JOB_ORDERS, Job)
@@ -57,10 +55,7 @@ async def listed(
 
 async def get(connection: AsyncConnection, dag_id: str) -> Job:
     """One job, also one that is configured no more. Raises `NotFound`."""
-    row = await one_of(connection, select(job).where(_j.dag_id == dag_id), Job)
-    if row is None:
-        raise no_job(dag_id)
-    return row
+    return await one_of(connection, select(job).where(_j.dag_id == dag_id), Job, no_job(dag_id))
 
 
 async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) -> None:

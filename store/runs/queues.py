@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import all_of
+from store.database.paging import all_of, equal
 from store.database.schema import asset, database_now, job, queued_event, run
 from store.keys import JobDefinition, QueuedEvent
 
@@ -44,9 +44,8 @@ async def jobs_to_look_at(connection: AsyncConnection) -> Sequence[str]:
 
 async def next_tick_in(connection: AsyncConnection) -> timedelta | None:
     """How long until the next tick of any job that is not paused; None when none has any."""
-    ticking = select(func.min(job.c.next_tick), database_now()).where(
-        job.c.active, ~job.c.paused, job.c.cron.is_not(None)
-    )
+    ticking = select(func.min(job.c.next_tick), database_now())
+    ticking = ticking.where(job.c.active, ~job.c.paused, job.c.cron.is_not(None))
     tick, now = (await connection.execute(ticking)).one()
     return None if tick is None else max(tick - now, timedelta(0))
 
@@ -62,22 +61,12 @@ async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | Non
 
     Whoever adds events to the queue is not kept waiting: the lock leaves the job's key alone.
     """
-    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).one_or_none()
+    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).mappings().one_or_none()
     if row is None:
         return None
     rows = (await connection.execute(_QUEUE, {"b_dag_id": dag_id})).all()
     events = [QueuedEvent(event_id=r.event_id, asset=r.asset, created_at=r.created_at) for r in rows if r.event_id]
-    return JobQueue(
-        dag_id=dag_id,
-        task_id=row.task_id,
-        definition=row.definition,
-        cron=row.cron,
-        clock=row.clock,
-        next_tick=row.next_tick,
-        active_runs=rows[0].runs,
-        events=events,
-        now=rows[0].now,
-    )
+    return JobQueue(dag_id=dag_id, **row, active_runs=rows[0].runs, events=events, now=rows[0].now)
 
 
 _q = queued_event.c
@@ -89,20 +78,16 @@ _LOCK_JOB: Final = (
 )
 
 
-def _queue() -> Select[Any]:
-    """A row for each event, or one without; the clock is read after the events are known, so none is from the future."""
-    runs = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
-    return (
-        select(_q.event_id, asset.c.name.label("asset"), _q.created_at, runs.label("runs"), database_now().label("now"))
-        .select_from(job)
-        .outerjoin(queued_event, _q.dag_id == job.c.dag_id)
-        .outerjoin(asset, asset.c.id == _q.asset_id)
-        .where(job.c.dag_id == _DAG_ID)
-        .order_by(_q.event_id)
-    )
-
-
-_QUEUE: Final = _queue()
+_RUNS: Final = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
+_QUEUE: Final = (
+    select(_q.event_id, asset.c.name.label("asset"), _q.created_at, _RUNS.label("runs"), database_now().label("now"))
+    .select_from(job)
+    .outerjoin(queued_event, _q.dag_id == job.c.dag_id)
+    .outerjoin(asset, asset.c.id == _q.asset_id)
+    .where(job.c.dag_id == _DAG_ID)
+    .order_by(_q.event_id)
+)
+"""A row for each event, or one without; the clock is read after the events are known, so none is from the future."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,12 +100,8 @@ class QueueFilter:
 
     @property
     def condition(self) -> ColumnElement[bool]:
-        conditions = [
-            _q.dag_id == self.dag_id if self.dag_id is not None else true(),
-            _q.asset_id == self.asset_id if self.asset_id is not None else true(),
-            _q.created_at < self.before if self.before is not None else true(),
-        ]
-        return and_(*conditions)
+        earlier = true() if self.before is None else _q.created_at < self.before
+        return and_(equal(_q.dag_id, self.dag_id), equal(_q.asset_id, self.asset_id), earlier)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, or_, s
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.paging import Page, Window, all_of, begins, like, one_of, page
+from store.database.paging import Page, Window, all_of, among, begins, equal, like, one_of, page
 from store.database.schema import (
     asset_event,
     database_now,
@@ -35,9 +35,13 @@ from store.runs.queues import ACTIVE, JobQueue
 _e, _r = asset_event.c, run.c
 
 
+def this_run(dag_id: str, run_id: str) -> ColumnElement[bool]:
+    return and_(_r.dag_id == dag_id, _r.run_id == run_id)
+
+
 async def has_run(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
     """Whether the job has a run of this id."""
-    rows = await connection.execute(select(run.c.id).where(run.c.dag_id == dag_id, run.c.run_id == run_id))
+    rows = await connection.execute(select(run.c.id).where(this_run(dag_id, run_id)))
     return rows.one_or_none() is not None
 
 
@@ -55,18 +59,11 @@ async def create_triggered_run(
     In the transaction that read the queue. That no event is consumed twice is also the primary key of `run_asset_event`.
     With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as in Airflow 3.
     """
-    timed: dict[str, Any] = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), tick)
-    await create_run(
-        connection,
-        queue.dag_id,
-        run_id,
-        queue.task_id,
-        run_type="asset_triggered" if tick is None else "scheduled",
-        triggered_by="asset" if tick is None else "timetable",
-        trace_id=trace_id,
-        run_after=database_now() if tick is None else tick,
-        **timed,
-    )
+    kind: dict[str, Any] = {"run_type": "asset_triggered", "triggered_by": "asset"}
+    if tick is not None:
+        times = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end", "run_after"), tick)
+        kind = {"run_type": "scheduled", "triggered_by": "timetable", **times}
+    await create_run(connection, queue.dag_id, run_id, queue.task_id, trace_id=trace_id, **kind)
     consumed = [
         {"dag_id": queue.dag_id, "event_id": event_id, "run_id": run_id, "completed": event_id == completed_by}
         for event_id in event_ids
@@ -170,8 +167,7 @@ async def move_run(
         "running": {"start_date": func.coalesce(run.c.start_date, database_now()), "end_date": None},
     }
     values = times.get(state, {"end_date": database_now()})
-    here = and_(run.c.dag_id == dag_id, run.c.run_id == run_id)
-    await connection.execute(update(run).where(here).values(state=state, reason=reason, **values))
+    await connection.execute(update(run).where(this_run(dag_id, run_id)).values(state=state, reason=reason, **values))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,18 +194,10 @@ class Run:
     end_date: datetime | None
 
 
+_TIMES: Final = ("logical_date", "run_after", "queued_at", "start_date", "end_date")
 RUN_ORDERS: Final = {
-    "id": _r.id,
-    "dag_id": _r.dag_id,
-    "run_id": _r.run_id,
+    **{name: _r[name] for name in ("id", "dag_id", "run_id", "state", "run_type", *_TIMES)},
     "dag_run_id": _r.run_id,
-    "state": _r.state,
-    "run_type": _r.run_type,
-    "logical_date": _r.logical_date,
-    "run_after": _r.run_after,
-    "queued_at": _r.queued_at,
-    "start_date": _r.start_date,
-    "end_date": _r.end_date,
 }
 
 
@@ -224,22 +212,14 @@ async def listed(
     id_prefix: str | None = None,
 ) -> Page[Run]:
     """A part of the runs; None and nothing mean all."""
-    query = select(run).where(like(_r.run_id, id_pattern), begins(_r.run_id, id_prefix))
-    if dag_id is not None:
-        query = query.where(_r.dag_id == dag_id)
-    if states:
-        query = query.where(_r.state.in_(states))
-    if types:
-        query = query.where(_r.run_type.in_(types))
+    names = equal(_r.dag_id, dag_id), like(_r.run_id, id_pattern), begins(_r.run_id, id_prefix)
+    query = select(run).where(*names, among(_r.state, states), among(_r.run_type, types))
     return await page(connection, query, window, RUN_ORDERS, Run)
 
 
 async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> Run:
     """One run. Raises `NotFound`."""
-    row = await one_of(connection, select(run).where(_r.dag_id == dag_id, _r.run_id == run_id), Run)
-    if row is None:
-        raise no_run(dag_id, run_id)
-    return row
+    return await one_of(connection, select(run).where(this_run(dag_id, run_id)), Run, no_run(dag_id, run_id))
 
 
 async def events_of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[AssetEvent]:

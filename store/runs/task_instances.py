@@ -10,10 +10,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import TaskScope
 from store.database.paging import all_of, one_of
 from store.database.schema import job, run, task_instance, task_try
-from store.errors import NotFound
+from store.errors import NotFound, no_task_instance
 from store.keys import JobDefinition, TaskInstanceKey
 
 _t = task_instance.c
@@ -59,17 +58,11 @@ async def of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Seque
 
 async def get(connection: AsyncConnection, key: TaskInstanceKey) -> TaskInstance:
     """One of them. Raises `NotFound`."""
-    row = await one_of(connection, _task_instances().where(*_is(key)), TaskInstance)
-    if row is None:
-        raise _no_task_instance(key)
-    return row
+    return await one_of(connection, _task_instances().where(*_is(key)), TaskInstance, _no_task_instance(key))
 
 
-async def check(
-    connection: AsyncConnection, scope: TaskScope | TaskInstanceKey, *, any_map_index: bool = False
-) -> None:
+async def check(connection: AsyncConnection, key: TaskInstanceKey, *, any_map_index: bool = False) -> None:
     """Raise `NotFound` unless there is this task instance, or any sibling of it."""
-    key = TaskInstanceKey.of(scope)
     there = select(_t.id).where(*_is(key, any_map_index=any_map_index)).limit(1)
     if (await connection.execute(there)).one_or_none() is None:
         raise _no_task_instance(key)
@@ -89,7 +82,4 @@ def _no_task_instance(key: TaskInstanceKey) -> NotFound:
 async def key_of(connection: AsyncConnection, task_instance_id: str) -> TaskInstanceKey:
     """The task instance a try's token speaks for. Raises `NotFound`."""
     query = select(_t.dag_id, _t.run_id, _t.task_id, _t.map_index).where(_t.id == task_instance_id)
-    key = await one_of(connection, query, TaskInstanceKey)
-    if key is None:
-        raise NotFound("this task instance does not exist any more; end this process")
-    return key
+    return await one_of(connection, query, TaskInstanceKey, no_task_instance())

@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
 from store.database.schema import database_now, dispatcher, job, run, task_instance, task_try
-from store.errors import NotFound, TryFenced
+from store.errors import TryFenced, no_task_instance
 from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.answers import IdempotencyKey
-from store.runs.runs import Startable, may_start, move_run
+from store.runs.runs import Startable, may_start, move_run, this_run
 from store.runs.try_lock import UNFINISHED, lock_try
+
+NOT_BEGUN: Final = dict.fromkeys(("not_before", "start_date", "end_date"))
+"""What a task instance lacks that waits to be started."""
+_t = task_instance.c
+_KEY: Final = (task_try.c.task_instance_id, _t.dag_id, _t.run_id, _t.task_id, _t.map_index, task_try.c.try_number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,33 +59,14 @@ async def commit_intent(
 ) -> bool:
     """Record that `home_id` is about to start the try; False when somebody else did, or the instance moved on."""
     t, key = task_instance.c, task.key
-    moved = await connection.execute(
-        update(task_instance)
-        .where(t.id == key.task_instance_id, t.try_number == key.try_number - 1, may_start())
-        .values(
-            try_number=key.try_number,
-            state="queued",
-            detail="submitting",
-            not_before=None,
-            start_date=None,
-            end_date=None,
-        )
-        .returning(t.id)
-    )
-    if moved.one_or_none() is None:
+    mine = update(task_instance).where(t.id == key.task_instance_id, t.try_number == key.try_number - 1, may_start())
+    moved = mine.values(try_number=key.try_number, state="queued", detail="submitting", **NOT_BEGUN).returning(t.id)
+    if (await connection.execute(moved)).one_or_none() is None:
         return False
-    await connection.execute(
-        insert(task_try).values(
-            task_instance_id=key.task_instance_id,
-            try_number=key.try_number,
-            home_id=home_id,
-            submitter=task.definition.submitter,
-            tag=tag,
-            token_hash=token_hash,
-            intent_at=database_now(),
-        )
-    )
-    await move_run(connection, key.instance.dag_id, key.instance.run_id, "running")
+    this = {"task_instance_id": key.task_instance_id, "try_number": key.try_number, "intent_at": database_now()}
+    how = {"home_id": home_id, "submitter": task.definition.submitter, "tag": tag, "token_hash": token_hash}
+    await connection.execute(insert(task_try).values(**this, **how))
+    await move_run(connection, key.dag_id, key.run_id, "running")
     return True
 
 
@@ -148,8 +134,7 @@ async def cancel(connection: AsyncConnection, task_instance_id: str) -> None:
 
 async def warn(connection: AsyncConnection, key: TryKey, warning: str) -> None:
     """Show a sentence about the try on its run."""
-    here = and_(run.c.dag_id == key.instance.dag_id, run.c.run_id == key.instance.run_id)
-    await connection.execute(update(run).where(here).values(warning=warning))
+    await connection.execute(update(run).where(this_run(key.dag_id, key.run_id)).values(warning=warning))
 
 
 async def open_try(connection: AsyncConnection, key: TryKey, *, lock: bool = False) -> OpenTry | None:
@@ -161,40 +146,26 @@ async def open_try(connection: AsyncConnection, key: TryKey, *, lock: bool = Fal
 
 async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequence[OpenTry]:
     t, a = task_instance.c, task_try.c
+    how = (a.nonce.is_not(None).label("claimed"), a.cancelled_at.is_not(None).label("cancelled"))
     statement = (
-        select(a.task_instance_id, t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number)
-        .add_columns(a.tag, a.submitter, a.handle, a.home_id, a.nonce, a.cancelled_at, a.finish_state, a.message)
+        select(*_KEY, a.tag, a.submitter, a.handle, a.home_id, *how, a.finish_state, a.message)
         .add_columns(job.c.definition, a.submitted_at, database_now().label("now"))
         .join(task_instance, t.id == a.task_instance_id)
         .join(job, job.c.dag_id == t.dag_id)
         .where(which, a.ended_at.is_(None))
         .order_by(a.intent_at)
     )
-    return [_open_try(row) for row in await connection.execute(statement)]
+    return await all_of(connection, statement, _open_try)
 
 
-def _open_try(row: Row[Any]) -> OpenTry:
-    return OpenTry(
-        key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=row.try_number),
-        tag=row.tag,
-        submitter=row.submitter,
-        handle=row.handle,
-        home_id=row.home_id,
-        claimed=row.nonce is not None,
-        cancelled=row.cancelled_at is not None,
-        finish_state=row.finish_state,
-        message=row.message,
-        definition=row.definition,
-        submitted_at=row.submitted_at,
-        now=row.now,
-    )
+def _open_try(**row: Any) -> OpenTry:
+    return OpenTry(key=TryKey.of_columns(**{column.name: row.pop(column.name) for column in _KEY}), **row)
 
 
 async def keys_of_open_tries(connection: AsyncConnection) -> Sequence[TryKey]:
     """All tries whose process is not known to be gone, whichever home started them."""
     t, a = task_instance.c, task_try.c
-    query = select(a.task_instance_id, t.dag_id, t.run_id, t.task_id, t.map_index, a.try_number)
-    query = query.join(task_try, a.task_instance_id == t.id).where(a.ended_at.is_(None))
+    query = select(*_KEY).join(task_instance, t.id == a.task_instance_id).where(a.ended_at.is_(None))
     return await all_of(connection, query, TryKey.of_columns)
 
 
@@ -241,7 +212,7 @@ async def claim(
     if locked.nonce not in {None, nonce}:
         raise TryFenced(f"try {try_number} is claimed by another process; end this one")
     if locked.nonce is None:
-        claimed = update(task_try).where(_this(task_instance_id, try_number))
+        claimed = update(task_try).where(_this_try(key))
         await connection.execute(claimed.values(nonce=nonce, claimed_at=database_now()))
         await _set_running(connection, task_instance_id, try_number)
     return key
@@ -249,8 +220,7 @@ async def claim(
 
 async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
     """Keep how far the try's Spark application is; `progress` is a JSON object's text."""
-    this = _this(key.task_instance_id, key.try_number)
-    await connection.execute(update(task_try).where(this).values(progress=progress))
+    await connection.execute(update(task_try).where(_this_try(key)).values(progress=progress))
 
 
 async def is_silent(connection: AsyncConnection, key: TryKey) -> bool:
@@ -285,12 +255,12 @@ async def finish(
     if locked.finish_state == finish_state:
         return None
     key = locked.fenced
-    this = update(task_try).where(_this(task_instance_id, try_number))
+    this = update(task_try).where(_this_try(key))
     await connection.execute(this.values(finish_state=finish_state, message=message))
     if finish_state != "failed":
         ended = update(task_instance).where(task_instance.c.id == task_instance_id)
         await connection.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))
-        await move_run(connection, key.instance.dag_id, key.instance.run_id, "success", reason=message)
+        await move_run(connection, key.dag_id, key.run_id, "success", reason=message)
     return key
 
 
@@ -332,7 +302,7 @@ async def end(
         .values(state=state, detail=reason, not_before=due, end_date=ended_at)
     )
     if run_state != "running":
-        await move_run(connection, key.instance.dag_id, key.instance.run_id, run_state, reason=reason)
+        await move_run(connection, key.dag_id, key.run_id, run_state, reason=reason)
 
 
 async def _lock(connection: AsyncConnection, task_instance_id: str) -> tuple[int, str]:
@@ -341,7 +311,7 @@ async def _lock(connection: AsyncConnection, task_instance_id: str) -> tuple[int
     this = select(t.try_number, t.state).where(t.id == task_instance_id).with_for_update(key_share=True)
     row = (await connection.execute(this)).one_or_none()
     if row is None:
-        raise NotFound("this task instance does not exist any more; end this process")
+        raise no_task_instance()
     return row.try_number, row.state
 
 
@@ -360,8 +330,4 @@ async def _set_running(connection: AsyncConnection, task_instance_id: str, try_n
 
 
 def _this_try(key: TryKey) -> ColumnElement[bool]:
-    return _this(key.task_instance_id, key.try_number)
-
-
-def _this(task_instance_id: str, try_number: int) -> ColumnElement[bool]:
-    return and_(task_try.c.task_instance_id == task_instance_id, task_try.c.try_number == try_number)
+    return and_(task_try.c.task_instance_id == key.task_instance_id, task_try.c.try_number == key.try_number)

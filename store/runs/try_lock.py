@@ -16,8 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.database.schema import asset, task_instance, task_try
-from store.errors import NotFound, TryFenced, no_asset
-from store.keys import AssetRef, TaskInstanceId, TaskInstanceKey, TryKey
+from store.errors import TryFenced, no_asset, no_task_instance
+from store.keys import AssetRef, TaskInstanceKey, TryKey
 from store.runs import answers
 from store.runs.answers import IdempotencyKey
 from store.state.entries import KeyLock
@@ -96,27 +96,15 @@ async def lock_asset(
     fenced = _locked(row, try_number).fenced  # a fenced try learns of nothing else
     if row.asset_id is None:
         raise no_asset(selector.text)
-    return LockedAsset(
-        key=fenced,
-        asset=AssetRef(id=row.asset_id, name=row.asset_name, uri=row.asset_uri),
-        is_declared=bool(row.asset_declared),
-        lock=None if key is None else KeyLock(asset_id=row.asset_id, key=key),
-    )
+    asset_ref = AssetRef(id=row.asset_id, name=row.asset_name, uri=row.asset_uri)
+    lock = None if key is None else KeyLock(asset_id=row.asset_id, key=key)
+    return LockedAsset(key=fenced, asset=asset_ref, is_declared=bool(row.asset_declared), lock=lock)
 
 
 def _locked(row: Row[Any], try_number: int) -> LockedTry:
-    return LockedTry(
-        key=TryKey(
-            instance=TaskInstanceKey.of(row),
-            task_instance_id=TaskInstanceId(row.task_instance_id),
-            try_number=try_number,
-        ),
-        try_number=row.try_number,
-        state=row.state,
-        nonce=row.nonce,
-        finish_state=row.finish_state,
-        is_over=row.cancelled_at is not None or row.ended_at is not None,
-    )
+    key = TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=try_number)
+    how = {"try_number": row.try_number, "state": row.state, "nonce": row.nonce, "finish_state": row.finish_state}
+    return LockedTry(key=key, **how, is_over=row.cancelled_at is not None or row.ended_at is not None)
 
 
 async def _lock(
@@ -145,7 +133,7 @@ async def _lock(
             if not reserved:
                 await answers.replay(connection, task_instance_id, request)
         return row
-    raise NotFound("this task instance does not exist any more; end this process")
+    raise no_task_instance()
 
 
 @cache

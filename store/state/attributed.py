@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Final
 from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import NEVER_EXPIRE, AssetScope, AssetStoreWriterKind, NeverExpire, TaskScope, Writer
+from store.base import NEVER_EXPIRE, AssetStoreWriterKind, NeverExpire, TaskScope, Writer
 from store.database.dialects import chunks
 from store.database.paging import Page, Window, one_of, page
-from store.database.schema import asset, asset_store, database_now, task_store
-from store.errors import NotFound, VersionConflict, no_asset
+from store.database.schema import asset_store, database_now, task_store
+from store.errors import NotFound, VersionConflict
 from store.keys import AssetRef
 from store.state import statements, transactions
 from store.state.entries import Entry, EntryChange, KeyLock, References, TaskEntry
@@ -49,11 +49,8 @@ class AttributedEntries:
 
     async def entry(self, connection: AsyncConnection, asset: AssetRef, key: str) -> Entry:
         """One entry. Raises `NotFound`."""
-        rows = await connection.execute(statements.ENTRY.where(_e.key == key), {"b_asset_id": asset.id})
-        row = rows.mappings().one_or_none()
-        if row is None:
-            raise NotFound(f"the asset's store has no key {key!r}")
-        return _entry(**row)
+        query = statements.ENTRY.where(_e.key == key).params(b_asset_id=asset.id)
+        return await one_of(connection, query, _entry, NotFound(f"the asset's store has no key {key!r}"))
 
     async def page(
         self, connection: AsyncConnection, asset: AssetRef, window: Window, only: Collection[str] | None = None
@@ -76,12 +73,9 @@ class AttributedEntries:
             await self.lock(connection, change.asset.id, [key])
         if change.value is None:
             return await self._delete(connection, change)
-        content = {"b_asset_id": change.asset.id, "b_key": key, "b_value": check_json(change.value)}
-        return await self.write(
-            connection,
-            {**content, "b_is_ref": change.is_ref, "b_expected": change.expected_version},
-            change.writer,
-        )
+        content: dict[str, Any] = {"b_asset_id": change.asset.id, "b_key": key, "b_value": check_json(change.value)}
+        content |= {"b_is_ref": change.is_ref, "b_expected": change.expected_version}
+        return await self.write(connection, content, change.writer)
 
     async def write(self, connection: AsyncConnection, content: dict[str, Any], writer: Writer | None) -> int:
         """Write the entry whose key is locked; `content` are the parameters of `statements.write`."""
@@ -166,10 +160,7 @@ class AttributedEntries:
     async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
         """One entry of a task instance. Raises `NotFound`, also when it is past its retention."""
         query = select(*_TASK_ENTRY).where(_of(task), _s.key == check_key(key), _alive())
-        entry = await one_of(connection, query, TaskEntry)
-        if entry is None:
-            raise NotFound(f"the task store has no key {key!r}")
-        return entry
+        return await one_of(connection, query, TaskEntry, NotFound(f"the task store has no key {key!r}"))
 
     async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
         """A task instance's entries by key, without those past their retention."""
@@ -207,15 +198,6 @@ class AttributedEntries:
     async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:
         """Remove all entries, also those of mapped siblings if asked."""
         await connection.execute(delete(task_store).where(_of(task, all_map_indices=all_map_indices)))
-
-    async def resolve(self, connection: AsyncConnection, scope: AssetScope) -> AssetRef:
-        """The asset by every name the scope gives. Raises `NotFound`."""
-        names = {asset.c.id: scope.asset_id, asset.c.name: scope.name, asset.c.uri: scope.uri}
-        matches = [column == value for column, value in names.items() if value is not None]
-        row = (await connection.execute(select(asset.c.id, asset.c.name, asset.c.uri).where(*matches))).one_or_none()
-        if row is None:
-            raise no_asset(scope.name or scope.uri or scope.asset_id)
-        return AssetRef(id=row.id, name=row.name, uri=row.uri)
 
     async def _conflict(
         self, connection: AsyncConnection, asset_id: int, key: str, expected: int | None

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import Writer
-from store.database.paging import Page, Window, all_of, page
+from store.database.paging import Page, Window, all_of, equal, page
 from store.database.schema import asset, asset_store_history
 from store.keys import AssetRef
 from store.state.attributed import recorded
@@ -39,9 +39,7 @@ _OWN: Final = [field.name for field in fields(HistoryEntry) if field.name != "wr
 
 async def of_asset(connection: AsyncConnection, asset: AssetRef, key: str | None, window: Window) -> Page[HistoryEntry]:
     """Every write and delete of an asset's entries, or of one of them, newest first."""
-    query = _ROWS.where(_h.asset_id == asset.id)
-    if key is not None:
-        query = query.where(_h.key == key)
+    query = _ROWS.where(_h.asset_id == asset.id, equal(_h.key, key))
     newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-written_at", "-version"))
     columns = {"key": _h.key, "written_at": _h.written_at, "version": _h.version}
     return await page(connection, query, newest_first, columns, _entry)

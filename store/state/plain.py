@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
-from typing import ClassVar, Final
+from typing import ClassVar, Final, ParamSpec, TypeVar
 
 import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
@@ -21,6 +20,8 @@ from store.state.attributed import AttributedEntries
 from store.state.entries import Entry, EntryChange, TaskEntry
 from store.state.transactions import Outcome, Transaction
 
+P = ParamSpec("P")
+T = TypeVar("T")
 PATIENCE: Final = 5.0
 """Seconds that a backend gets for one call, while a transaction of ours waits for it."""
 
@@ -39,8 +40,7 @@ class PlainEntries(AttributedEntries):
         self._name = type(backend).__name__
 
     async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:
-        with self._patience():
-            return await self._backend.aget(_scope(asset), key, session=_session(connection))
+        return await self._ask(self._backend.aget, _scope(asset), key, session=_session(connection))
 
     async def entry(self, connection: AsyncConnection, asset: AssetRef, key: str) -> Entry:
         if key in await watermark_keys(connection, asset.id):
@@ -64,12 +64,11 @@ class PlainEntries(AttributedEntries):
             raise InvalidValue(f"the store backend {self._name} keeps no versions; leave if_version out")
         if change.is_ref:
             raise self._no_references()
-        with self._patience():
-            session = _session(connection)
-            if change.value is None:
-                await self._backend.adelete(_scope(change.asset), change.key, session=session)
-            else:
-                await self._backend.aset(_scope(change.asset), change.key, change.value, session=session)
+        scope, session = _scope(change.asset), _session(connection)
+        if change.value is None:
+            await self._ask(self._backend.adelete, scope, change.key, session=session)
+        else:
+            await self._ask(self._backend.aset, scope, change.key, change.value, session=session)
         return 0
 
     async def clear(
@@ -81,13 +80,11 @@ class PlainEntries(AttributedEntries):
         protected: frozenset[str] = frozenset(),
         limit: int | None = None,
     ) -> int:
-        with self._patience():
-            await self._backend.aclear(_scope(asset), session=_session(connection))
+        await self._ask(self._backend.aclear, _scope(asset), session=_session(connection))
         return 0
 
     async def copy(self, asset: AssetRef, key: str, value: str) -> None:
-        with self._patience():
-            await self._backend.aset(_scope(asset), key, value)
+        await self._ask(self._backend.aset, _scope(asset), key, value)
 
     async def transact(
         self,
@@ -101,8 +98,7 @@ class PlainEntries(AttributedEntries):
         raise InvalidValue(f"the store backend {self._name} has no transactions; set and delete its keys one by one")
 
     async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
-        with self._patience():
-            value = await self._backend.aget(task, key, session=_session(connection))
+        value = await self._ask(self._backend.aget, task, key, session=_session(connection))
         if value is None:
             raise NotFound(f"the task store has no key {key!r}")
         return TaskEntry(key=key, value=value)
@@ -118,26 +114,24 @@ class PlainEntries(AttributedEntries):
     ) -> None:
         if entry.is_ref:
             raise self._no_references()
-        with self._patience():
-            await self._backend.aset(task, entry.key, entry.value, expires_at=expires_at, session=_session(connection))
+        session = _session(connection)
+        await self._ask(self._backend.aset, task, entry.key, entry.value, expires_at=expires_at, session=session)
 
     async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
         raise Conflict(f"the store backend {self._name} tells no expiry that could be kept; use PUT")
 
     async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
-        with self._patience():
-            await self._backend.adelete(task, key, session=_session(connection))
+        await self._ask(self._backend.adelete, task, key, session=_session(connection))
 
     async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:
-        with self._patience():
-            await self._backend.aclear(task, all_map_indices=all_map_indices, session=_session(connection))
+        session = _session(connection)
+        await self._ask(self._backend.aclear, task, all_map_indices=all_map_indices, session=session)
 
-    @contextmanager
-    def _patience(self) -> Iterator[None]:
+    async def _ask(self, method: Callable[P, Awaitable[T]], *arguments: P.args, **options: P.kwargs) -> T:
         """A backend of a user's own may raise anything and wait for ever."""
         try:
             with anyio.fail_after(PATIENCE):
-                yield
+                return await method(*arguments, **options)
         except StoreError:
             raise
         except Exception as error:

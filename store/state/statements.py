@@ -72,15 +72,8 @@ def _lock_keys() -> Select[Any]:
 LOCK_KEYS: Final = _lock_keys()
 
 ENTRY: Final = (
-    select(
-        _e.key,
-        _e.value,
-        _e.is_ref,
-        _e.version,
-        _e.updated_at,
-        *(column.label(name) for name, column in _ATTRIBUTION.items()),
-        _h.try_number,
-    )
+    select(_e.key, _e.value, _e.is_ref, _e.version, _e.updated_at, _h.try_number)
+    .add_columns(*(column.label(name) for name, column in _ATTRIBUTION.items()))
     .select_from(asset_store)
     .outerjoin(asset_store_history, (_h.asset_id == _e.asset_id) & (_h.key == _e.key) & (_h.version == _e.version))
     .where(_e.asset_id == _ASSET)

@@ -72,7 +72,7 @@ class Strict(Algorithm):
         """Recorded before this scan began and not met so far. None in a resumed scan: what it met earlier is not known."""
 
     def begin(self, state: ScanState, clock: Moment, handled: HandledVersions) -> ScanState:
-        self._unmet = set(handled)
+        self._unmet = set(handled.members)
         if state.horizon is not None:  # a start time, or where a window watcher stood: one baseline from there
             state = replace(state, baseline=state.horizon, horizon=None)
         return begun(state, clock, next_horizon=None)
@@ -173,7 +173,7 @@ class Scanner:
         state, fingerprint = self._state, version.fingerprint
         if state.horizon is not None and version.modified < state.horizon:
             return False
-        if fingerprint in self._handled:
+        if fingerprint in self._handled.members:
             return False
         modified = version.modified
         met_again = state.next_horizon is None or modified >= state.next_horizon
@@ -197,7 +197,7 @@ class Scanner:
         self._written_at = now
         self._nothing_stored = False
         return Position(
-            watermark=self._state.watermark(len(self._handled)),
+            watermark=self._state.watermark(len(self._handled.members)),
             state=self._state.to_json(),
             rows=self._handled.take_changes(),
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, KeysView, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from triggers.base import JsonObject, RowChanges
 from triggers.file_scan.versions import Moment, format_moment, parse_moment
@@ -61,14 +61,10 @@ class ScanState:
 
     @classmethod
     def from_json(cls, document: JsonObject) -> ScanState:
-        values: dict[str, Any] = dict(document)
-        for name in _MOMENTS:
-            if values.get(name) not in (None, "now"):
-                values[name] = parse_moment(values[name])
+        values: Mapping[str, Any] = document
+        as_written = {name for name, value in values.items() if name == "cursor" or value in (None, "now")}
+        values = {name: value if name in as_written else parse_moment(value) for name, value in values.items()}
         return cls(**values)
-
-
-_MOMENTS: Final = ("horizon", "baseline", "began", "next_horizon", "up_to")
 
 
 def text_of(moment: Moment | None) -> str | None:
@@ -82,39 +78,25 @@ class HandledVersions:
     """
 
     def __init__(self, rows: Mapping[int, Moment]) -> None:
-        self._members = dict(rows)
+        self.members = dict(rows)
         self._below: Moment | None = None
         self._deleted: set[int] = set()
         self._inserted: dict[int, Moment] = {}
 
-    def __contains__(self, member: int) -> bool:
-        return member in self._members
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    @property
-    def members(self) -> KeysView[int]:
-        """For many look-ups in a row."""
-        return self._members.keys()
-
     def add(self, member: int, modified: Moment) -> None:
-        self._members[member] = modified
+        self.members[member] = modified
         self._inserted[member] = modified
 
     def forget_below(self, horizon: Moment) -> None:
-        remaining = {member: modified for member, modified in self._members.items() if modified >= horizon}
-        if len(remaining) < len(self._members):
-            self._members = remaining
+        remaining = {member: modified for member, modified in self.members.items() if modified >= horizon}
+        if len(remaining) < len(self.members):
+            self.members = remaining
             self._inserted = {member: modified for member, modified in self._inserted.items() if modified >= horizon}
             self._below = horizon  # horizons never go back: the last one includes those before it
 
     def forget(self, members: Collection[int]) -> None:
         for member in members:
-            del self._members[member]
+            del self.members[member]
             self._inserted.pop(member, None)
         self._deleted.update(members)
 

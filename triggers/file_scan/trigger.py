@@ -17,6 +17,7 @@ from triggers.base import (
     BaseOptions,
     ClientT,
     IncrementalTrigger,
+    JsonObject,
     Position,
     RowChanges,
     StoredPosition,
@@ -122,6 +123,12 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
                     log.info("watcher.scanning", count=listed, key=page.last)
                 # Also for a page without anything new: the deadline is one page's, not the whole scan's.
                 yield self.batch_of(step, caught_up=page.last is None)
+
+    def identity_of(self, trigger: str, **place: str) -> JsonObject:
+        """What a position belongs to: the place, and what is selected there."""
+        options = self.options
+        chosen = {"match": options.match, "regex": options.regex, "min_size": options.min_size}
+        return {"trigger": trigger, **place, **chosen}
 
     def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002 - the past does not matter
         state = ScanState.starting(_start_of(to))

@@ -194,14 +194,7 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, None]):
         return [Finding.ok("folder", f"{self.options.path!r} is listed: {len(files)} matching files")]
 
     def source_identity(self) -> JsonValue:
-        options = self.options
-        return {
-            "trigger": "file.new_files",
-            "path": options.path,
-            "match": options.match,
-            "regex": options.regex,
-            "min_size": options.min_size,
-        }
+        return self.identity_of("file.new_files", path=self.options.path)
 
     async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
         began = clock()

@@ -9,11 +9,12 @@ from typing import Any, Self
 
 from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import Place
 from triggers.postgres.reader import Reader, parse_all
 from triggers.postgres.source import Source
 from triggers.postgres.sql import ALIVE, MOST_ROWS, RowsByUpdate, primary_key_as_json, row_as_json
-from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Alive, Snapshot, Window
+from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Snapshot, Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +89,15 @@ class RowsByUpdateReader(Reader[Memory]):
             oldest = {"transaction": min(first.alive), "pid": self._pids.get(min(first.alive)), "since": first.moment}
         return {"up_to": self.memory.until, "floor": window.floor, "seen": len(window.handled), "oldest": oldest}
 
-    async def _living(self) -> Alive:
+    async def _living(self) -> LockSet:
         """Taken into account at once."""
         [row] = await self.source.fetch(ALIVE)
         self._pids = dict(row["alive"])
-        living = Alive(boot=row["boot"], moment=row["moment"], transactions=self._pids)
+        living = LockSet(boot=row["boot"], at=row["moment"], holders=self._pids)
         self.memory = replace(self.memory, window=self.memory.window.alive(living))
         return living
 
-    async def _new_rows(self, living: Alive) -> Sequence[Any]:
+    async def _new_rows(self, living: LockSet) -> Sequence[Any]:
         window, relations = self.memory.window, self.source.facts.relations
         if window.xmin is None:
             return await self._read(self._sql.all_rows, relations, window.floor, living=living)
@@ -104,14 +105,14 @@ class RowsByUpdateReader(Reader[Memory]):
         xmin = str(window.xmin % XID_SPACE)
         return await self._read(self._sql.new_rows, relations, window.floor, xmin, handled, living=living)
 
-    async def _read(self, statement: str, *arguments: object, living: Alive) -> Sequence[Any]:
+    async def _read(self, statement: str, *arguments: object, living: LockSet) -> Sequence[Any]:
         """The rows of one snapshot, handled from here on."""
         rows = await self.source.fetch(statement, *arguments, boot=living.boot)
         snapshot = Snapshot(xmin=rows[0]["snapshot_xmin"], xmax=rows[0]["snapshot_xmax"])
         self._refuse_what_is_not_exact(snapshot, rows)
         visible = [row for row in rows if row["xid"] is not None]
         window = self.memory.window.read(snapshot, {row["xid"] for row in visible})
-        self.memory = Memory(window=window, files=rows[0]["files"], until=living.moment)
+        self.memory = Memory(window=window, files=rows[0]["files"], until=living.at)
         return visible
 
     def _refuse_what_is_not_exact(self, snapshot: Snapshot, rows: Sequence[Any]) -> None:
@@ -126,10 +127,10 @@ class RowsByUpdateReader(Reader[Memory]):
                 " set `start` to now or to a later time and rewind the watcher there"
             )
 
-    def _reason_for_alarm(self, living: Alive) -> tuple[str | None, str | None]:
+    def _reason_for_alarm(self, living: LockSet) -> tuple[str | None, str | None]:
         """With one of the transactions that have been alive for longest."""
         checkpoints = self.memory.window.checkpoints
-        if checkpoints and self.too_old(checkpoints[0].moment, living.moment):
+        if checkpoints and self.too_old(checkpoints[0].moment, living.at):
             reason = "a transaction is open for too long: each poll reads again what was updated since; end it"
             return reason, min(checkpoints[0].alive)
         return None, None

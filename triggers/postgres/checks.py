@@ -139,13 +139,13 @@ def _integer(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             "mode: id needs an integer that grows; for other keys use mode: updated_at",
         )
     elif not facts.not_null:
-        yield Finding.error(
-            "column",
-            f"{options.column} may be null",
-            f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(options.column)} SET NOT NULL",
-        )
+        yield Finding.error("column", f"{options.column} may be null", f"{_alter(options)} SET NOT NULL")
     else:
         yield Finding.ok("column", f"{options.column} is {facts.type} and never null")
+
+
+def _alter(options: NewRowsOptions) -> str:
+    return f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(options.column)}"
 
 
 def _unique(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
@@ -227,10 +227,10 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
         yield Finding.error(
             "column",
             f"{name} is {facts.type}: without a time zone its values mean what each writer's session says",
-            f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(name)} TYPE timestamptz",
+            f"{_alter(options)} TYPE timestamptz",
         )
         return
-    alter = f"ALTER TABLE {options.source.sql} ALTER COLUMN {quoted(name)} SET"
+    alter = f"{_alter(options)} SET"
     if not facts.not_null:
         yield Finding.warning("column", f"{name} may be null: such rows are never found", f"{alter} NOT NULL")
     if not any(facts.defaults):

@@ -206,12 +206,12 @@ class LockHolders:
         return LockSet(boot=row["boot"], at=row["at"], holders=holders)
 
 
+@dataclass(eq=False)
 class _LockQuery:
     """A list to be read, and for which relations; `row` None: not read yet."""
 
-    def __init__(self) -> None:
-        self.relations: frozenset[int] = frozenset()
-        self.row: Any = None
+    relations: frozenset[int] = frozenset()
+    row: Any = None
 
 
 @asynccontextmanager

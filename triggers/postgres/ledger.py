@@ -33,15 +33,25 @@ MOST_LATE_ROWS: Final = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class LockSet:
-    """Who held RowExclusiveLock on the table, its partitions or its sequences at one moment.
+    """Who held a certain lock at one moment: RowExclusiveLock on the table, its partitions or its sequences (mode `id`).
 
-    `holders` maps the virtual transaction to its process, None for a prepared transaction. `boot` tells one life of the
-    server from the next, `at` is the server's clock as ISO 8601 text.
+    In mode `updated_at` the lock on their own transaction, which all have that are alive. `holders` maps the virtual
+    transaction to its process, None for a prepared transaction. `boot` tells one life of the server from the next, `at`
+    is the server's clock as ISO 8601 text.
     """
 
     boot: str
     at: str
     holders: Mapping[str, int | None]
+
+    def remaining(self, earlier: frozenset[str], boot: str) -> frozenset[str]:
+        """Who of `earlier`, from a list of the server's life `boot`, may hold it still: whoever left the list does not.
+
+        A prepared transaction may trade its virtual transaction for `-1/xid` (a restart does that), so one that is found
+        under such a name may be anybody who left: it is always among them. A virtual transaction does not outlive the server.
+        """
+        prepared = frozenset(holder for holder in self.holders if holder.startswith("-1/"))
+        return (earlier & frozenset(self.holders)) | prepared if boot == self.boot else prepared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +121,8 @@ class Ledger:
         return max(1, MOST_LATE_ROWS // max(1, len(self.gaps)))
 
     def locked(self, locks: LockSet) -> Ledger:
-        """Whoever left the list holds nothing any more; the holes become gaps of all who are on it.
-
-        A prepared transaction may trade its virtual transaction for `-1/xid` (a restart does that), so one that is found
-        under such a name may be anybody who left: it joins every gap. A virtual transaction does not outlive the server.
-        """
-        prepared = frozenset(holder for holder in locks.holders if _is_prepared(holder))
-        surviving = frozenset(locks.holders) if locks.boot == self.boot else prepared
-        now = {holders: (holders & surviving) | prepared for holders in {gap.holders for gap in self.gaps}}
+        """Whoever left the list holds nothing any more; the holes become gaps of all who are on it."""
+        now = {holders: locks.remaining(holders, self.boot) for holders in {gap.holders for gap in self.gaps}}
         everybody = frozenset(locks.holders)
         gaps = (
             *(replace(gap, holders=now[gap.holders]) for gap in self.gaps),
@@ -200,7 +204,3 @@ def ranges_of(ids: Sequence[int]) -> list[Range]:
         else:
             ranges.append((number, number))
     return ranges
-
-
-def _is_prepared(holder: str) -> bool:
-    return holder.startswith("-1/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Self, TypeVar
@@ -88,9 +88,19 @@ class Reader(ABC, Generic[MemoryT]):
 
     def batch_of(self, rows: Sequence[Any], watermark: JsonObject, *, caught_up: bool = True) -> TriggerBatch:
         """The rows as events; the position only if there is one, or if that is worth a write."""
-        events = [*events_of(rows, self.options, watermark, self.name_rows)]
+        events = [*self.events_of(rows, self.options, watermark)]
         position = self.position() if events or self.worth_a_write() else None
         return TriggerBatch(events=events, position=position, caught_up=caught_up)
+
+    @classmethod
+    def events_of(cls, rows: Sequence[Any], options: NewRowsOptions, watermark: JsonObject) -> Iterator[TriggerEvent]:
+        """Of at most `max_rows` rows each; a row holds itself as JSON text in `row` where columns are wanted."""
+        most = options.batch.max_rows
+        for part in (rows[first : first + most] for first in range(0, len(rows), most)):
+            payload = {"table": options.table, "column": options.column, **cls.name_rows(part)}
+            if options.columns:
+                payload["rows"] = parse_all([row["row"] for row in part])
+            yield TriggerEvent(count=len(part), watermark=watermark, payload=payload)
 
     def position(self) -> Position:
         """The memory as it is now; from here on it counts as written."""
@@ -117,21 +127,6 @@ class Reader(ABC, Generic[MemoryT]):
         """By the server's clock."""
         age = datetime.fromisoformat(now) - datetime.fromisoformat(since)
         return age >= self.options.gap_alarm.age
-
-
-def events_of(
-    rows: Sequence[Any],
-    options: NewRowsOptions,
-    watermark: JsonObject,
-    name_rows: Callable[[Sequence[Any]], JsonObject],
-) -> Iterator[TriggerEvent]:
-    """Of at most `max_rows` rows each; a row holds itself as JSON text in `row` where columns are wanted."""
-    most = options.batch.max_rows
-    for part in (rows[first : first + most] for first in range(0, len(rows), most)):
-        payload = {"table": options.table, "column": options.column, **name_rows(part)}
-        if options.columns:
-            payload["rows"] = parse_all([row["row"] for row in part])
-        yield TriggerEvent(count=len(part), watermark=watermark, payload=payload)
 
 
 def parse_all(texts: Sequence[str]) -> list[Any]:

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from triggers.postgres.ledger import LockSet
+
 if TYPE_CHECKING:
     from triggers.base import JsonObject
 
@@ -23,20 +25,6 @@ BEFORE_ALL_TIME: Final = "-infinity"
 XID_SPACE: Final = 2**32
 FURTHEST_BACK: Final = 2**31 - 10**6
 """xids on a row have 32 bits: a last snapshot further back than this cannot be told from the future."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Alive:
-    """All transactions of the database but the watcher's own, at one moment.
-
-    `moment` is a second before the list was read, by the server's clock, as ISO 8601 text of fixed width: a session may
-    take a while between noting its start and becoming visible. `transactions` maps the virtual transaction to its
-    process, None for a prepared transaction.
-    """
-
-    boot: str
-    moment: str
-    transactions: Mapping[str, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +58,14 @@ class Window:
     checkpoints: tuple[Checkpoint, ...] = ()
     boot: str = ""
 
-    def alive(self, living: Alive) -> Window:
-        """Whoever left the list has ended. A prepared transaction may trade its name for `-1/xid`: it may be anybody."""
-        prepared = frozenset(name for name in living.transactions if name.startswith("-1/"))
-        surviving = frozenset(living.transactions) if living.boot == self.boot else prepared
-        checkpoints = [replace(one, alive=(one.alive & surviving) | prepared) for one in self.checkpoints]
-        checkpoints.append(Checkpoint(moment=living.moment, alive=frozenset(living.transactions)))
+    def alive(self, living: LockSet) -> Window:
+        """`living` are all transactions of the database but the watcher's own; whoever left the list has ended.
+
+        `living.at` is a second before it was read, as text of fixed width: a session may take a while between noting its
+        start and becoming visible.
+        """
+        checkpoints = [replace(one, alive=living.remaining(one.alive, self.boot)) for one in self.checkpoints]
+        checkpoints.append(Checkpoint(moment=living.at, alive=frozenset(living.holders)))
         past = [one.moment for one in checkpoints if not one.alive]
         return replace(
             self, next_floor=max([self.floor, *past]), checkpoints=tuple(_needed(checkpoints)), boot=living.boot

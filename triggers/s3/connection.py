@@ -11,10 +11,7 @@ import anyio
 from pydantic import SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
-from triggers.s3.addresses import Addresses
-from triggers.s3.credentials import CredentialSource
 from triggers.s3.listing import S3Client
-from triggers.s3.queue import Queues
 
 _TIMEOUT = aiohttp.ClientTimeout(total=120, connect=10, sock_read=60)
 
@@ -60,24 +57,6 @@ class S3Connection(BaseConnection):
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[S3Client, None]:
         headers = {"User-Agent": "asset-watcher", "Accept-Encoding": "identity"}
-        credentials = None if self.anonymous else self._credentials()
         async with aiohttp.ClientSession(timeout=_TIMEOUT, headers=headers) as http, anyio.create_task_group() as tasks:
-            yield S3Client(
-                http=http,
-                addresses=Addresses(
-                    endpoint_url=self.endpoint_url,
-                    region=self.region,
-                    profile=self.profile,
-                    addressing_style=self.addressing_style,
-                ),
-                credentials=credentials,
-                requester_pays=self.requester_pays,
-                queues=Queues(credentials, region=self.region, tasks=tasks),
-            )
+            yield S3Client(self, http, tasks)
             tasks.cancel_scope.cancel()
-
-    def _credentials(self) -> CredentialSource:
-        keys = None
-        if self.access_key_id is not None and self.secret_access_key is not None:
-            keys = (self.access_key_id.get_secret_value(), self.secret_access_key.get_secret_value())
-        return CredentialSource(keys=keys, profile=self.profile, role_arn=self.role_arn, region=self.region)

@@ -3,68 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Final
-from urllib.parse import quote
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, TypeAlias
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import anyio
 import stamina
+from anyio.abc import TaskGroup
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from yarl import URL
 
 from triggers.errors import SourceUnavailable, TriggerError
 from triggers.file_scan.versions import Moment, moment_of
-from triggers.s3.addresses import Addresses
-from triggers.s3.credentials import CredentialSource
+from triggers.s3.aws import Addresses, CredentialSource
 from triggers.s3.failures import Failure, failure_of, region_hint
 from triggers.s3.pages import ListedPage, scan_page
 from triggers.s3.queue import Queues
 from triggers.s3.shared import DatedPage, SharedListing
 
+if TYPE_CHECKING:
+    from triggers.s3.connection import S3Connection
+
 MAX_KEYS: Final = 1000
 """The most S3 gives."""
 
+Headers: TypeAlias = Mapping[str, str]
+
 _LOOK_UPS_AT_A_TIME: Final = 10
-_OK: Final = 200
 _retrying: Final = stamina.AsyncRetryingCaller(
     attempts=5, timeout=60.0, wait_initial=0.2, wait_max=10.0, wait_jitter=0.5
 ).on(SourceUnavailable)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Response:
-    """What a server responded; `date` is its clock, None if it sent none that can be read."""
-
-    status: int
-    date: Moment | None
-    region: str | None
-    body: bytes
-
-    def holds(self, document: bytes) -> bool:
-        return self.status == _OK and document in self.body
-
-
-@dataclass(eq=False, kw_only=True)
 class S3Client:
     """What all triggers of one connection share: HTTP connections, credentials, and which bucket lives in which region."""
 
-    http: aiohttp.ClientSession
-    addresses: Addresses
-    credentials: CredentialSource | None
-    """None: requests are not signed."""
-    requester_pays: bool
-    queues: Queues
-    _regions: dict[str, str] = field(default_factory=dict, init=False)
-    _listings: dict[tuple[str, str], SharedListing] = field(default_factory=dict, init=False)
-
-    @property
-    def endpoint(self) -> str:
+    def __init__(self, connection: S3Connection, http: aiohttp.ClientSession, tasks: TaskGroup) -> None:
+        """`tasks` are ended with the connection. Requests of an anonymous one are not signed."""
+        self.endpoint = connection.endpoint_url or "AWS"
         """For people, and for the identity of a position."""
-        return self.addresses.endpoint_url or "AWS"
+        self._credentials = None if connection.anonymous else CredentialSource(connection)
+        self.queues = Queues(self._credentials, region=connection.region, tasks=tasks)
+        self._http = http
+        self.addresses = Addresses(connection)
+        self._requester_pays = connection.requester_pays
+        self._regions: dict[str, str] = {}
+        self._listings: dict[tuple[str, str], SharedListing] = {}
 
     def listing(self, bucket: str, prefix: str) -> SharedListing:
         """The same for all who ask for it."""
@@ -84,16 +72,17 @@ class S3Client:
         query = {"encoding-type": "url", "list-type": "2", "max-keys": str(max_keys), "prefix": prefix}
         if after is not None:
             query["start-after"] = after
-        response = await self._request(bucket, query, b"<ListBucketResult")
-        if response.date is None:
+        headers, body = await self._request(bucket, query, b"<ListBucketResult")
+        clock = _moment(headers.get("Date"))
+        if clock is None:
             raise Failure(
                 code="NoDate",
                 message=f"{self.endpoint} sends no Date header, the only clock that counts here",
                 remedy="check endpoint_url, or the proxy in front of it",
             ).error()
-        page = scan_page(response.body)
+        page = scan_page(body)
         self._check_order(page, after)
-        return page, response.date
+        return page, clock
 
     async def look_up(self, bucket: str, keys: Collection[str]) -> Sequence[DatedPage]:
         """A page for each of the keys that there is, listed as all others are, with that object alone. Raises as `list_page`."""
@@ -119,7 +108,7 @@ class S3Client:
 
     async def lifecycle(self, bucket: str) -> bytes:
         """The document of GetBucketLifecycleConfiguration. Raises `Refused`, also where there is none, or `SourceUnavailable`."""
-        return (await self._request(bucket, {"lifecycle": ""}, b"<LifecycleConfiguration")).body
+        return (await self._request(bucket, {"lifecycle": ""}, b"<LifecycleConfiguration"))[1]
 
     def _check_order(self, page: ListedPage, after: str | None) -> None:
         """Resuming by key needs a listing in key order (by UTF-8, which is by code point)."""
@@ -133,62 +122,47 @@ class S3Client:
                 remedy="use a general purpose bucket; directory buckets are not supported",
             ).error()
 
-    async def _request(self, bucket: str, query: Mapping[str, str], document: bytes) -> Response:
+    async def _request(self, bucket: str, query: Mapping[str, str], document: bytes) -> tuple[Headers, bytes]:
         """A response with the document that starts with `document`; asked again where the bucket lives when a server tells."""
-        response = await self._get(bucket, query)
-        if response.holds(document):
-            return response
-        hint = region_hint(header=response.region, body=response.body)
-        if hint is not None and hint != self._regions.get(bucket):
+        for _ in range(2):
+            status, headers, body = await self._get(bucket, query)
+            if status == HTTPStatus.OK and document in body:
+                return headers, body
+            hint = region_hint(header=headers.get("x-amz-bucket-region"), body=body)
+            if hint is None or hint == self._regions.get(bucket):
+                break
             self._regions[bucket] = hint
-            response = await self._get(bucket, query)
-            if response.holds(document):
-                return response
-        failure = failure_of(status=response.status, body=response.body, bucket=bucket, endpoint=self.endpoint)
-        if failure.code == "ExpiredToken" and self.credentials is not None:
-            self.credentials.forget()
+        failure = failure_of(status=status, body=body, bucket=bucket, endpoint=self.endpoint)
+        if failure.code == "ExpiredToken" and self._credentials is not None:
+            self._credentials.forget()
         raise failure.error()
 
-    async def _get(self, bucket: str, query: Mapping[str, str]) -> Response:
+    async def _get(self, bucket: str, query: Mapping[str, str]) -> tuple[int, Headers, bytes]:
         address = await self.addresses.of(bucket, self._regions.get(bucket))
-        url = f"{address.url}?{_encoded(query)}"
-        headers = await self._signed(url, address.region)
+        url = URL(f"{address.url}?{_encoded(query)}", encoded=True)
+        headers = await self._signed(str(url), address.region)
         try:
-            async with self.http.get(
-                URL(url, encoded=True), headers=headers, proxy=address.proxy, allow_redirects=False
-            ) as response:
-                body = await response.read()
-        except aiohttp.ClientSSLError as error:
-            raise self._unreachable(
-                error, "set SSL_CERT_FILE to the server's CA, or correct endpoint_url", passing=False
-            ) from error
+            async with self._http.get(url, headers=headers, proxy=address.proxy, allow_redirects=False) as response:
+                return response.status, response.headers, await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._unreachable(
-                error, "check the connection's endpoint_url and the network", passing=True
-            ) from error
-        return Response(
-            status=response.status,
-            date=_moment(response.headers.get("Date")),
-            region=response.headers.get("x-amz-bucket-region"),
-            body=body,
-        )
+            remedy, passing = "check the connection's endpoint_url and the network", True
+            if isinstance(error, aiohttp.ClientSSLError):
+                remedy, passing = "set SSL_CERT_FILE to the server's CA, or correct endpoint_url", False
+            message = f"{self.endpoint} could not be reached ({str(error) or 'no response in time'})"
+            raise Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing).error() from error
 
     async def _signed(self, url: str, region: str) -> dict[str, str]:
-        headers = {"x-amz-request-payer": "requester"} if self.requester_pays else {}
-        if self.credentials is None:
+        headers = {"x-amz-request-payer": "requester"} if self._requester_pays else {}
+        if self._credentials is None:
             return headers
         request = AWSRequest(method="GET", url=url, headers=headers)
-        S3SigV4Auth(await self.credentials.current(), "s3", region).add_auth(request)
+        S3SigV4Auth(await self._credentials.current(), "s3", region).add_auth(request)
         return dict(request.headers.items())
-
-    def _unreachable(self, error: Exception, remedy: str, *, passing: bool) -> Exception:
-        message = f"{self.endpoint} could not be reached ({str(error) or 'no response in time'})"
-        return Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing).error()
 
 
 def _encoded(query: Mapping[str, str]) -> str:
     """As Signature Version 4 wants it: sorted, all but unreserved characters percent-encoded."""
-    return "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in sorted(query.items()))
+    return urlencode(sorted(query.items()), quote_via=quote)
 
 
 def _moment(date: str | None) -> Moment | None:

@@ -90,16 +90,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         return findings
 
     def source_identity(self) -> JsonValue:
-        options = self.options
-        return {
-            "trigger": "s3.new_files",
-            "endpoint": self.client.endpoint,
-            "bucket": options.bucket,
-            "prefix": options.prefix,
-            "match": options.match,
-            "regex": options.regex,
-            "min_size": options.min_size,
-        }
+        place = {"endpoint": self.client.endpoint, "bucket": self.options.bucket, "prefix": self.options.prefix}
+        return self.identity_of("s3.new_files", **place)
 
     def shared_stream_key(self) -> Hashable | None:
         return ("s3.new_files", self.client.endpoint, self.options.bucket, self._listed_prefix)

@@ -22,8 +22,7 @@ from triggers.base import Finding
 from triggers.errors import TriggerError
 from triggers.file_scan.versions import Moment
 from triggers.hints import listen_for_ever
-from triggers.s3.addresses import DEFAULT_REGION
-from triggers.s3.credentials import CLIENT_LIFETIME, CredentialSource, aws_errors
+from triggers.s3.aws import CLIENT_LIFETIME, DEFAULT_REGION, CredentialSource, aws_errors
 from triggers.s3.failures import Failure, Refused
 
 MOST: Final = 10

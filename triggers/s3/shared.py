@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from typing import Final, TypeAlias
 
 import anyio
@@ -54,16 +54,13 @@ class SharedListing:
         """A scan from the start, with whoever joins; `first`: this member's first. Raises what fetching raises."""
         if self._scan is None or not self._scan.can_be_joined:
             self._scan = self._begin(arrival=ARRIVAL if first else 0.0)
-        scan, member, last = self._scan, object(), None
-        scan.join(member)
-        try:
-            while (page := await scan.next_page(member)) is not None:
+        last = None
+        async with aclosing(self._scan.pages()) as pages:
+            async for page in pages:
                 yield page
                 last = page[0].last
                 if last is None:
                     return
-        finally:
-            scan.leave(member)
         async for page in self.rest_of(last):
             yield page
 
@@ -103,29 +100,28 @@ class _Scan:
         self._failure: TriggerError | None = None
         self._fetching = anyio.Lock()
 
-    def join(self, member: object) -> None:
+    async def pages(self) -> AsyncGenerator[DatedPage, None]:
+        """For one more member, until it is too far behind. A failure is everybody's: the source would fail each of them."""
+        member, number = object(), 0
         self._next[member] = 0
         self._awaited -= 1
         if self._awaited == 0:
             self._all_here.set()
-
-    def leave(self, member: object) -> None:
-        del self._next[member]
-        self._forget_read()
-
-    async def next_page(self, member: object) -> DatedPage | None:
-        """None for a member that is too far behind. A failure is everybody's: the source would fail each of them."""
-        number = self._next[member]
-        if number == self._end:
-            async with self._fetching:
-                if number == self._end:  # else somebody fetched it meanwhile
-                    await self._fetch_next()
-        if number < self._first:
-            return None
-        self._next[member] = number + 1
-        page = self._pages[number - self._first]
-        self._forget_read()
-        return page
+        try:
+            while True:
+                if number == self._end:
+                    async with self._fetching:
+                        if number == self._end:  # else somebody fetched it meanwhile
+                            await self._fetch_next()
+                if number < self._first:
+                    return
+                page = self._pages[number - self._first]
+                number = self._next[member] = number + 1
+                self._forget_read()
+                yield page
+        finally:
+            del self._next[member]
+            self._forget_read()
 
     @property
     def _end(self) -> int:

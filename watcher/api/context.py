@@ -12,10 +12,10 @@ from fastapi import Depends, Request
 
 from store.database import Database
 from store.state.attributed import AttributedEntries
+from watcher.loops import Hint
 from watcher.metrics import Metrics
 from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control
-from watcher.wakeups import Hint
 
 
 @dataclass(frozen=True, kw_only=True)

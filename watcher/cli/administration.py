@@ -1,31 +1,36 @@
-"""`watcher db`, `token` and `state-store`: directly on the configured database; `watcher spark`: on this machine."""
+"""`watcher db`, `token`, `state-store`: on the configured database; `pg`: on a watched one; `spark`: on this machine."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import anyio
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from store.errors import no_watcher
 from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, JsonOption, Show, group, load_configuration, table
 from watcher.cli.failures import Exit, Failure
 
 if TYPE_CHECKING:
     from config.models import Configuration
     from config.settings import Settings
+    from triggers.postgres.connection import PostgresConnection
+    from triggers.postgres.options import NewRowsOptions
     from watcher.cleanup import Progress as CleanupProgress
 
 db = group("db", "The metadata database.")
 token = group("token", "Tokens of people and tools.")
 spark = group("spark", "Spark on this machine.")
 state_store = group("state-store", "The state that jobs keep.")
+pg = group("pg", "Watched PostgreSQL tables.")
 _LONGEST_SUBJECT = 250
 
 
@@ -167,3 +172,47 @@ def _progress(console: Console) -> Iterator[CleanupProgress]:
             bars.update(known[name], completed=done, total=total)
 
         yield show
+
+
+@pg.command("install-notify")
+def install_notify(
+    name: Annotated[str, typer.Argument(help="A watcher with `listen: true`.")],
+    apply: Annotated[bool, typer.Option("--apply", help="Run it, with the watcher's own connection.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the trigger that tells a watcher at once when its table is written to.
+
+    Pipe it into psql as the table's owner, or --apply it.
+    """
+    from triggers.postgres.notifications import definition  # noqa: PLC0415  see watcher.cli
+
+    connection, options = _watched_table(load_configuration(config), name)
+    script = definition(options)
+    if apply:
+        anyio.run(_apply, connection, options)
+    if as_json:
+        typer.echo(json.dumps({"table": options.table, "sql": script, "applied": apply}))
+    else:
+        typer.echo(f"{options.table} notifies from now on" if apply else script.rstrip())
+
+
+def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresConnection, NewRowsOptions]:
+    from triggers.postgres.options import NewRowsOptions  # noqa: PLC0415  see watcher.cli
+
+    watcher = configuration.watchers.get(name)
+    if watcher is None:
+        raise Failure(str(no_watcher(name)), Exit.NOT_FOUND)
+    if not isinstance(watcher.options, NewRowsOptions) or watcher.connection is None:
+        raise Failure(f"{name} watches no PostgreSQL table; name a watcher of postgres.new_rows", Exit.USAGE)
+    return cast("PostgresConnection", configuration.connections[watcher.connection]), watcher.options
+
+
+async def _apply(connection: PostgresConnection, options: NewRowsOptions) -> None:
+    from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
+    from triggers.postgres.notifications import install  # noqa: PLC0415
+
+    try:
+        await install(connection, options)
+    except TriggerError as error:
+        raise Failure(f"{error}; run what this command prints without --apply as the owner of the table") from error

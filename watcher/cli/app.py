@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli import administration, assets, configuration, daemon, postgres, runs, store, watchers
+from watcher.cli import administration, assets, configuration, runs, store, watchers
 from watcher.cli.failures import EXIT_CODES, Commands
 from watcher.machine import program_version
 
@@ -33,10 +33,15 @@ def watcher(
     """New files and new rows, each exactly once, to PySpark jobs."""
 
 
-for function in (daemon.run, daemon.demo, configuration.check, configuration.schema):
+for function in (configuration.run, configuration.demo, configuration.check, configuration.schema):
     app.command()(function)
-watchers.register(app)
-for part in (watchers.watchers, assets.assets, runs.runs, store.store):
+for part in (watchers.top, watchers.watchers, assets.assets, runs.runs, store.store):
     app.add_typer(part)
-for part in (administration.db, administration.token, administration.spark, administration.state_store, postgres.pg):
+for part in (
+    administration.db,
+    administration.token,
+    administration.spark,
+    administration.state_store,
+    administration.pg,
+):
     app.add_typer(part)

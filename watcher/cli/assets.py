@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 
 from watcher.cli.api_client import ApiClient
-from watcher.cli.commands import Columns, Show, asset_named, command, group, properties, table
+from watcher.cli.commands import Columns, Show, asset_named, command, fields, group, properties, table
 
 assets = group("assets", "The assets, and what is around them.")
 Name = Annotated[str, typer.Argument(help="The asset's name.")]
 COLUMNS: Columns = {
-    "asset": lambda asset: asset["name"],
-    "uri": lambda asset: asset["uri"],
+    **fields(asset="name", uri="uri"),
     "watchers": lambda asset: ", ".join(watcher["name"] for watcher in asset["watchers"]),
     "starts": lambda asset: ", ".join(dag["dag_id"] for dag in asset["scheduled_dags"]),
     "updated by": lambda asset: ", ".join(task["dag_id"] for task in asset["producing_tasks"]),
@@ -23,9 +22,7 @@ COLUMNS: Columns = {
 }
 
 EVENTS: Columns = {
-    "event": lambda event: event["id"],
-    "asset": lambda event: event["name"],
-    "at": lambda event: event["timestamp"],
+    **fields(event="id", asset="name", at="timestamp"),
     "from": lambda event: event["source_watcher"] or event["source_run_id"],
     "runs": lambda event: ", ".join(f"{run['dag_id']} {run['run_id']}" for run in event["created_dagruns"]) or None,
     "extra": lambda event: event["extra"],

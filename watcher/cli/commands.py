@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -114,6 +115,11 @@ def table(rows: Iterable[Any], columns: Columns) -> Table:
     for row in rows:
         made.add_row(*(Text(_cell(value(row))) for value in columns.values()))
     return made
+
+
+def fields(**members: str) -> Columns:
+    """Columns that show a member of a row as it is, by heading."""
+    return {heading: itemgetter(member) for heading, member in members.items()}
 
 
 def properties(of: Mapping[str, Any]) -> Table:

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from config.errors import ConfigurationInvalid
 from store.errors import StoreError
-from watcher.errors import WatcherError
+from watcher.errors import StartRefused
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed, or the daemon cannot be reached; 2 wrong words or a wrong configuration; "
@@ -46,7 +46,7 @@ class Commands(TyperGroup):
             raise typer.Exit(Exit.INTERRUPTED) from None
         except Failure as error:
             failure = error
-        except (ConfigurationInvalid, StoreError, WatcherError) as error:
+        except (ConfigurationInvalid, StoreError, StartRefused) as error:
             failure = Failure(str(error), Exit.USAGE if isinstance(error, ConfigurationInvalid) else Exit.FAILED)
         typer.echo(str(failure), err=True)
         raise typer.Exit(failure.code)

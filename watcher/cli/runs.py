@@ -8,26 +8,20 @@ from urllib.parse import quote
 import typer
 
 from watcher.cli.api_client import ApiClient
-from watcher.cli.commands import Columns, Show, command, group, table
+from watcher.cli.commands import Columns, Show, command, fields, group, table
 from watcher.cli.failures import Exit, Failure
 
 runs = group("runs", "Runs of jobs.")
 Job = Annotated[str, typer.Argument(help="The job (its dag_id).")]
 RunId = Annotated[str, typer.Argument(help="The run's id.")]
 COLUMNS: Columns = {
-    "job": lambda run: run["dag_id"],
-    "run": lambda run: run["dag_run_id"],
-    "state": lambda run: run["state"],
-    "queued": lambda run: run["queued_at"],
-    "seconds": lambda run: run["duration"],
+    **fields(job="dag_id", run="dag_run_id", state="state", queued="queued_at", seconds="duration"),
     "reason": lambda run: run["reason"] or run["warning"],
 }
 TASKS: Columns = {
-    "task": lambda task: task["task_id"],
-    "state": lambda task: task["state"],
+    **fields(task="task_id", state="state"),
     "try": lambda task: task["try_number"],
-    "started": lambda task: task["start_date"],
-    "seconds": lambda task: task["duration"],
+    **fields(started="start_date", seconds="duration"),
     "progress": lambda task: task["progress"] and "{tasks_done} of {tasks} tasks".format(**task["progress"]),
     "detail": lambda task: task["detail"],
 }

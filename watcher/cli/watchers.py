@@ -15,14 +15,14 @@ import httpx
 import typer
 
 from watcher.cli.api_client import ApiClient, check
-from watcher.cli.commands import Columns, Show, command, group, properties, table
+from watcher.cli.commands import Columns, Show, command, fields, group, properties, table
 from watcher.cli.failures import Exit, Failure
 
 watchers = group("watchers", "The watchers and how they are doing.")
+top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
 COLUMNS: Columns = {
-    "watcher": lambda watcher: watcher["name"],
-    "asset": lambda watcher: watcher["asset"],
+    **fields(watcher="name", asset="asset"),
     "state": lambda watcher: "paused" if watcher["paused"] else watcher["state"],
     "watermark": lambda watcher: watcher["watermark"],
     "last event": lambda watcher: watcher["last_event_at"],
@@ -56,27 +56,21 @@ async def rename_watcher(
     show(moved, lambda: f"{new} goes on from {moved['watermark']}, where {name} was")
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "pause")(_pause)
-    command(app, "resume")(_resume)
-    command(app, "logs")(_logs)
-    command(app, "status")(_status)
-    command(app, "poll")(_poll)
-    command(app, "rewind")(_rewind)
-
-
+@command(top, "pause")
 async def _pause(api: ApiClient, show: Show, name: Name) -> None:
     """Pause a watcher; what comes meanwhile is found after `resume`."""
     watcher = (await api.send("POST", _path(name) + "/pause")).json()
     show(watcher, lambda: f"{name} is paused")
 
 
+@command(top, "resume")
 async def _resume(api: ApiClient, show: Show, name: Name) -> None:
     """Let a paused watcher go on where it was."""
     watcher = (await api.send("POST", _path(name) + "/resume")).json()
     show(watcher, lambda: f"{name} goes on")
 
 
+@command(top, "logs")
 async def _logs(
     api: ApiClient,
     show: Show,
@@ -134,6 +128,7 @@ def _echo(records: Iterable[Any], show: Show) -> None:
         typer.echo(json.dumps(record) if show.as_json else as_text(record))
 
 
+@command(top, "status")
 async def _status(api: ApiClient, show: Show) -> None:
     """Say how everything is doing."""
     health = await api.get("/api/v2/monitor/health")
@@ -155,6 +150,7 @@ async def _status(api: ApiClient, show: Show) -> None:
         show(waiting, lambda: properties(dict(waiting)))
 
 
+@command(top, "poll")
 async def _poll(
     api: ApiClient,
     show: Show,
@@ -168,6 +164,7 @@ async def _poll(
     _show_preview(preview, show)
 
 
+@command(top, "rewind")
 async def _rewind(
     api: ApiClient,
     show: Show,
@@ -194,8 +191,7 @@ def _show_preview(preview: dict[str, Any], show: Show) -> None:
     runs = ", ".join(f"{count} of {dag_id}" for dag_id, count in preview["runs"].items()) or "none"
     show(preview, lambda: properties({"items": preview["items"], "events": preview["events"], "runs": runs}))
     if preview["shown"] and not show.as_json:
-        columns = {"count": lambda event: event["count"], "watermark": lambda event: event["watermark"]}
-        show(preview["shown"], lambda: table(preview["shown"], columns))
+        show(preview["shown"], lambda: table(preview["shown"], fields(count="count", watermark="watermark")))
 
 
 def _description(watcher: dict[str, Any]) -> str | None:

@@ -62,7 +62,7 @@ def demo_command(*, json_output: bool, keep: bool, database: str) -> int:
 
 async def _demo(console: Console, keep: bool, database: str) -> Result:
     started = time.monotonic()
-    async with demo_world(database) as world, running_daemon(*world.daemon_arguments) as daemon:
+    async with demo_world(database) as world, running_daemon(**vars(world.setting)) as daemon:
         result = await _played(world, daemon, console, started)
         console.print(view.final(result.files, result.rows, result.runs, result.store_writes, result.seconds))
         if keep:
@@ -78,10 +78,6 @@ class World:
 
     shop: Shop
     setting: Setting
-
-    @property
-    def daemon_arguments(self) -> tuple[Path, str, dict[str, str]]:
-        return self.setting.configuration, self.setting.url, self.setting.environment
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -108,12 +109,10 @@ class Shop:
                     if number % 5 == 0:
                         uploads.start_soon(self._multipart, key, body, chance.uniform(1, 4))
                     else:
-                        await anyio.to_thread.run_sync(self._put, key, body)
+                        put = partial(self._s3.put_object, Bucket=self._bucket, Key=key, Body=body)
+                        await anyio.to_thread.run_sync(put)
                         self.written.files.add(key)
                 await anyio.sleep(chance.uniform(0.1, 0.6))
-
-    def _put(self, key: str, body: bytes) -> None:
-        self._s3.put_object(Bucket=self._bucket, Key=key, Body=body)
 
     async def _multipart(self, key: str, body: bytes, pause: float) -> None:
         """Begun now, visible later; with S3 itself its time of modification is the time it was begun."""

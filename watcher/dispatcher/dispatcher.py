@@ -25,8 +25,7 @@ from watcher.dispatcher.followed_try import LOOK_EVERY, POLL_EVERY, FollowedTry,
 from watcher.dispatcher.run_starter import RunStarter
 from watcher.dispatcher.submissions import Submissions
 from watcher.leader_election import Leadership
-from watcher.retries import keep_going
-from watcher.wakeups import Wakeup
+from watcher.loops import Wakeup, keep_going
 
 log = structlog.get_logger()
 

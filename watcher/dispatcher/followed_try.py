@@ -20,7 +20,7 @@ from store.runs import tries
 from store.runs.tries import OpenTry
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.submissions import Submissions
-from watcher.retries import keep_going
+from watcher.loops import keep_going
 from watcher.submit.base import Attachment, Handle, Needs, Status, SubmitError, Submitter
 
 LOOK_EVERY: Final = timedelta(seconds=5)
@@ -182,17 +182,8 @@ async def record_end(
         used = await tries.counted_tries(connection, open_try.key.task_instance_id)
         retries = Retries(allowed=definition.retries, delay=definition.retry_delay, used=used)
         outcome = decide(ending, retries)
-        await tries.end(
-            connection,
-            current,
-            exit_code=status.exit_code,
-            state=outcome.state,
-            run_state=outcome.run_state,
-            reason=outcome.reason,
-            warning=outcome.warning,
-            retry_in=None if outcome.retry_in is None else outcome.retry_in.total_seconds(),
-            counted=outcome.counted,
-        )
+        retry_in = None if outcome.retry_in is None else outcome.retry_in.total_seconds()
+        await tries.end(connection, current, exit_code=status.exit_code, **{**vars(outcome), "retry_in": retry_in})
     if current.cancelled:
         log.info("run.stopped", exit_code=status.exit_code)
     else:

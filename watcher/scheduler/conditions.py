@@ -43,22 +43,3 @@ def names_alias(condition: Condition | None) -> bool:
         case {"all": parts} | {"any": parts}:
             return any(map(names_alias, parts))
     return False
-
-
-def shown(condition: Condition) -> str:
-    """The condition as people read it: `a & (b | c)`."""
-    match condition:
-        case str():
-            return condition
-        case {"alias": str(name)}:
-            return f"alias {name}"
-        case {"all": [_, *_] as parts}:
-            return " & ".join(_bracketed(part) for part in parts)
-        case {"any": [_, *_] as parts}:
-            return " | ".join(_bracketed(part) for part in parts)
-    raise ValueError(f"not a condition: {condition!r}")
-
-
-def _bracketed(condition: Condition) -> str:
-    text = shown(condition)
-    return f"({text})" if " & " in text or " | " in text else text

@@ -17,11 +17,10 @@ from store.database import Database
 from store.runs import queues, runs
 from store.runs.queues import JobQueue
 from watcher.leader_election import Leadership
-from watcher.retries import keep_going
+from watcher.loops import Wakeup, keep_going
 from watcher.scheduler import ticks
 from watcher.scheduler.conditions import names_alias
 from watcher.scheduler.planning import Capacity, Plan, PlannedRun, Waits, plan
-from watcher.wakeups import Wakeup
 
 LOOK_EVERY: Final = timedelta(seconds=30)
 SHORTEST_PAUSE: Final = timedelta(seconds=1)
@@ -100,7 +99,8 @@ class Scheduler:
             due = await self._tick(connection, queue)
             condition = queue.definition.schedule
             resolved = await aliases.resolved_names(connection, dag_id) if names_alias(condition) else {}
-            made = _decide(queue, Waits(condition=condition, aliases=resolved), due)
+            waits = Waits(condition=condition, aliases=resolved)
+            made = plan(queue.events, waits, queue.definition.batch, _capacity(queue), now=queue.now, ticks=due)
             for number, planned in enumerate(made.runs):
                 await _create(connection, queue, number, planned)
         if made.runs:
@@ -130,20 +130,16 @@ class Scheduler:
 
 
 async def _create(connection: AsyncConnection, queue: JobQueue, number: int, planned: PlannedRun) -> None:
-    by_events = f"asset_triggered__{_stamp(queue.now)}_{number}"
+    stamp = queue.now.astimezone(UTC).isoformat(timespec="microseconds")
     await runs.create_triggered_run(
         connection,
         queue,
-        by_events if planned.tick is None else _scheduled(planned.tick),
+        f"asset_triggered__{stamp}_{number}" if planned.tick is None else _scheduled(planned.tick),
         planned.event_ids,
         planned.completed_by,
         trace_id=uuid.uuid4().hex,
         tick=planned.tick,
     )
-
-
-def _decide(queue: JobQueue, waits: Waits, due: Sequence[datetime]) -> Plan:
-    return plan(queue.events, waits, queue.definition.batch, _capacity(queue), now=queue.now, ticks=due)
 
 
 def _capacity(queue: JobQueue) -> Capacity:
@@ -152,7 +148,3 @@ def _capacity(queue: JobQueue) -> Capacity:
 
 def _scheduled(tick: datetime) -> str:
     return f"scheduled__{tick.astimezone(UTC).isoformat()}"
-
-
-def _stamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")

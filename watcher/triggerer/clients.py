@@ -1,17 +1,19 @@
-"""The clients of sources, one per connection, shared by all its watchers and opened on first use."""
+"""The triggers of watchers, and the clients of their sources: one per connection, shared, opened on first use."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, cast
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import BaseModel
 
-from triggers.base import BaseConnection
+from triggers.base import BaseConnection, BaseEventTrigger, TriggerContext
 
 
 @asynccontextmanager
@@ -51,3 +53,24 @@ class Clients:
         async with connection.open() as client:
             task_status.started(client)
             await anyio.sleep_forever()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosted:
+    """A watcher as the triggerer hosts it: validated options, and the class they belong to."""
+
+    name: str
+    asset: str
+    asset_id: int
+    trigger: type[BaseEventTrigger[Any, Any]]
+    options: BaseModel
+    connection: str | None
+
+
+async def build(
+    hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, dry_run: bool = False
+) -> BaseEventTrigger[Any, Any]:
+    """A new trigger on the connection's shared client. Raises whatever its constructor raises."""
+    client = await clients.get(hosted.connection)
+    context = TriggerContext(watcher=hosted.name, poll_timeout=poll_timeout, dry_run=dry_run)
+    return hosted.trigger(hosted.options, client, context)

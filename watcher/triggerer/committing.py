@@ -21,7 +21,7 @@ from store.errors import PositionLost
 from store.values import to_json
 from triggers.base import JsonValue, Position, StoredPosition, TriggerBatch, TriggerEvent
 from watcher.metrics import Metrics
-from watcher.triggerer.building import Hosted
+from watcher.triggerer.clients import Hosted
 
 log = structlog.get_logger()
 
@@ -81,12 +81,11 @@ def _detection(
 
 def new_position(identity: str, position: Position) -> NewPosition:
     """As it is stored; `identity` is the source's, as `identity_json` gives it."""
-    rows = position.rows
     return NewPosition(
         source_identity=identity,
         state=to_json(position.state),
         watermark=to_json(position.watermark),
-        rows=RowDifferences(clear=rows.clear, delete_below=rows.delete_below, delete=rows.delete, insert=rows.insert),
+        rows=RowDifferences(**vars(position.rows)),
     )
 
 

@@ -19,7 +19,6 @@ from store.catalog import assets
 from store.database import Database
 from store.detection import positions, rewind
 from store.detection.positions import LoadedPosition
-from store.detection.rewind import Rewind
 from store.errors import Conflict, InvalidValue, NotFound, no_watcher
 from store.keys import Batching
 from store.processes import audit
@@ -28,8 +27,8 @@ from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
 from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
-from watcher.triggerer.building import Hosted, build
-from watcher.triggerer.clients import Clients
+from watcher.loops import Hint
+from watcher.triggerer.clients import Clients, Hosted, build
 from watcher.triggerer.committing import identity_json, new_position, stored
 
 MOST_SHOWN: Final = 100
@@ -57,17 +56,32 @@ class MovedPosition:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Move:
+    """What a person does to a position; `detail` is for the audit."""
+
+    action: str
+    watcher: str
+    actor: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    write_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def writer(self) -> Writer:
+        return Writer(kind=AssetStoreWriterKind.API, actor=self.actor, write_id=self.write_id)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Control:
     """Acts on the configured watchers.
 
-    `on_move` is called with the name of a watcher whose position moved, `on_watermark` with the entry that was written.
+    `hint` is called when a watcher's position moved, `on_watermark` with the entry that was written.
     """
 
     database: Database
     hosted: Mapping[str, Hosted]
     clients: Clients
     poll_timeout: timedelta
-    on_move: Callable[[str], None] = field(default=lambda _name: None)
+    hint: Callable[[Hint], None] = field(default=lambda _hint: None)
     on_watermark: Callable[[int, str], None] = field(default=lambda _asset_id, _key: None)
 
     async def dry_run(self, name: str) -> Preview:
@@ -86,23 +100,21 @@ class Control:
         trigger, loaded, identity = await self._checked(name)
         if loaded is None:
             raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
-        position = trigger.rewound(_same_source(loaded, identity), to)
-        moved = new_position(identity, position)
-        request = Rewind(watcher=name, version=loaded.held.version, position=moved)
-        write_id = uuid.uuid4().hex
+        position = new_position(identity, trigger.rewound(_same_source(loaded, identity), to))
+        move = _Move(action="watcher.rewind", watcher=name, actor=actor, detail={"to": to})
         async with self.database.transaction() as connection:
-            version = await rewind.rewind(connection, request, self.database.dialect)
-            await self._record(connection, name, actor, write_id, moved.watermark, "watcher.rewind", {"to": to})
-        return self._moved("watcher.rewind", name, version, moved.watermark, to=to, actor=actor, write_id=write_id)
+            version = await rewind.rewind(connection, name, loaded.held.version, position, self.database.dialect)
+            await self._record(connection, move, position.watermark)
+        return self._moved(move, version, position.watermark, to=to)
 
     async def undo(self, name: str, actor: str) -> MovedPosition:
         """Take the last rewind back. Raises `Conflict` once a batch has been committed after it."""
         self._known(name)
-        write_id = uuid.uuid4().hex
+        move = _Move(action="watcher.rewind_undo", watcher=name, actor=actor)
         async with self.database.transaction() as connection:
             version, watermark = await rewind.undo(connection, name)
-            await self._record(connection, name, actor, write_id, watermark, "watcher.rewind_undo", {})
-        return self._moved("watcher.rewind_undo", name, version, watermark, actor=actor, write_id=write_id)
+            await self._record(connection, move, watermark)
+        return self._moved(move, version, watermark)
 
     async def rename(self, old: str, new: str, actor: str) -> MovedPosition:
         """Let a watcher go on under another name, from where it was under its old one. Raises `NotFound`, `Conflict`."""
@@ -112,49 +124,35 @@ class Control:
             )
         if old in self.hosted:
             raise Conflict(f"{old} is still configured; take it out of the configuration first")
-        write_id = uuid.uuid4().hex
+        move = _Move(action="watcher.rename", watcher=new, actor=actor, detail={"from": old})
         async with self.database.transaction() as connection:
             moved = await rewind.rename(connection, old, new, self.database.dialect)
             if moved.old_asset_id is not None:
-                removed = await self._change(connection, moved.old_asset_id, old, None, _person(actor, write_id))
-                await self._entries.apply(connection, removed)
-            await self._record(connection, new, actor, write_id, moved.watermark, "watcher.rename", {"from": old})
-        event, version = "watcher.rename", moved.version
-        return self._moved(event, new, version, moved.watermark, old=old, actor=actor, write_id=write_id)
+                await self._write(connection, moved.old_asset_id, old, None, move.writer)
+            await self._record(connection, move, moved.watermark)
+        return self._moved(move, moved.version, moved.watermark, old=old)
 
-    def _moved(self, event: str, name: str, version: int, watermark: str | None, **what: str) -> MovedPosition:
-        """After COMMIT: whoever copies the entry, runs the watcher or reads the log learns of it."""
-        self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
-        log.info(event, watcher=name, position_version=version, **what)
-        self.on_move(name)
-        return MovedPosition(version=version, watermark=None if watermark is None else json.loads(watermark))
+    async def _record(self, connection: AsyncConnection, move: _Move, watermark: str | None) -> None:
+        await audit.record(connection, move.actor, move.action, move.watcher, move.detail, move.write_id)
+        asset_id = self.hosted[move.watcher].asset_id
+        if watermark is not None and asset_id:  # a command may know an asset before the database does
+            await self._write(connection, asset_id, move.watcher, watermark, move.writer)
 
-    async def _record(
-        self,
-        connection: AsyncConnection,
-        name: str,
-        actor: str,
-        write_id: str,
-        watermark: str | None,
-        action: str,
-        detail: dict[str, Any],
-    ) -> None:
-        await audit.record(connection, actor, action, name, detail, write_id)
-        if watermark is not None and self.hosted[name].asset_id:  # a command may know an asset before the database does
-            asset_id = self.hosted[name].asset_id
-            written = await self._change(connection, asset_id, name, watermark, _person(actor, write_id))
-            await self._entries.apply(connection, written)
-
-    async def _change(
+    async def _write(
         self, connection: AsyncConnection, asset_id: int, watcher: str, watermark: str | None, writer: Writer
-    ) -> EntryChange:
-        asset = await assets.ref_of(connection, asset_id)
-        return EntryChange(asset=asset, key=watcher + WATERMARK_SUFFIX, value=watermark, writer=writer)
-
-    @property
-    def _entries(self) -> AttributedEntries:
+    ) -> None:
         """Watermarks are the metadata database's, whatever backend is configured."""
-        return AttributedEntries(self.database.dialect)
+        asset = await assets.ref_of(connection, asset_id)
+        change = EntryChange(asset=asset, key=watcher + WATERMARK_SUFFIX, value=watermark, writer=writer)
+        await AttributedEntries(self.database.dialect).apply(connection, change)
+
+    def _moved(self, move: _Move, version: int, watermark: str | None, **what: str) -> MovedPosition:
+        """After COMMIT: whoever copies the entry, runs the watcher or reads the log learns of it."""
+        name, who = move.watcher, {"actor": move.actor, "write_id": move.write_id}
+        self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
+        log.info(move.action, watcher=name, position_version=version, **what, **who)
+        self.hint(Hint(what="watchers", names=frozenset({name})))
+        return MovedPosition(version=version, watermark=None if watermark is None else json.loads(watermark))
 
     def _known(self, name: str) -> Hosted:
         if name not in self.hosted:
@@ -189,10 +187,6 @@ class Control:
         async with self.database.reading() as connection:
             scheduled = await jobs.scheduled_on(connection, self.hosted[name].asset_id)
         return {job.dag_id: _expected(job.definition.batch, events) for job in scheduled}
-
-
-def _person(actor: str, write_id: str) -> Writer:
-    return Writer(kind=AssetStoreWriterKind.API, actor=actor, write_id=write_id)
 
 
 def _expected(batch: Batching, events: int) -> int:

@@ -27,8 +27,7 @@ from store.errors import CommitUnknown, PositionLost, StoreError
 from triggers.base import BaseEventTrigger, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, TriggerError
 from triggers.hints import backoff
-from watcher.triggerer.building import Hosted, build
-from watcher.triggerer.clients import Clients
+from watcher.triggerer.clients import Clients, Hosted, build
 from watcher.triggerer.committing import Committer, identity_json, stored
 
 CLAIM_AGAIN: Final = 1.0

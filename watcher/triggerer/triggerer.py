@@ -16,11 +16,10 @@ from store.database import Database
 from store.detection import positions
 from store.processes import triggerers
 from store.processes.triggerers import Process
-from watcher.retries import keep_going
+from watcher.loops import Wakeup, keep_going
 from watcher.triggerer.assignment import assigned
-from watcher.triggerer.building import Hosted
+from watcher.triggerer.clients import Hosted
 from watcher.triggerer.supervisor import Supervisor
-from watcher.wakeups import Wakeup
 
 FORGET_AFTER: Final = timedelta(days=1)
 

@@ -7,9 +7,7 @@ from alembic import context
 from store.database.schema import metadata
 
 context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=metadata,
-    compare_server_default=True,
+    connection=context.config.attributes["connection"], target_metadata=metadata, compare_server_default=True
 )
 with context.begin_transaction():
     context.run_migrations()

@@ -15,7 +15,7 @@ from starlette.datastructures import State
 
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
-from store.keys import JobDefinition
+from store.keys import JobDefinition, Role
 from store.runs import runs, tries
 from watcher import try_tokens
 from watcher.api import create_app
@@ -34,14 +34,14 @@ DEFINITION = {
 }
 
 
-def job(dag_id: str, **edges: frozenset[str]) -> DeclaredJob:
-    none: dict[str, frozenset[str]] = {"schedule": frozenset(), "inlets": frozenset(), "outlets": frozenset()}
+def job(dag_id: str, aliases: Mapping[Role, set[str]] | None = None, **assets: set[str]) -> DeclaredJob:
     return DeclaredJob(
         dag_id=dag_id,
         task_id="load",
         definition=JobDefinition.from_json(json.dumps(DEFINITION)),
         paused=False,
-        **{**none, **edges},
+        assets=assets,
+        aliases=aliases or {},
     )
 
 
@@ -56,11 +56,11 @@ CONFIGURED = Declared(
     jobs=[
         job(
             "load_orders",
-            schedule=frozenset({"landing", "customers"}),
-            inlets=frozenset({"landing"}),
-            outlets=frozenset({"orders"}),
+            schedule={"landing", "customers"},
+            inlet={"landing"},
+            outlet={"orders"},
         ),
-        job("report", schedule=frozenset({"orders"})),
+        job("report", schedule={"orders"}),
     ],
 )
 

@@ -15,7 +15,7 @@ from tests.databases import BOTH
 from tests.service.api.application import CONFIGURED, SECRET, Api, serving
 from watcher import logs
 from watcher.api.context import ApiContext
-from watcher.wakeups import Hint
+from watcher.loops import Hint
 
 
 @pytest.fixture(params=BOTH)

@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import select
 
 from store.catalog import aliases, catalog_sync
-from store.catalog.catalog_sync import DeclaredAlias
 from store.database.schema import asset, asset_alias_asset, asset_alias_event, asset_event, queued_event
 from store.detection import events
 from store.detection.events import NewEvent
@@ -20,11 +19,11 @@ from tests.service.api.application import CONFIGURED, Api, Try, job
 DAILY = frozenset({"daily"})
 ALIASED = replace(
     CONFIGURED,
-    aliases=[DeclaredAlias(name="daily", group="shop"), DeclaredAlias(name="weekly", group="")],
+    aliases={"daily": "shop", "weekly": ""},
     jobs=[
-        job("load_orders", outlets=frozenset({"orders"}), outlet_aliases=frozenset({"daily", "weekly"})),
-        job("consume", schedule_aliases=DAILY, inlet_aliases=DAILY),
-        job("report", schedule=frozenset({"landing", "orders"}), schedule_aliases=DAILY),
+        job("load_orders", {"outlet": {"daily", "weekly"}}, outlet={"orders"}),
+        job("consume", {"schedule": DAILY, "inlet": DAILY}),
+        job("report", {"schedule": DAILY}, schedule={"landing", "orders"}),
     ],
 )
 

@@ -15,7 +15,7 @@ from sqlalchemy import event
 from store.database import Database
 from store.processes import tokens
 from tests.service.api.application import Api, claimed
-from watcher.wakeups import Hint
+from watcher.loops import Hint
 
 ROOT = Path(__file__).parents[3]
 

@@ -58,7 +58,7 @@ async def test_materialize_needs_exactly_one_producer(api: Api) -> None:
     await answered(api, "POST", f"/api/v2/assets/{api.asset_ids['private']}/materialize", 404)
     await answered(api, "POST", "/api/v2/assets/999999/materialize", 404)
     async with api.database.transaction() as session:
-        two = [*CONFIGURED.jobs, job("other", outlets=frozenset({"orders"}))]
+        two = [*CONFIGURED.jobs, job("other", outlet={"orders"})]
         await catalog_sync.apply(session, replace(CONFIGURED, jobs=two), api.database.dialect)
     answer = await answered(api, "POST", f"/api/v2/assets/{api.asset_ids['orders']}/materialize", 409)
     assert "load_orders, other" in str(answer["detail"])

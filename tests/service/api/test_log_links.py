@@ -23,7 +23,7 @@ from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.service.api.application import Api
 from tests.unit.submit.plain import make_submission, workspace
-from watcher.api.log_answers import LogQuery, answer
+from watcher.api.routes.logs import LogQuery, answer
 from watcher.logs.paths import watcher_logs
 
 log = structlog.get_logger()

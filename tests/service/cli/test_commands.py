@@ -36,8 +36,8 @@ from watcher import app as daemon
 from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.cli import configuration as commands_of_configuration
 from watcher.cli import connections
-from watcher.cli import daemon as daemon_commands
 from watcher.cli.app import app
 from watcher.declaring import declared
 from watcher.http_server import listen, serve
@@ -438,7 +438,7 @@ def test_the_program_itself(configuration: Path) -> None:
 
 
 def test_the_roles_are_those_of_the_daemon() -> None:
-    assert set(daemon_commands.ROLES) == daemon.ROLES
+    assert set(commands_of_configuration.ROLES) == daemon.ROLES
 
 
 def edit(configuration: Path, settings: str) -> None:

@@ -60,16 +60,12 @@ class Jobs:
         self.programs[dag_id] = JobToStart(application=application, connections={}, submitter=submitter)
         spark = {"submitter": submitter}
         known = {"max_active_runs": 1, "retries": 0, "retry_delay": 0, "timeout": None, "spark": spark, **definition}
-        nothing = frozenset()
         self.declared.append(
             DeclaredJob(
                 dag_id=dag_id,
                 task_id=dag_id,
                 definition=JobDefinition.from_json(json.dumps(known)),
                 paused=False,
-                schedule=nothing,
-                inlets=nothing,
-                outlets=nothing,
             )
         )
 

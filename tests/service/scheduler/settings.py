@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select, update
 
 from store.catalog import catalog_sync
-from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
 from store.database.schema import job, queued_event, run, run_asset_event
 from store.detection import events
@@ -51,9 +51,7 @@ def job_on(dag_id: str, schedule: Any, *, cron: str | None = None, catchup: bool
         task_id=dag_id,
         definition=JobDefinition.from_json(json.dumps(definition)),
         paused=False,
-        schedule=frozenset(names_in(schedule)),
-        inlets=frozenset(),
-        outlets=frozenset(),
+        assets={"schedule": frozenset(names_in(schedule))},
     )
 
 
@@ -64,7 +62,7 @@ async def configure(database: Database, jobs: Iterable[DeclaredJob], names: str 
         assets=[DeclaredAsset(name=name, uri=f"x-test:{name}", group="", extra="{}") for name in names],
         watchers=[],
         jobs=list(jobs),
-        aliases=[DeclaredAlias(name="alias", group="")],
+        aliases={"alias": ""},
     )
     async with database.transaction() as session:
         return dict((await catalog_sync.apply(session, wanted, database.dialect)).asset_ids)

@@ -42,7 +42,7 @@ async def test_a_first_configuration_is_mirrored_whole(database: Database) -> No
         jobs={"load": ["a", "b"], "report": []},
         paused=["report"],
     )
-    load = replace(wanted.jobs[0], inlets=frozenset({"a"}), outlets=frozenset({"b"}))
+    load = replace(wanted.jobs[0], assets={**wanted.jobs[0].assets, "inlet": {"a"}, "outlet": {"b"}})
     applied = await apply(database, replace(wanted, jobs=[load, wanted.jobs[1]]))
     a, b = applied.asset_ids["a"], applied.asset_ids["b"]
     assert await named(database) == {"a": (a, "test://a", True), "b": (b, "test://b", True)}
@@ -224,6 +224,6 @@ async def test_after_any_history_the_mirror_equals_the_last_configuration(
         active = {row["name"]: (row["id"], row["uri"]) for row in await rows(database, asset) if row["active"]}
         assert active == {a.name: (ids[a.name], a.uri) for a in wanted.assets}
         edges = {(row["dag_id"], row["asset_id"]) for row in await rows(database, job_schedule_asset)}
-        assert edges == {(j.dag_id, ids[name]) for j in wanted.jobs for name in j.schedule}
+        assert edges == {(j.dag_id, ids[name]) for j in wanted.jobs for name in j.assets["schedule"]}
         watching = {row["name"]: row["asset_id"] for row in await rows(database, watcher) if row["active"]}
         assert watching == {w.name: ids[w.asset] for w in wanted.watchers}

@@ -14,6 +14,7 @@ from sqlalchemy import RowMapping, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.base import AssetScope, AssetStoreWriterKind, Writer
+from store.catalog.assets import ref_of
 from store.database import Database
 from store.database.schema import asset_store, asset_store_history
 from store.errors import NotFound, VersionConflict
@@ -41,14 +42,14 @@ class Store(MetastoreStoreBackend):
         self, scope: Any, *, writer: Writer | None = None, protected: frozenset[str] = frozenset()
     ) -> None:
         async with self._database.transaction() as connection:
-            asset = await self._entries.resolve(connection, scope)
+            asset = await ref_of(connection, **vars(scope))
             await self._entries.clear(connection, asset, writer=writer, protected=protected)
 
     async def adelete(
         self, scope: Any, key: str, *, writer: Writer | None = None, if_version: int | None = None, session: Any = None
     ) -> None:
         async with self._connection(session) as connection:
-            asset = await self._entries.resolve(connection, scope)
+            asset = await ref_of(connection, **vars(scope))
             change = EntryChange(asset=asset, key=key, value=None, writer=writer, expected_version=if_version)
             await self._entries.apply(connection, change)
 

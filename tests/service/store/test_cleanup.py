@@ -23,7 +23,7 @@ from store.processes.cleanup import Retention
 from store.runs import runs, tries
 from tests.databases import new_asset
 from watcher.cleanup import LOG_FILES, Cleaner, Limits
-from watcher.logs.files import LogFiles
+from watcher.logs.configuration import LogFiles
 from watcher.logs.paths import try_log
 
 NOW = datetime.now(UTC)

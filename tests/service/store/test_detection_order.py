@@ -29,7 +29,6 @@ from store.database.schema import (
 from store.detection import detections, positions, rewind
 from store.detection.detections import Committed, Detection
 from store.detection.positions import NewPosition
-from store.detection.rewind import Rewind
 from store.errors import PositionLost
 from store.keys import AssetRef
 from store.metastore import MetastoreStoreBackend
@@ -116,9 +115,9 @@ async def test_an_event_that_waited_for_a_reload_which_renamed_its_asset_is_owed
 
 
 async def test_a_detection_that_waited_for_a_rewind_writes_nothing(postgres: Database, detection: Detection) -> None:
-    back = Rewind(watcher="files", version=0, position=NewPosition(source_identity="{}", state="[]", watermark='"0"'))
+    back = NewPosition(source_identity="{}", state="[]", watermark='"0"')
     answer = await committed_behind(
-        postgres, detection, lambda connection: rewind.rewind(connection, back, "postgresql")
+        postgres, detection, lambda connection: rewind.rewind(connection, "files", 0, back, "postgresql")
     )
     assert isinstance(answer, PositionLost)
     assert await rows(postgres, asset_event) == []

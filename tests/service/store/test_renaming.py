@@ -13,7 +13,6 @@ from store.database.schema import asset_event, triggerer, watcher, watcher_posit
 from store.detection import detections, positions, rewind
 from store.detection.detections import Detection
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition, RowDifferences
-from store.detection.rewind import Rewind
 from store.errors import Conflict, NotFound, PositionLost
 from tests.service.store.words import apply, beat, declared, event, rows
 
@@ -64,14 +63,9 @@ async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
 ) -> None:
     held = await found(database, asset_id, (await started(database, "old")).held)
     async with database.transaction() as session:
-        to = Rewind(
-            watcher="old",
-            version=1,
-            position=NewPosition(
-                source_identity='"source"', state='"back"', watermark='"back"', rows=RowDifferences(clear=True)
-            ),
-        )
-        await rewind.rewind(session, to, database.dialect)
+        clear = RowDifferences(clear=True)
+        to = NewPosition(source_identity='"source"', state='"back"', watermark='"back"', rows=clear)
+        await rewind.rewind(session, "old", 1, to, database.dialect)
         await session.execute(update(watcher).values(paused=True))
     await stopped(database)
 

@@ -50,9 +50,7 @@ def declared(
                 task_id="load",
                 definition=JobDefinition(),
                 paused=dag_id in paused,
-                schedule=frozenset(on),
-                inlets=frozenset(),
-                outlets=frozenset(),
+                assets={"schedule": frozenset(on)},
             )
             for dag_id, on in (jobs or {}).items()
         ],

@@ -44,8 +44,7 @@ from triggers.base import (
 )
 from triggers.errors import ConfigurationError
 from watcher.metrics import Metrics
-from watcher.triggerer.building import Hosted
-from watcher.triggerer.clients import Clients, open_clients
+from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
@@ -145,9 +144,7 @@ def declared(*names):
                 task_id="listen",
                 definition=JobDefinition.from_json(json.dumps(JOB)),
                 paused=True,
-                schedule=frozenset(names),
-                inlets=frozenset(),
-                outlets=frozenset(),
+                assets={"schedule": names},
             )
         ],
     )

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from watcher import logs
-from watcher.logs.files import LogFiles
+from watcher.logs.configuration import LogFiles
 from watcher.logs.paths import InvalidLogName, try_log, watcher_log, watcher_logs
 
 IDENTITY = {

@@ -1,6 +1,6 @@
 import pytest
 
-from watcher.scheduler.conditions import is_met, names_alias, shown
+from watcher.scheduler.conditions import is_met, names_alias
 
 NESTED = {"all": ["a", {"any": ["b", "c"]}]}
 
@@ -43,11 +43,6 @@ def test_an_alias_stands_for_any_asset_it_resolved_to():
 )
 def test_it_is_known_whether_a_condition_names_an_alias(condition, named):
     assert names_alias(condition) is named
-
-
-def test_a_condition_is_shown_as_people_write_it():
-    assert shown(NESTED) == "a & (b | c)"
-    assert shown({"all": ["a"]}) == "a"
 
 
 @pytest.mark.parametrize("nonsense", [{"all": []}, {"any": []}, {"none": ["a"]}, 5, {}])

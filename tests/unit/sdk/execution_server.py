@@ -22,10 +22,10 @@ from fastapi import FastAPI
 from sqlalchemy import insert, select
 
 from store.catalog import aliases, catalog_sync
-from store.catalog.catalog_sync import Declared, DeclaredAlias, DeclaredAsset, DeclaredJob
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
 from store.database.schema import asset_alias, asset_event, run_asset_event
-from store.keys import JobDefinition
+from store.keys import JobDefinition, Role
 from store.runs import tries
 from store.state.attributed import AttributedEntries
 from tests.databases import copied, migrated_file
@@ -274,29 +274,23 @@ class ExecutionServer(Wire):
         self._is_over = False
 
     async def _declare(self) -> None:
-        declared = {role: self.claim.get(role, []) for role in ("inlets", "outlets")}
+        declared: dict[Role, Any] = {"inlet": self.claim.get("inlets", []), "outlet": self.claim.get("outlets", [])}
         told = [*self.claim.get("triggering_asset_events", {}).values(), *self.past_events.values()]
         known = [one for role in declared.values() for one in role if "name" in one] + self.resolved
         for asset in [*known, *(one["asset"] for events in told for one in events)]:
             self._assets.setdefault(asset["name"], asset["uri"])
-        names = {role: frozenset(one["name"] for one in found if "name" in one) for role, found in declared.items()}
-        through = {role: frozenset(one["alias"] for one in found if "alias" in one) for role, found in declared.items()}
+        names = {role: {one["name"] for one in found if "name" in one} for role, found in declared.items()}
+        through = {role: {one["alias"] for one in found if "alias" in one} for role, found in declared.items()}
         definition = JobDefinition.from_json(json.dumps({**DEFINITION, "options": self.claim.get("options", {})}))
-        common: dict[str, Any] = {"task_id": "load", "definition": definition, "paused": False, "schedule": frozenset()}
-        mine = DeclaredJob(
-            dag_id="load_orders",
-            **names,
-            inlet_aliases=through["inlets"],
-            outlet_aliases=through["outlets"],
-            **common,
-        )
-        others = DeclaredJob(dag_id="another_job", inlets=frozenset(), outlets=frozenset(self._assets), **common)
+        common: dict[str, Any] = {"task_id": "load", "definition": definition, "paused": False}
+        mine = DeclaredJob(dag_id="load_orders", assets=names, aliases=through, **common)
+        others = DeclaredJob(dag_id="another_job", assets={"outlet": set(self._assets)}, **common)
         wanted = Declared(
             hash="",
             assets=[DeclaredAsset(name=name, uri=uri, group="", extra="{}") for name, uri in self._assets.items()],
             watchers=[],
             jobs=[mine, others],
-            aliases=[DeclaredAlias(name=name, group="") for name in through["inlets"] | through["outlets"]],
+            aliases=dict.fromkeys(through["inlet"] | through["outlet"], ""),
         )
         database = self.api.database
         async with database.transaction() as connection:

@@ -100,7 +100,7 @@ class History:
             self._commit(step.position, page)
             self.emitted.update(cast("list[SimulatedVersion]", step.versions))
             if isinstance(watcher, Scanner):
-                assert self.host.rows == watcher._handled._members, "differences add up to the set"
+                assert self.host.rows == watcher._handled.members, "differences add up to the set"
         else:
             assert not step.versions
         return watcher

@@ -25,10 +25,10 @@ def test_differences_add_up_to_the_set_however_late_they_are_committed(operation
     horizon = 0
     for operation, number, modified in operations:
         match operation:
-            case "add" if number not in handled and modified >= horizon:
+            case "add" if number not in handled.members and modified >= horizon:
                 handled.add(number, modified)
                 expected[number] = modified
-            case "forget" if number in handled:
+            case "forget" if number in handled.members:
                 handled.forget({number})
                 del expected[number]
             case "below":
@@ -37,8 +37,8 @@ def test_differences_add_up_to_the_set_however_late_they_are_committed(operation
                 expected = {member: value for member, value in expected.items() if value >= horizon}
             case "commit":
                 host.commit(Position(watermark=0, state={}, rows=handled.take_changes()))
-        assert set(handled) == expected.keys()
-        assert len(handled) == len(expected)
+        assert handled.members.keys() == expected.keys()
+        assert len(handled.members) == len(expected)
     host.commit(Position(watermark=0, state={}, rows=handled.take_changes()))
     assert host.rows == expected
     assert not handled.take_changes()

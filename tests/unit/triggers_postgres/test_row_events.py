@@ -6,7 +6,6 @@ from triggers.base import TriggerEvent
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.reader import events_of
 
 WATERMARK = {"from": 10, "to": 19}
 
@@ -23,7 +22,7 @@ class Row(dict[str, Any]):
 
 
 def events_by_id(rows: list[Row], options: NewRowsOptions) -> list[TriggerEvent]:
-    return [*events_of(rows, options, WATERMARK, RowsByIdReader.name_rows)]
+    return [*RowsByIdReader.events_of(rows, options, WATERMARK)]
 
 
 def test_ids_become_ranges_whose_sizes_are_the_count() -> None:
@@ -50,7 +49,7 @@ def test_events_are_bounded() -> None:
 
 def test_keys_are_values_or_lists_of_values() -> None:
     rows = [Row(key=text) for text in ("7", '"a"', '[1, "b"]')]
-    [event] = events_of(rows, options(mode="updated_at"), WATERMARK, RowsByUpdateReader.name_rows)
+    [event] = RowsByUpdateReader.events_of(rows, options(mode="updated_at"), WATERMARK)
 
     payload: Any = event.payload
     assert payload == {"table": "public.orders", "column": "updated_at", "keys": [7, "a", [1, "b"]]}

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.triggers_postgres.updates_model import Version, WindowPoller, simulate
-from triggers.postgres.window import Alive, Snapshot, Window
+from triggers.postgres.ledger import LockSet
+from triggers.postgres.window import Snapshot, Window
 
 
 @given(random=st.randoms(use_true_random=False))
@@ -45,16 +46,16 @@ class ByTimeAlone(WindowPoller):
 class FloorOfNow(WindowPoller):
     """Lets the floor follow the clock, whoever is alive."""
 
-    def living(self) -> Alive:
+    def living(self) -> LockSet:
         living = super().living()
-        return Alive(boot=living.boot, moment=living.moment, transactions={})
+        return LockSet(boot=living.boot, at=living.at, holders={})
 
 
 class ForgetsThePrepared(WindowPoller):
-    def living(self) -> Alive:
+    def living(self) -> LockSet:
         living = super().living()
-        names = {name: pid for name, pid in living.transactions.items() if pid is not None}
-        return Alive(boot=living.boot, moment=living.moment, transactions=names)
+        names = {name: pid for name, pid in living.holders.items() if pid is not None}
+        return LockSet(boot=living.boot, at=living.at, holders=names)
 
 
 class FloorBeforeTheRows(WindowPoller):

@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from triggers.postgres.window import XID_SPACE, Alive, Snapshot, Window
+from triggers.postgres.ledger import LockSet
+from triggers.postgres.window import XID_SPACE, Snapshot, Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +69,9 @@ class Server:
     def age(self, xid: int) -> int:
         return (self.next_xid - xid + XID_SPACE // 2) % XID_SPACE - XID_SPACE // 2
 
-    def living(self) -> Alive:
+    def living(self) -> LockSet:
         transactions = {one.name: None if one.prepared else 4711 for one in self.transactions}
-        return Alive(boot=str(self.boot), moment=str(self.clock - 1), transactions=transactions)
+        return LockSet(boot=str(self.boot), at=str(self.clock - 1), holders=transactions)
 
     def end_all(self) -> None:
         while self.transactions:
@@ -172,7 +173,7 @@ class WindowPoller:
         self._finish(rows)
         return len(rows)
 
-    def living(self) -> Alive:
+    def living(self) -> LockSet:
         return self.server.living()
 
     def read(self, snapshot: Snapshot, rows: list[Version]) -> Window:

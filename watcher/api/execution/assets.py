@@ -19,7 +19,7 @@ from store.runs.try_lock import AssetSelector
 from watcher.api.context import Context
 from watcher.api.execution.identity import EVENTS, SELECTORS, Identity, declared_asset, forbidden, speaking
 from watcher.api.parameters import BIGGEST, Moment
-from watcher.api.shapes.events import AssetEvents
+from watcher.api.shapes.assets import AssetEvents
 
 router = APIRouter(tags=["Execution: assets"])
 

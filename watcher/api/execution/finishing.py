@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from config.uris import normalise
 from store.catalog import aliases, assets
-from store.catalog.aliases import NamedAsset, Resolved
+from store.catalog.aliases import Resolved
 from store.detection import events
 from store.detection.events import Appended, NewEvent
 from store.keys import TryKey
@@ -21,7 +21,7 @@ from store.runs import answers, runs, tries
 from store.values import to_json
 from watcher.api.execution.identity import Call, forbidden
 from watcher.api.parameters import Body, Text
-from watcher.wakeups import Hint
+from watcher.loops import Hint
 
 log = structlog.get_logger()
 _NOTHING: Final[tuple[Appended, Mapping[str, int]]] = (Appended(rows=(), dag_ids=frozenset()), {})
@@ -140,7 +140,7 @@ async def _resolved(
     resolved: dict[str, Resolved] = {}
     names = {(asset.uri, asset.name) for asset in named if isinstance(asset, AliasedAsset)}
     for uri, name in sorted(names):
-        asset = await aliases.resolve(connection, NamedAsset(uri=uri, name=name), dialect)
+        asset = await aliases.resolve(connection, uri, name or uri, dialect)
         resolved.setdefault(uri, asset)
     return resolved
 

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.catalog.assets import Asset
-from store.keys import TaskInstanceKey, TryKey
+from store.keys import ROLES, Role, TaskInstanceKey, TryKey
 from store.runs import answers, task_instances, tries
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector
@@ -23,9 +23,9 @@ from watcher.api.auth import Bearer, not_authenticated
 from watcher.api.context import ApiContext, of_app
 from watcher.try_tokens import InvalidTryToken, TryIdentity
 
-STORE: Final = frozenset({"inlet", "outlet"})
+STORE: Final[frozenset[Role]] = frozenset({"inlet", "outlet"})
 """Roles of the assets whose store a job reads and writes."""
-EVENTS: Final = STORE | {"schedule"}
+EVENTS: Final = frozenset(ROLES)
 """Roles of the assets that a job may know of, with their events."""
 
 
@@ -125,7 +125,12 @@ async def speaking(
 
 
 async def declared_asset(
-    connection: AsyncConnection, dag_id: str, roles: Collection[str], *, name: str | None = None, uri: str | None = None
+    connection: AsyncConnection,
+    dag_id: str,
+    roles: Collection[Role],
+    *,
+    name: str | None = None,
+    uri: str | None = None,
 ) -> Asset:
     """The asset of this name, uri, or both, if the job declares it, or an alias that resolved to it, in one of the roles.
 

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
 from store.catalog.assets import Asset
-from store.runs.try_lock import AssetSelector, LockedAsset, lock_asset
+from store.runs.try_lock import AssetSelector, lock_asset
 from store.state import attributed
 from store.state.transactions import Outcome, Transaction
 from store.values import check_key, to_json
@@ -167,7 +167,7 @@ async def _task_write(
             context=call.context,
             connection=connection,
             asset=locked.asset,
-            writer=_writer(locked),
+            writer=Writer(kind=AssetStoreWriterKind.TASK, write_id=new_write_id(), **locked.key.bindings),
             action=action,
             key=key,
             keys=keys,
@@ -192,10 +192,6 @@ def _warn_of_large(write: EntryWrite, key: str, text: str) -> None:
     limit = write.context.max_value_storage_bytes
     if len(text) > limit:
         log.warning("store.large_value", key=key, bytes=len(text), limit=limit, **write.who)
-
-
-def _writer(locked: LockedAsset) -> Writer:
-    return Writer(kind=AssetStoreWriterKind.TASK, write_id=new_write_id(), **locked.key.bindings)
 
 
 def _as_json(outcome: Outcome) -> str:

@@ -11,9 +11,9 @@ from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
-from store.catalog.assets import AssetOfJob, Role
+from store.catalog.assets import AssetOfJob
 from store.detection.events import AssetEvent
-from store.keys import TryKey
+from store.keys import Role, TryKey
 from store.runs import jobs, runs, tries
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context

@@ -14,11 +14,10 @@ from store.catalog.assets import ASSET_ORDERS, Asset
 from store.database.paging import Window
 from store.errors import no_alias
 from store.runs import decisions, runs
-from watcher.api import jobs
 from watcher.api.auth import Operator, Viewer
 from watcher.api.context import Context
-from watcher.api.jobs import RunRequest
 from watcher.api.parameters import BIGGEST, AssetId, Pattern, ordered_window
+from watcher.api.routes import dags
 from watcher.api.shapes.assets import (
     AssetAliasCollectionResponse,
     AssetAliasResponse,
@@ -26,7 +25,7 @@ from watcher.api.shapes.assets import (
     AssetResponse,
     asset_response,
 )
-from watcher.api.shapes.runs import DAGRunResponse, run_response
+from watcher.api.shapes.dags import DAGRunResponse, run_response
 
 router = APIRouter(prefix="/assets", tags=["Asset"])
 
@@ -86,7 +85,7 @@ async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResp
         return (await _responses(connection, [asset]))[0]
 
 
-class MaterializeAssetBody(RunRequest):
+class MaterializeAssetBody(dags.RunRequest):
     pass
 
 
@@ -95,7 +94,7 @@ async def materialize(
     context: Context, actor: Operator, asset_id: AssetId, body: MaterializeAssetBody | None = None
 ) -> DAGRunResponse:
     """Run the job that updates the asset."""
-    dag_id, run_id = await jobs.materialize(context, actor, asset_id, body or MaterializeAssetBody())
+    dag_id, run_id = await dags.materialize(context, actor, asset_id, body or MaterializeAssetBody())
     async with context.database.reading() as connection:
         return run_response(await runs.get(connection, dag_id, run_id))
 

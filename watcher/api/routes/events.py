@@ -19,9 +19,9 @@ from store.values import to_json
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import BIGGEST, Body, Moment, Pattern, ordered_window
-from watcher.api.shapes.events import AssetEventCollectionResponse, AssetEventResponse, event_response
+from watcher.api.shapes.assets import AssetEventCollectionResponse, AssetEventResponse, event_response
 from watcher.api.writes import new_write_id
-from watcher.wakeups import Hint
+from watcher.loops import Hint
 
 router = APIRouter(prefix="/assets/events", tags=["Asset event"])
 

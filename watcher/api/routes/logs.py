@@ -1,25 +1,32 @@
-"""The logs of tries: Airflow's route, and around a write."""
+"""Log lines as answers: around a write, the last ones, or as they come; as ndjson, as text, or as server-sent events.
+
+Airflow's route for the logs of tries is here; `watchers` has that of the watchers' logs.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Header, Path, Query, Response
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
+from store.errors import NotFound
 from store.keys import TaskInstanceKey
 from store.runs import task_instances, tries
+from store.state import history
+from store.state.history import HistoryEntry
 from watcher.api.auth import Viewer
-from watcher.api.context import Context
-from watcher.api.log_answers import LogQueryParameters, answer, in_form
+from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import BIGGEST, MapIndex
-from watcher.logs import try_log
-from watcher.logs.reader import Fragment, fragment, fragment_of
+from watcher.logs import reader, try_log
+from watcher.logs.reader import LINES, Fragment, Log, Record, Tail, as_text, follow, fragment, fragment_of
 from watcher.submit.base import Handle, Submitter
 
 router = APIRouter(tags=["Logs"])
@@ -29,6 +36,33 @@ _FULL_CONTENT = 100_000
 _PATIENCE: Final = 30.0
 _MOST_BYTES: Final = 16_000_000
 Token = Annotated[int, Query(ge=0, le=BIGGEST, description="The continuation token of the fragment before.")]
+_MOST_LINES: Final = 5000
+_COMMENT_AFTER: Final = 20
+"""Looks without anything new; a comment then keeps the connection open, and finds out when nobody listens any more."""
+Lines = Annotated[int, Query(ge=0, le=_MOST_LINES)]
+WriteId = Annotated[str | None, Query(pattern="^[A-Za-z0-9_-]{1,64}$")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogQuery:
+    """Which lines: around a write, else the last `before` + `after`; `following` goes on with those to come."""
+
+    around: str | None
+    before: int
+    after: int
+    following: bool
+
+
+def _log_query(
+    around: WriteId = None,
+    before: Lines = LINES,
+    after: Lines = LINES,
+    following: Annotated[bool, Query(alias="follow")] = False,
+) -> LogQuery:
+    return LogQuery(around=around, before=before, after=after, following=following)
+
+
+LogQueryParameters = Annotated[LogQuery, Depends(_log_query)]
 
 
 @router.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}")
@@ -82,3 +116,81 @@ async def _remote_fragment(submitter: Submitter, handle: Handle, offset: int, li
         sentence = f"the submitter could not read the driver's log ({type(error).__name__}: {error}); ask again later"
         return Fragment(records=[{"event": "log.unreachable", "level": "error", "error": sentence}], next_offset=None)
     return fragment_of(data, offset, lines)
+
+
+async def answer(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery, accept: str) -> Response:
+    """The lines in the form that was asked for. Raises `NotFound` for a write that nobody knows of."""
+    if query.following:
+        tail = await anyio.to_thread.run_sync(Tail, logs)
+        stream = _events(await _excerpt(context, logs, query), follow(tail, context.stopping))
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    return in_form(await _excerpt(context, logs, query), accept)
+
+
+def in_form(records: Iterable[Record], accept: str) -> Response:
+    """Records as ndjson; as text for whoever asks for text, which browsers do too."""
+    if "text/" in accept:
+        return PlainTextResponse("".join(f"{as_text(record)}\n" for record in records))
+    return Response("".join(f"{_line(record)}\n" for record in records), media_type="application/x-ndjson")
+
+
+async def _excerpt(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery) -> Sequence[Record]:
+    if query.around is None:
+        lines = query.before + query.after
+        return await _judged(context, await anyio.to_thread.run_sync(lambda: reader.last(logs(), lines)))
+    look = partial(reader.around, write_id=query.around, before=query.before, after=query.after)
+    records = await anyio.to_thread.run_sync(lambda: look(logs()))
+    return await _from_history(context, query.around) if records is None else await _judged(context, records)
+
+
+async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Record]:
+    """Mark what was announced and never happened.
+
+    A missing confirmation alone proves nothing: the daemon may have died right after COMMIT, or the line lies beyond the
+    excerpt. The history decides.
+    """
+    doubtful = reader.unfinished(records)
+    if not doubtful:
+        return records
+    async with context.database.reading() as connection:
+        happened = {row.writer and row.writer.write_id for row in await history.of_writes(connection, doubtful)}
+    rolled_back = doubtful - happened
+    return [{**record, "rolled_back": True} if record.get("write_id") in rolled_back else record for record in records]
+
+
+async def _from_history(context: ApiContext, write_id: str) -> Sequence[Record]:
+    """What is left of a write whose log lines are gone."""
+    async with context.database.reading() as connection:
+        rows = await history.of_writes(connection, [write_id])
+    if not rows:
+        raise NotFound(f"neither the logs nor the history know a write {write_id}")
+    return [_history_record(row) for row in rows]
+
+
+def _history_record(row: HistoryEntry) -> Record:
+    values = {**vars(row), **({} if row.writer is None else vars(row.writer)), "writer": None}
+    record = {name: value for name, value in values.items() if value is not None}
+    return {"timestamp": row.written_at, "event": "store.history", **record}
+
+
+async def _events(first: Sequence[Record], more: AsyncIterator[Sequence[Record]]) -> AsyncIterator[str]:
+    yield "".join(_event(record) for record in first)
+    silent = 0
+    async for records in more:
+        silent = 0 if records else silent + 1
+        if records:
+            yield "".join(_event(record) for record in records)
+        elif silent % _COMMENT_AFTER == 0:
+            yield ":\n\n"
+
+
+def _event(record: Record) -> str:
+    return f"data: {_line(record)}\n\n"
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record, default=_as_json)
+
+
+def _as_json(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else repr(value)

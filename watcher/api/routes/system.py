@@ -17,8 +17,8 @@ from store.processes.triggerers import Heartbeat
 from watcher.api.auth import Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.errors import UNAVAILABLE
-from watcher.api.log_answers import WriteId
 from watcher.api.parameters import UnorderedWindow
+from watcher.api.routes.logs import WriteId
 from watcher.api.shapes.base import JsonObject, Shape
 from watcher.machine import program_version
 

@@ -14,13 +14,13 @@ from store.catalog import watchers
 from store.processes import audit
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.log_answers import LogQueryParameters, answer
 from watcher.api.parameters import Body, Text
+from watcher.api.routes.logs import LogQueryParameters, answer
 from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import new_write_id
 from watcher.logs.paths import watcher_logs
+from watcher.loops import Hint
 from watcher.triggerer.control import Control, MovedPosition, Preview
-from watcher.wakeups import Hint
 
 router = APIRouter(prefix="/watchers", tags=["Watcher"])
 

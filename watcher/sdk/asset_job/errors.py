@@ -93,7 +93,13 @@ def describe(error: BaseException) -> str:
 
 def require(*modules: str) -> None:
     """Raises `SourceFailed` where Python packages are missing."""
-    if missing := [module for module in modules if not _importable(module)]:
+    missing = []
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            missing.append(module)
+    if missing:
         raise SourceFailed(_lacking(missing))
 
 
@@ -102,11 +108,3 @@ def _lacking(modules: Sequence[str]) -> str:
         f"{', '.join(modules).replace('_', '-')} missing in the Python of driver or executors: install it there, or give the job Spark's "
         "own way by spark.packages (hadoop-aws for S3, postgresql for tables)"
     )
-
-
-def _importable(module: str) -> bool:
-    try:
-        importlib.import_module(module)
-    except ImportError:
-        return False
-    return True

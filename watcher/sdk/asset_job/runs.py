@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from .tables.layout import Place
-    from .tables.parts import Appended, Table
+    from .tables.layout import Place, Table
+    from .tables.parts import Appended
 
 log = logging.getLogger("asset_job")
 
@@ -56,11 +56,7 @@ class Run:
     """The connections that `spark.connections` names, with their credentials: not for printing."""
 
     def __init__(
-        self,
-        client: Transport,
-        *,
-        connections: Mapping[str, Mapping[str, Any]],
-        background: Sequence[Background] = (),
+        self, client: Transport, *, connections: Mapping[str, Mapping[str, Any]], background: Sequence[Background] = ()
     ) -> None:
         """`background` runs until the block ends."""
         self.connections = connections
@@ -143,12 +139,7 @@ class Run:
         return read(request, new, events, table)
 
     def append(
-        self,
-        frame: DataFrame,
-        target: str,
-        *,
-        partition_by: str | Sequence[str] = (),
-        connection: str | None = None,
+        self, frame: DataFrame, target: str, *, partition_by: str | Sequence[str] = (), connection: str | None = None
     ) -> Appended:
         """Make the frame this run's part of a Parquet table; a later try of the run replaces it as a whole.
 
@@ -164,10 +155,10 @@ class Run:
                 f"{table.place} was appended to before, and a run has one part of a table: unite the frames"
             )
         columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        staged = stage(table, frame, columns, self.check_still_ours)
-        commit([staged], self.check_still_ours)
+        appended = stage(table, frame, columns, self.check_still_ours)
+        commit([appended], self.check_still_ours)
         self._appended.add(table.place)
-        return staged.appended
+        return appended
 
     def table(self, target: str, connection: str | None = None) -> Table:
         """The way of this try to a table, `target` as in `append`. Raises `AssetJobError`."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AssetJobError, StoreConflict
 from ..runs import Run, run
-from ..tables.parts import Staged, commit, stage
+from ..tables.parts import Appended, commit, stage
 from .plan import Destination, IngestOptions, destination, sources, watermark
+from .records import check_schema, deduplicated, inferred, invalid, records, valid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,8 +37,6 @@ class Ingest:
         self._load(inputs, to)
 
     def _load(self, inputs: list[Any], to: Destination) -> None:
-        from .records import check_schema, inferred, invalid, records, valid  # noqa: PLC0415 - only now Spark is needed
-
         store = self.run.asset_store[to.outlet]
         schema = self.options.schema or store.get("schema")
         if schema is None:
@@ -51,12 +50,10 @@ class Ingest:
         # A second pass, made only when there are bad records, which is rare.
         separated = self._staged(invalid(everything) if bad else None, to.bad_records)
         commit([table, separated], self.run.check_still_ours)
-        rows = table.appended.rows
+        rows = table.rows
         self._report(to, {"rows_loaded": rows, "bad_records": bad, "duplicates": records_read - bad - rows})
 
     def _deduplicated(self, good: DataFrame, to: Destination) -> DataFrame:
-        from .records import deduplicated  # noqa: PLC0415
-
         key = self.options.dedupe_key
         lacking = [name for name in key if name not in good.columns]
         if lacking:
@@ -67,7 +64,7 @@ class Ingest:
         types = {name: good.schema[name].dataType.simpleString() for name in key}
         return deduplicated(good, table.others(self.run.spark, types, self.options.partition_by), key)
 
-    def _staged(self, frame: DataFrame | None, target: str, partition_by: Sequence[str] = ()) -> Staged:
+    def _staged(self, frame: DataFrame | None, target: str, partition_by: Sequence[str] = ()) -> Appended:
         table = self.run.table(target, self.options.target_connection)
         return stage(table, frame, partition_by, self.run.check_still_ours)
 

@@ -18,22 +18,30 @@ LINES = pa.schema([("value", pa.string())])
 
 
 def load(spark: SparkSession, kind: str, reader: DataSourceReader, columns: StructType | str) -> DataFrame:
-    """What `reader` gives, in `columns`. It travels inside of the data source's class: plan and UI would show options."""
-    unique = f"{kind}_{id(reader):x}"  # Spark warns when a name is taken again
+    """What `reader` gives, in `columns`."""
+    return spark.read.format(registered(spark, kind, reader=reader, columns=columns)).load()
+
+
+def registered(spark: SparkSession, kind: str, *, reader: Any = None, writer: Any = None, columns: Any = None) -> str:
+    """The name of a data source for one use. Its reader or writer travels inside of its class: plan and UI would show options."""
+    unique = f"{kind}_{id(reader or writer):x}"  # Spark warns when a name is taken again
 
     class Source(DataSource):
         @classmethod
         def name(cls) -> str:
             return unique
 
-        def schema(self) -> StructType | str:
+        def schema(self) -> Any:
             return columns
 
-        def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the interface
+        def reader(self, schema: Any) -> Any:  # noqa: ARG002 - the interface
             return reader
 
-    spark.dataSource.register(Source)  # only to be loaded at once: a DataFrame keeps its own source
-    return spark.read.format(unique).load()
+        def writer(self, schema: Any, overwrite: bool) -> Any:  # noqa: ARG002 - the interface
+            return writer
+
+    spark.dataSource.register(Source)  # only to be used at once: a DataFrame keeps its own source
+    return unique
 
 
 def arrow_schema(empty: DataFrame) -> Any:

@@ -54,6 +54,4 @@ class PgRowsReader(DataSourceReader):
         with self.postgres.cursor() as cursor:
             cursor.execute(partition.value)
             for batch in cursor.fetch_record_batch():
-                yield pa.record_batch(
-                    [batch.column(at).cast(one.type) for at, one in enumerate(self.schema)], schema=self.schema
-                )
+                yield batch.cast(self.schema)

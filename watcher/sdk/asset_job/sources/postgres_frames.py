@@ -42,9 +42,7 @@ def _by_adbc(request: ReadRequest, rows: Rows, uri: str) -> DataFrame:
     columns = _columns(postgres, rows)
     sent = request.spark.createDataFrame([], ", ".join(f"{quoted(column.name)} {column.sent}" for column in columns))
     reader = PgRowsReader(
-        postgres=postgres,
-        queries=queries(rows, columns, tasks=request.tasks),
-        schema=arrow_schema(sent),
+        postgres=postgres, queries=queries(rows, columns, tasks=request.tasks), schema=arrow_schema(sent)
     )
     frame = load(request.spark, "pgrows", reader, sent.schema)
     return frame.select(*(col(quoted(column.name)).cast(column.spark).alias(column.name) for column in columns))

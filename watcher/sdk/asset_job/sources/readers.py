@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AssetJobError, SourceFailed, require
 from .postgres_frames import rows_of_postgres
-from .request import LocalFile, ReadRequest, Rows, S3File, items_of
+from .request import LocalFile, ReadRequest, Rows, S3File, connection_of, items_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,9 +35,11 @@ def _from_s3(request: ReadRequest, files: Sequence[S3File]) -> DataFrame:
     if request.has_jar("hadoop-aws"):
         return by_spark(request, [f"s3a://{file.bucket}/{file.key}" for file in files])
     require("pyarrow", "obstore")
-    from .s3_frames import s3_files  # noqa: PLC0415 - needs what was just required
+    from .s3_frames import S3Frames  # noqa: PLC0415 - needs what was just required
+    from .s3_objects import s3_access  # noqa: PLC0415
 
-    return s3_files(request, files)
+    access = s3_access(connection_of(request.connections, "s3", request.connection))
+    return S3Frames(request=request, access=access, files=files).frame()
 
 
 def local_files(request: ReadRequest, files: Sequence[LocalFile]) -> DataFrame:

@@ -9,21 +9,18 @@ import importlib
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import obstore
 import pyarrow as pa
 from obstore import exceptions
+from obstore.store import S3Store
 
-from ..errors import SourceFailed, require
+from ..errors import SourceFailed
 from .request import S3File
-
-if TYPE_CHECKING:
-    from obstore.store import S3Store
-
 
 _LONGEST_READ = timedelta(hours=12)
 """Of one file: Spark may be slow to take it."""
@@ -36,12 +33,10 @@ class S3Access:
     """Settings of obstore by name, for any bucket."""
 
     endpoint: str | None
-    region: str | None
     config: tuple[tuple[str, str], ...] = field(repr=False)
 
     def store(self, bucket: str) -> S3Store:
         """One client for each bucket and process."""
-        require("obstore")
         return _store(self, bucket)
 
 
@@ -60,7 +55,6 @@ def s3_access(connection: Mapping[str, Any]) -> S3Access:
     }
     return S3Access(
         endpoint=connection.get("endpoint_url"),
-        region=connection.get("region"),
         config=tuple((name, value) for name, value in given.items() if value is not None),
     )
 
@@ -113,8 +107,6 @@ def _assumed(session: Any, connection: Mapping[str, Any]) -> dict[str, str | Non
 
 @cache
 def _store(access: S3Access, bucket: str) -> S3Store:
-    from obstore.store import S3Store  # noqa: PLC0415 - only where S3 is read
-
     config: Any = dict(access.config)
     return S3Store(
         bucket,
@@ -129,6 +121,8 @@ def _store(access: S3Access, bucket: str) -> S3Store:
 
 
 _PIECE = 4 << 20
+_LARGE_PIECE = 16 << 20
+"""Of what is packed, by one request each."""
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
@@ -158,15 +152,12 @@ _REMEDY = "put it back and retry the run, or read with missing='skip'"
 
 def pieces(store: S3Store, file: S3File) -> Iterator[bytes]:
     """The file's bytes, a few megabytes at a time; unpacked where its name says how it is packed."""
-    content = _get(store, file)
-    stream: Iterator[bytes] = map(bytes, content.stream(min_chunk_size=_PIECE))
     packed = next((codec for ending, codec in _COMPRESSIONS.items() if file.key.endswith(ending)), None)
-    return stream if packed is None else _unpacked(stream, packed)
-
-
-def _unpacked(stream: Iterator[bytes], codec: str) -> Iterator[bytes]:
-    raw = io.BufferedReader(_Stream(stream), _PIECE)
-    with pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec) as unpacked:
+    if packed is None:
+        yield from map(bytes, _get(store, file).stream(min_chunk_size=_PIECE))
+        return
+    raw = pa.BufferedInputStream(pa.PythonFile(PinnedObject(store, file), mode="r"), _LARGE_PIECE)
+    with pa.CompressedInputStream(raw, packed) as unpacked:
         while piece := _read_packed(unpacked):
             yield piece
 
@@ -181,34 +172,14 @@ def _read_packed(unpacked: Any) -> bytes:
         raise ValueError(str(error)) from error
 
 
-class _Stream(io.RawIOBase):
-    """Pieces as a file to be read from beginning to end."""
-
-    def __init__(self, stream: Iterator[bytes]) -> None:
-        self._stream = stream
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            piece = next(self._stream, None)
-            if piece is None:
-                return 0
-            self._rest = memoryview(piece)
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
-        return count
-
-
 class PinnedObject(io.RawIOBase):
     """Random access to one version; a request for each read, so to be read in large ones."""
 
     def __init__(self, store: S3Store, file: S3File) -> None:
-        self._store, self._file = store, file
-        self._size = file.size if file.etag else obstore.head(store, path_of(file.key))["size"]
+        if not (file.etag and file.size):
+            there = obstore.head(store, path_of(file.key))
+            file = replace(file, size=there["size"], etag=file.etag or (there["e_tag"] or "").strip('"') or None)
+        self._store, self._file, self._size = store, file, file.size
         self._position = 0
 
     def readable(self) -> bool:

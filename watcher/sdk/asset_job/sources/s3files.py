@@ -62,7 +62,7 @@ class ReadLines:
         header_expected = self.header is not None
         for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
             rest = batch
-            if header_expected and (at := first_content_line(batch, self.comment)) is not None:
+            if header_expected and (at := _first_content(batch, self.comment)) is not None:
                 self._check(batch.column(0)[at].as_py(), file)
                 header_expected, rest = False, batch.slice(at + 1)
             if not header_expected and rest.num_rows:
@@ -81,7 +81,15 @@ def header_of(line: str, dialect: Mapping[str, Any]) -> list[str]:
     return [name.strip() for name in next(csv.reader([line], **dialect))]
 
 
-def first_content_line(batch: pa.RecordBatch, comment: str | None) -> int | None:
+def first_line_of(access: S3Access, file: S3File, comment: str | None) -> str | None:
+    """The first one that says something."""
+    for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
+        if (at := _first_content(batch, comment)) is not None:
+            return str(batch.column(0)[at].as_py())
+    return None
+
+
+def _first_content(batch: pa.RecordBatch, comment: str | None) -> int | None:
     """Where the first line is that is neither blank nor a comment."""
     lines = (line.as_py() for line in batch.column(0))
     return next(

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from ..backends import TaskScope
 from ..errors import AssetJobError, TargetFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 STAGING = "_staging"
 OWNER = "_run.json"
@@ -18,13 +24,8 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Owner:
+class Owner(TaskScope):
     """Whose part it is: the tries of one task instance share it."""
-
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int
 
     @property
     def part(self) -> str:
@@ -53,6 +54,48 @@ class Place:
 
     def inside(self, *names: str) -> str:
         return "/".join(filter(None, (self.path, *names)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(ABC):
+    """One try's way to its run's part of a table."""
+
+    place: Place
+    owner: Owner
+    attempt: str
+    """Unique to this try."""
+
+    @abstractmethod
+    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
+        """What other runs hold in these columns (name -> Spark's type); None when there is nothing."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """What earlier tries of the run left behind is removed. Raises `TargetFailed`."""
+
+    @abstractmethod
+    def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
+        """Write where readers do not look."""
+
+    @abstractmethod
+    def commit(self, rows: int) -> None:
+        """What was staged, so many rows, becomes the run's part."""
+
+    @abstractmethod
+    def withdraw(self) -> None:
+        """Without rows: the run has no part, whatever it had before."""
+
+    @property
+    def part(self) -> str:
+        return self.place.inside(self.owner.part)
+
+    @property
+    def attempts(self) -> str:
+        return self.place.inside(STAGING, self.owner.part)
+
+    @property
+    def staged(self) -> str:
+        return f"{self.attempts}/{self.attempt}"
 
 
 def place_of(target: str, outlets: Mapping[str, str]) -> Place:

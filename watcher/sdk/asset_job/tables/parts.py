@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyspark.sql import Observation
@@ -14,49 +14,32 @@ from pyspark.sql.types import DateType, NumericType, StringType, TimestampNTZTyp
 
 from ..errors import AssetJobError, TargetFailed, require, sentence_from
 from ..sources.request import connection_of, quoted
-from .layout import Owner, Place, check_columns
+from .layout import Owner, Place, Table, check_columns
 from .local_table import LocalTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField
-
-
-class Table(Protocol):
-    """One try's way to its run's part of a table."""
-
-    @property
-    def place(self) -> Place: ...
-
-    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
-        """What other runs hold in these columns (name -> Spark's type); None when there is nothing."""
-
-    def prepare(self) -> None: ...
-    def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None: ...
-    def commit(self, rows: int) -> None: ...
-    def withdraw(self) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Appended:
-    """What a run added to a table."""
+    """What a run added to a table; nobody sees it before it is committed."""
 
     target: str
-    rows: int
-    seen: Observed | None
-    """None when nothing was written."""
+    table: Table = field(repr=False)
+    rows: int = 0
+    largest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def max(self, column: str) -> Any:
-        """The largest value of a column, None of no rows; it was looked for while the rows were written."""
-        return None if self.seen is None else self.seen.max(column)
+        """The largest value of a column, None of no rows; it was looked for while the rows were written. Moments are in UTC.
 
-
-@dataclass(frozen=True, kw_only=True)
-class Staged:
-    """Written, and seen by nobody yet."""
-
-    table: Table
-    appended: Appended
+        Raises `AssetJobError` for a column that cannot be compared.
+        """
+        for name, value in self.largest.items():
+            if name.lower() == column.lower():
+                return value
+        raise AssetJobError(f"{column} is no column with a largest value: there are {', '.join(self.largest)}")
 
 
 def table_at(
@@ -74,20 +57,27 @@ def table_at(
     return S3Table(place=place, owner=owner, attempt=attempt, access=s3_access(chosen))
 
 
-def stage(table: Table, frame: DataFrame | None, partition_by: Sequence[str], still_ours: Callable[[], None]) -> Staged:
+def stage(
+    table: Table, frame: DataFrame | None, partition_by: Sequence[str], still_ours: Callable[[], None]
+) -> Appended:
     """Write the frame where readers do not look; None: nothing. Raises `AssetJobError`, also for what executors say.
 
     `still_ours` raises when the try was superseded: it must not remove what its successor is writing.
     """
     still_ours()
     table.prepare()
-    seen = None if frame is None else _written(table, frame, partition_by)
-    return Staged(table=table, appended=Appended(target=str(table.place), rows=seen.rows if seen else 0, seen=seen))
+    if frame is None:
+        return Appended(target=str(table.place), table=table)
+    return _written(table, frame, partition_by)
 
 
-def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Observed:
+def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Appended:
+    """All columns that can be compared are, while they are written: it costs less than a second pass."""
     check_columns(frame.columns, partition_by)
-    counted, seen = observed(frame)
+    compared = [field for field in frame.schema if isinstance(field.dataType, _COMPARED)]
+    largest = [_largest(field).alias(f"max_{at}") for at, field in enumerate(compared)]
+    observation = Observation()
+    counted = frame.observe(observation, sql.count(sql.lit(1)).alias("rows"), *largest)
     try:
         table.stage(counted, partition_by)
     except AssetJobError:
@@ -97,16 +87,16 @@ def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Obs
         if sentence is None:
             raise
         raise TargetFailed(sentence) from error
-    return seen
+    values = {field.name: _value_of(field, observation.get[f"max_{at}"]) for at, field in enumerate(compared)}
+    return Appended(target=str(table.place), table=table, rows=int(observation.get["rows"]), largest=values)
 
 
-def commit(staged: Iterable[Staged], still_ours: Callable[[], None]) -> None:
+def commit(parts: Sequence[Appended], still_ours: Callable[[], None]) -> None:
     """`still_ours` raises when the try was superseded: then nothing is changed."""
-    parts = list(staged)
     still_ours()
     for part in parts:
-        if part.appended.rows:
-            part.table.commit(part.appended.rows)
+        if part.rows:
+            part.table.commit(part.rows)
         else:
             part.table.withdraw()
 
@@ -115,38 +105,12 @@ _COMPARED = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Observed:
-    """The row count and the largest values of a frame, collected while it is written and known afterwards."""
-
-    observation: Observation
-    compared: Sequence[StructField]
-
-    @property
-    def rows(self) -> int:
-        return int(self.observation.get["rows"])
-
-    def max(self, column: str) -> Any:
-        """None of no rows; moments are in UTC. Raises `AssetJobError` for a column that cannot be compared."""
-        for at, field in enumerate(self.compared):
-            if field.name.lower() == column.lower():
-                largest = self.observation.get[f"max_{at}"]
-                is_moment = isinstance(field.dataType, TimestampType) and largest is not None
-                return _EPOCH + timedelta(microseconds=largest) if is_moment else largest
-        names = ", ".join(field.name for field in self.compared)
-        raise AssetJobError(f"{column} is no column with a largest value: there are {names}")
-
-
-def observed(frame: DataFrame) -> tuple[DataFrame, Observed]:
-    """The frame to be written instead of `frame`. All that can be compared is: it costs less than a second pass."""
-    compared = [field for field in frame.schema if isinstance(field.dataType, _COMPARED)]
-    largest = [_largest(field).alias(f"max_{at}") for at, field in enumerate(compared)]
-    observation = Observation()
-    counted = frame.observe(observation, sql.count(sql.lit(1)).alias("rows"), *largest)
-    return counted, Observed(observation=observation, compared=compared)
-
-
 def _largest(field: StructField) -> Column:
     """Moments as microseconds, which no time zone of the machine changes."""
     largest = sql.max(sql.col(quoted(field.name)))
     return sql.unix_micros(largest) if isinstance(field.dataType, TimestampType) else largest
+
+
+def _value_of(field: StructField, largest: Any) -> Any:
+    is_moment = isinstance(field.dataType, TimestampType) and largest is not None
+    return _EPOCH + timedelta(microseconds=largest) if is_moment else largest

@@ -13,10 +13,11 @@ import obstore
 from obstore import exceptions
 
 from ..errors import TargetFailed
+from ..sources.arrow import registered
 from ..sources.request import ReadRequest, S3File, quoted
 from ..sources.s3_objects import S3Access, first_line
-from .layout import OWNER, STAGING, Owner, Place, StagedFile, is_of_another_run
-from .s3_writer import MANIFEST, S3Writer, s3table
+from .layout import OWNER, StagedFile, Table, is_of_another_run
+from .s3_writer import MANIFEST, S3Writer
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -26,19 +27,14 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class S3Table:
-    place: Place
-    owner: Owner
-    attempt: str
-    """Unique to this try."""
+class S3Table(Table):
     access: S3Access
 
     def prepare(self) -> None:
-        """What earlier tries of the run left behind is removed. Raises `TargetFailed`."""
         with self._write_errors():
-            recorded = self._read(f"{self._part}/{OWNER}")
+            recorded = self._read(f"{self.part}/{OWNER}")
             self.owner.check(None if recorded is None else json.loads(recorded), str(self.place))
-            self._delete(self._keys(self._attempts))
+            self._delete(self._keys(self.attempts))
 
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
         from pyspark.sql.functions import col  # noqa: PLC0415 - kept out of what executors import
@@ -52,14 +48,12 @@ class S3Table:
         )
         ordered = chosen.sortWithinPartitions(*folders) if folders else chosen
         writer = S3Writer(
-            access=self.access, bucket=self._bucket, staging=self._staged, data=data, partition_by=list(partition_by)
+            access=self.access, bucket=self._bucket, staging=self.staged, data=data, partition_by=list(partition_by)
         )
-        source = s3table(writer)
-        frame.sparkSession.dataSource.register(source)
-        ordered.write.format(source.name()).mode("append").save()
+        ordered.write.format(registered(frame.sparkSession, "s3table", writer=writer)).mode("append").save()
 
     def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
-        from ..sources.s3_frames import parquet_files  # noqa: PLC0415 - kept out of what executors import
+        from ..sources.s3_frames import S3Frames  # noqa: PLC0415 - kept out of what executors import
 
         with self._write_errors():
             files = [
@@ -72,40 +66,27 @@ class S3Table:
         if not files:
             return None
         ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
-        request = ReadRequest(spark=spark, schema=ddl)
-        return parquet_files(request, self.access, files, from_path=[name for name in partition_by if name in columns])
+        frames = S3Frames(request=ReadRequest(spark=spark, schema=ddl), access=self.access, files=files)
+        return frames.parquet(from_path=[name for name in partition_by if name in columns])
 
     def commit(self, rows: int) -> None:
         """Only the copy of each file is atomic: readers see the part grow. The owner's file is written after the rows."""
         with self._write_errors():
-            files = [StagedFile(**file) for file in json.loads(self._read(f"{self._staged}/{MANIFEST}") or b"[]")]
+            files = [StagedFile(**file) for file in json.loads(self._read(f"{self.staged}/{MANIFEST}") or b"[]")]
             if sum(file.rows for file in files) != rows:
                 raise TargetFailed(
                     f"{self.place} is as it was: what was written for it is not all there; repeat the run"
                 )
             # Deletes first, then copies: a reader may miss rows in between, but never sees one twice.
-            self._delete(self._keys(self._part))
+            self._delete(self._keys(self.part))
             with ThreadPoolExecutor(_AT_ONCE) as threads:
                 list(threads.map(self._publish, files))
-            obstore.put(self._store, f"{self._part}/{OWNER}", json.dumps(asdict(self.owner)).encode())
-            self._delete(self._keys(self._attempts))
+            obstore.put(self._store, f"{self.part}/{OWNER}", json.dumps(asdict(self.owner)).encode())
+            self._delete(self._keys(self.attempts))
 
     def withdraw(self) -> None:
-        """Without rows: the run has no part, whatever it had before."""
         with self._write_errors():
-            self._delete([*self._keys(self._part), *self._keys(self._attempts)])
-
-    @property
-    def _part(self) -> str:
-        return self.place.inside(self.owner.part)
-
-    @property
-    def _attempts(self) -> str:
-        return self.place.inside(STAGING, self.owner.part)
-
-    @property
-    def _staged(self) -> str:
-        return f"{self._attempts}/{self.attempt}"
+            self._delete([*self._keys(self.part), *self._keys(self.attempts)])
 
     @property
     def _bucket(self) -> str:
@@ -120,7 +101,7 @@ class S3Table:
         return [listed["path"] for page in obstore.list(self._store, prefix) for listed in page]
 
     def _publish(self, file: StagedFile) -> None:
-        obstore.copy(self._store, f"{self._staged}/{file.path}", f"{self._part}/{file.path}")
+        obstore.copy(self._store, f"{self.staged}/{file.path}", f"{self.part}/{file.path}")
 
     def _delete(self, keys: Iterable[str]) -> None:
         if doomed := list(keys):

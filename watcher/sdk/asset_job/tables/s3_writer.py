@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import obstore
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from ..errors import SourceFailed
 from ..sources.s3_objects import S3Access, first_line
@@ -120,18 +119,3 @@ def _runs(batch: pa.RecordBatch, data: int) -> Iterator[tuple[tuple[str | None, 
     for end in sorted(ends - {0}):
         yield tuple(column[start].as_py() for column in values), rows.slice(start, end - start)
         start = end
-
-
-def s3table(writer: S3Writer) -> type[DataSource]:
-    """The data sink of one write; the writer travels inside of the class, since options would be shown."""
-    unique = f"s3table_{id(writer):x}"
-
-    class S3TableSink(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return unique
-
-        def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002 - the interface
-            return writer
-
-    return S3TableSink

@@ -1,18 +1,24 @@
-"""Who signs: given keys, or AWS's chain of credential providers, with or without a role to assume."""
+"""What AWS's own library knows of a connection: where a bucket is reached, who signs, and what its errors mean."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import anyio
 from aiobotocore.config import AioConfig
 from aiobotocore.credentials import AioRefreshableCredentials
 from aiobotocore.session import AioSession
 from anyio.to_thread import run_sync
+from botocore import UNSIGNED
+from botocore.client import BaseClient
+from botocore.config import Config
 from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import (
     BotoCoreError,
@@ -21,25 +27,82 @@ from botocore.exceptions import (
     HTTPClientError,
     NoCredentialsError,
 )
+from botocore.session import Session
 
 from triggers.s3.failures import Failure
 
+if TYPE_CHECKING:
+    from triggers.s3.connection import S3Connection
+
+DEFAULT_REGION: Final = "us-east-1"
 CLIENT_LIFETIME: Final = 540.0
 """Seconds. Temporary credentials are renewed when they have ten minutes left, so those of now are good for as long."""
 
+_A_DNS_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _SERVER_ERROR: Final = 500
 _OFF_THE_LOOP: Final = AioConfig(warm_up_loader_caches=True)
 """A service's first client reads megabytes of JSON: in a thread, please."""
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class CredentialSource:
-    """Resolved at the first request, refreshed by aiobotocore before they expire. `keys`: access key id, secret access key."""
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """`url` has no query; `region` is the one to sign for; `proxy` is what the environment says."""
 
-    keys: tuple[str, str] | None
-    profile: str | None
-    role_arn: str | None
-    region: str | None
+    url: str
+    region: str
+    proxy: str | None
+
+
+@dataclass(eq=False)
+class Addresses:
+    """A region's endpoint (partitions, dual-stack, FIPS) is botocore's to know; nothing is sent to find out.
+
+    Its clients are made in a thread: the first one reads megabytes of JSON.
+    """
+
+    connection: S3Connection
+    _clients: dict[str | None, BaseClient] = field(default_factory=dict, init=False)
+    _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
+
+    async def of(self, bucket: str, region: str | None) -> Address:
+        """`region` None: the configured one. Raises `Refused`."""
+        async with self._lock:
+            if region not in self._clients:
+                with aws_errors(remedy="check the connection's profile and region"):
+                    self._clients[region] = await run_sync(self._new_client, region)
+        meta = self._clients[region].meta
+        endpoint = urlsplit(meta.endpoint_url)
+        if self._in_host(bucket):
+            endpoint = endpoint._replace(netloc=f"{bucket}.{endpoint.netloc}", path=endpoint.path or "/")
+        else:
+            endpoint = endpoint._replace(path=f"{endpoint.path}/{bucket}")
+        proxy = None if proxy_bypass(endpoint.hostname or "") else getproxies().get(endpoint.scheme)
+        return Address(url=endpoint.geturl(), region=meta.region_name, proxy=proxy)
+
+    def _in_host(self, bucket: str) -> bool:
+        """`auto` is what every S3 server understands: the host only at AWS, and where a TLS certificate covers it."""
+        if self.connection.addressing_style == "auto":
+            return self.connection.endpoint_url is None and _A_DNS_LABEL.fullmatch(bucket) is not None
+        return self.connection.addressing_style == "virtual"
+
+    def _new_client(self, region: str | None) -> BaseClient:
+        session = Session(profile=self.connection.profile)
+        return session.create_client(
+            "s3",
+            region_name=region or self.connection.region or session.get_config_variable("region") or DEFAULT_REGION,
+            endpoint_url=self.connection.endpoint_url,
+            config=Config(signature_version=UNSIGNED),
+        )
+
+
+@dataclass(eq=False, repr=False)
+class CredentialSource:
+    """The connection's keys, or AWS's chain of providers, with or without a role to assume.
+
+    Resolved at the first request, refreshed by aiobotocore before they expire.
+    """
+
+    connection: S3Connection
     _session: AioSession = field(init=False)
     _resolved: Any = field(default=None, init=False)
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
@@ -78,21 +141,22 @@ class CredentialSource:
         credentials = await session.get_credentials()
         if credentials is None:
             raise NoCredentialsError
-        if self.role_arn is None:
+        if self.connection.role_arn is None:
             return credentials
-        assume = partial(self._assume_role, session, self.role_arn)
+        assume = partial(self._assume_role, session, self.connection.role_arn)
         return AioRefreshableCredentials.create_from_metadata(await assume(), assume, "sts-assume-role")
 
     def _new_session(self) -> AioSession:
         """In a thread, since it reads files."""
-        session = AioSession(profile=self.profile)
-        if self.keys is not None:
-            session.set_credentials(*self.keys)
+        session = AioSession(profile=self.connection.profile)
+        key_id, key = self.connection.access_key_id, self.connection.secret_access_key
+        if key_id is not None and key is not None:
+            session.set_credentials(key_id.get_secret_value(), key.get_secret_value())
         session.full_config  # noqa: B018 - reads the files
         return session
 
     async def _assume_role(self, session: AioSession, role_arn: str) -> dict[str, str]:
-        async with session.create_client("sts", region_name=self.region, config=_OFF_THE_LOOP) as sts:
+        async with session.create_client("sts", region_name=self.connection.region, config=_OFF_THE_LOOP) as sts:
             answer = await sts.assume_role(RoleArn=role_arn, RoleSessionName="asset-watcher")
         credentials = answer["Credentials"]
         return {
@@ -110,12 +174,11 @@ def aws_errors(*, remedy: str) -> Iterator[None]:
         yield
     except NoCredentialsError as error:
         remedy = "give the connection access_key_id and secret_access_key, a profile, or anonymous: true"
-        raise Failure(code="NoCredentials", message=str(error), remedy=remedy, passing=False).error() from error
+        raise Failure(code="NoCredentials", message=str(error), remedy=remedy).error() from error
     except ClientError as error:
-        reason, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
-        raise Failure(
-            code=reason["Code"], message=reason["Message"], remedy=remedy, passing=status >= _SERVER_ERROR
-        ).error() from error
+        reason = error.response["Error"]
+        passing = error.response["ResponseMetadata"]["HTTPStatusCode"] >= _SERVER_ERROR
+        raise Failure(code=reason["Code"], message=reason["Message"], remedy=remedy, passing=passing).error() from error
     except BotoCoreError as error:
         passing = isinstance(error, (HTTPClientError, CredentialRetrievalError))
         raise Failure(code=type(error).__name__, message=str(error), remedy=remedy, passing=passing).error() from error

@@ -1,16 +1,27 @@
-"""Hints that something may be due, between tasks of this process. Losing one costs time, never work."""
+"""What the daemon's loops have in common: hints that something may be due, and how a loop outlives a passing error."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 import anyio
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from store.errors import StoreError
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """Of what something may be due: queues of jobs, tries to start or stop, or watchers; no names mean all of them."""
+    """Something may be due, said between tasks of this process; losing one costs time, never work.
+
+    Queues of jobs, tries to start or stop, or watchers; no names mean all of them.
+    """
 
     what: Literal["queues", "tries", "watchers"]
     names: frozenset[str] = frozenset()
@@ -38,3 +49,17 @@ class Wakeup:
         names = self._names if self._event.is_set() else None
         self._event, self._names = anyio.Event(), set()
         return frozenset(names or ())
+
+
+@asynccontextmanager
+async def keep_going(event: str) -> AsyncIterator[None]:
+    """Log what went wrong and let the loop come round again, so that one bad row or a restarting database ends nothing.
+
+    What the database or the store refused is told in a line; anything else is a bug and comes with its traceback.
+    """
+    try:
+        yield
+    except (OSError, SQLAlchemyError, StoreError) as error:
+        log.error(event, error=str(error), kind=type(error).__name__)  # noqa: TRY400  expected: no traceback
+    except Exception as error:  # the boundary of a loop that must go on
+        log.exception(event, error=str(error), kind=type(error).__name__)
