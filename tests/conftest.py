@@ -5,10 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.effort import effort
 
@@ -21,11 +25,31 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers (`make test`), a file's tests share one, and so does all that has the machine to itself."""
-    for item in items:
-        alone = item.get_closest_marker("spark") is not None
-        item.add_marker(pytest.mark.xdist_group("spark" if alone else item.path.parent.name + item.path.name))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return TestByTest(config, log)
+
+
+class TestByTest(LoadScopeScheduling):
+    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        on_cluster = nodeid.partition("::")[0].endswith(("test_cluster.py", "test_secrets.py"))
+        return "cluster" if on_cluster else nodeid
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("spark") is not None:
+        _class_archive()
+
+
+@cache
+def _class_archive() -> None:
+    """What `make setup` has made, unless Java or Spark changed since: Spark starts quicker with it, wherever it is started."""
+    from watcher.submit.class_archive import archive_folder, make_archive  # noqa: PLC0415 - most tests need no Spark
+    from watcher.submit.runtime import find_runtime  # noqa: PLC0415
+
+    make_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ), os.environ)
 
 
 def pytest_collection_finish() -> None:
