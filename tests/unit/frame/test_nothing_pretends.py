@@ -55,7 +55,6 @@ UNIMPORTED: Mapping[str, str] = {
     "s3fs": "fsspec, for s3:// of the worker-side backend",
     "import-linter": "make check",
     "mypy": "make check",
-    "pytest-xdist": "make test, on two workers",
     "ruff": "make check",
     "uv": "make requirements",
 }
