@@ -24,6 +24,7 @@ from watcher.cli.failures import Commands, Exit, Failure
 
 if TYPE_CHECKING:
     from config.models import Configuration
+    from watcher.isolation.fork_server import ForkServer
 
 ConfigOption = Annotated[
     Path,
@@ -65,12 +66,17 @@ class Show:
             typer.echo(sentence)
 
 
-def load_configuration(path: Path, *, with_files: bool = False) -> Configuration:
-    """Read and check it, `with_files` also that the jobs' applications are there. Raises `ConfigurationInvalid`."""
+def load_configuration(path: Path, *, with_files: bool = False, fork_server: ForkServer | None = None) -> Configuration:
+    """Read and check it, `with_files` also that the jobs' applications are there. Raises `ConfigurationInvalid`.
+
+    `fork_server` is asked for the processes that check the plug-ins' keys; None starts one where there are any.
+    """
     from config.loader import load  # noqa: PLC0415  see watcher.cli
+    from watcher.isolation.inquiries import Inquirer  # noqa: PLC0415
     from watcher.vocabulary import vocabulary  # noqa: PLC0415
 
-    return load(path, vocabulary(), os.environ, with_files=with_files)
+    with Inquirer(fork_server) as inquirer:
+        return load(path, vocabulary(inquirer), os.environ, with_files=with_files)
 
 
 def group(name: str, about: str) -> typer.Typer:

@@ -22,26 +22,30 @@ from store.processes.file_locks import is_held
 from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
-from watcher.app import control, database_url, logs_directory, open_backend
+from watcher.app import DESCRIBED_WITHIN, control, database_url, logs_directory, open_backend
 from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import load_configuration
 from watcher.cli.failures import Failure
 from watcher.home import lock_path
 from watcher.http_server import url_here
-from watcher.triggerer.clients import open_clients
+from watcher.isolation.inquiries import Inquirer
+from watcher.sources import open_sources
 
 
 @asynccontextmanager
 async def connected(config: Path, url: str | None, token: str | None) -> AsyncIterator[ApiClient]:
     """The API of the daemon that runs, or of the configured database when none does."""
     if url is not None:
-        connection = _remote(url, token)
-    else:
-        configuration = load_configuration(config)
-        runs_here = is_held(lock_path(configuration.settings.home))
-        connection = _remote(_address(configuration.settings), token) if runs_here else _in_process(configuration)
+        async with _remote(url, token) as api:
+            yield api
+        return
+    configuration = load_configuration(config)
+    runs_here = is_held(lock_path(configuration.settings.home))
+    connection = _remote(_address(configuration.settings), token) if runs_here else _in_process(configuration)
     async with connection as api:
-        yield api
+        with Inquirer(patience=DESCRIBED_WITHIN) as api.inquirer:
+            api.inquirer.prepare(configuration.settings.plugins_dir, configuration.environment)
+            yield api
 
 
 @asynccontextmanager
@@ -62,7 +66,7 @@ async def _in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     """Whoever may open the database may do everything, under the name of their account."""
     settings = configuration.settings
     directory = logs_directory(settings)
-    async with opened_database(settings) as database, open_clients(configuration.connections) as clients:
+    async with opened_database(settings) as database, open_sources(configuration) as clients:
         async with database.reading() as connection:
             asset_ids = await assets.ids_by_name(connection)
         context = ApiContext(

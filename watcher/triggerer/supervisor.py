@@ -27,7 +27,7 @@ from store.errors import CommitUnknown, PositionLost, StoreError
 from triggers.base import BaseEventTrigger, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, TriggerError
 from triggers.hints import backoff
-from watcher.triggerer.clients import Clients, Hosted, build
+from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
 
 CLAIM_AGAIN: Final = 1.0
@@ -80,7 +80,12 @@ class Supervisor:
             await anyio.sleep(CLAIM_AGAIN)
             return
         await self._show("starting")
-        trigger = await build(self.hosted, self.clients, self.poll_timeout)
+        async with open_trigger(self.hosted, self.clients, self.poll_timeout) as trigger:
+            identity = await self._checked(trigger, loaded)
+            await self._watch(trigger, loaded, identity)
+
+    async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:
+        """The identity of the source that the trigger watches, which is the position's."""
         findings = await trigger.check()
         for finding in findings:
             if finding.level == "warning":
@@ -89,7 +94,7 @@ class Supervisor:
         identity = identity_json(trigger.source_identity())
         if loaded.source_identity is not None and loaded.source_identity != identity:
             raise SourceChanged(_changes(self.hosted.name, loaded.source_identity, identity))
-        await self._watch(trigger, loaded, identity)
+        return identity
 
     async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
         held = loaded.held
