@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import mmap
 import os
 import signal
@@ -138,6 +139,8 @@ class Logger(Counter):
         print("printed by the trigger")  # noqa: T201
         print("printed on stderr", file=sys.stderr)  # noqa: T201
         structlog.get_logger().warning("board.slow", seconds=3, watcher="somebody_else")
+        structlog.get_logger().warning("ä" * 30_000, share=float("nan"), dag_id="a", run_id="b", level="loud")
+        logging.getLogger("a.library").warning("longer than %s", "ä" * 30_000)
 
 
 class Hoarder(Counter):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import math
 import os
 import resource
 import select
@@ -41,6 +42,8 @@ _NO_LIMIT: Final = 1 << 31
 _MB: Final = 1_000_000
 _LONGEST_TEXT: Final = 4_000
 _LONGEST_RECORD: Final = 16_000
+_LONGEST_EVENT: Final = 1_000
+"""Characters of a longer record's event, which is then all that is left of it."""
 _PR_SET_PDEATHSIG: Final = 1
 _KINDS: Final = (SourceChanged, SourceUnavailable, ConfigurationError, TriggerError, UnknownClass)
 
@@ -262,19 +265,18 @@ class Conversation:
         logging.basicConfig(handlers=[_Forward(self._send)], level=max(threshold, logging.WARNING), force=True)
 
     def _send_record(self, _logger: Any, _method: str, record: Mapping[str, Any]) -> NoReturn:
-        self._send(
-            {
-                name: value if isinstance(value, bool | int | float | None) else str(value)
-                for name, value in record.items()
-            }
-        )
+        self._send({name: value if _is_plain(value) else str(value) for name, value in record.items()})
         raise structlog.DropEvent
 
     def _send(self, record: Mapping[str, Any]) -> None:
-        content = encode({"log": {**record, "event": str(record["event"])[:_LONGEST_TEXT]}})
+        content = encode({"log": record})
         if len(content) > _LONGEST_RECORD:
-            content = encode({"log": {name: record[name] for name in ("level", "event")}})[:_LONGEST_RECORD]
+            content = encode({"log": {"level": record["level"], "event": record["event"][:_LONGEST_EVENT]}})
         self._wire.send_content(content)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, bool | int | None) or (isinstance(value, float) and math.isfinite(value))
 
 
 class _Forward(logging.Handler):

@@ -138,6 +138,7 @@ async def test_what_it_prints_and_logs_is_in_its_watchers_log_and_bounded(
     with logs.configure(tmp_path / "logs", level="info", json=True, owner="me", max_file_mb=64):
         async with hosting(database, configuration, server) as host:
             await host.counted("talker", 3)
+            assert (await host.watcher("talker")).error is None
             with anyio.fail_after(PATIENCE):
                 while not any(record["event"] == "watcher.lines_dropped" for record in records(tmp_path, "flood")):
                     await anyio.sleep(0.1)
@@ -145,6 +146,9 @@ async def test_what_it_prints_and_logs_is_in_its_watchers_log_and_bounded(
     assert {"printed by the trigger", "printed on stderr"} <= {record.get("line") for record in of_talker}
     slow = next(record for record in of_talker if record["event"] == "board.slow")
     assert (slow["level"], slow["watcher"], slow["asset"], slow["seconds"]) == ("warning", "talker", "talker", 3)
+    longest = [record["event"] for record in of_talker if len(record["event"]) > 900]
+    assert {event[:15] for event in longest} == {"ä" * 15, "longer than äää"}
+    assert max(map(len, longest)) == 1_000
 
 
 def records(folder: Path, name: str) -> list[Any]:
