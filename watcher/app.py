@@ -40,10 +40,10 @@ from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
 from watcher.errors import StartRefused
 from watcher.home import Home, open_home
-from watcher.http_server import listen, serve, url_here
+from watcher.http_server import listen, serve
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
-from watcher.isolation.inquiries import Inquirer
+from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
 from watcher.metrics import Metrics
@@ -59,8 +59,6 @@ from watcher.vocabulary import Descriptions
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
-DESCRIBED_WITHIN: Final = 5.0
-"""Seconds that a plug-in gets to describe a watermark."""
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})
 
 log = structlog.get_logger()
@@ -312,7 +310,7 @@ class Daemon:
         api = self._settings.api
         if self.listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
-        return url_here(*self.listening_socket.getsockname()[:2])
+        return machine.url_here(*self.listening_socket.getsockname()[:2])
 
     def _signing_key(self) -> bytes:
         if self._settings.api.secret is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -19,8 +20,11 @@ from rich.table import Table
 from rich.text import Text
 
 from store.errors import no_asset
-from watcher.cli.api_client import ApiClient
+from store.processes.file_locks import is_held
+from watcher.cli.api_client import ApiClient, remote
 from watcher.cli.failures import Commands, Exit, Failure
+from watcher.home import lock_path
+from watcher.machine import url_here
 
 if TYPE_CHECKING:
     from config.models import Configuration
@@ -92,9 +96,7 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[
 
         def run(config: Path, url: str | None, token: str | None, *, as_json: bool, **arguments: Any) -> None:
             async def call() -> None:
-                from watcher.cli.connections import connected  # noqa: PLC0415  see watcher.cli
-
-                async with connected(config, url, token) as api:
+                async with _connected(config, url, token) as api:
                     await function(api, Show(as_json=as_json), **arguments)
 
             anyio.run(call)
@@ -106,6 +108,33 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[
         group.command(name)(run)
 
     return register
+
+
+@asynccontextmanager
+async def _connected(config: Path, url: str | None, token: str | None) -> AsyncIterator[ApiClient]:
+    """The API of the daemon that was named, of the one that runs here, or of the configured database when none does."""
+    if url is not None:
+        async with remote(url, token) as api:
+            yield api
+        return
+    configuration = load_configuration(config)
+    from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer  # noqa: PLC0415  see watcher.cli
+
+    async with _of_configuration(configuration, token) as api:
+        with Inquirer(patience=DESCRIBED_WITHIN) as api.inquirer:
+            api.inquirer.prepare(configuration.settings.plugins_dir, configuration.environment)
+            yield api
+
+
+def _of_configuration(configuration: Configuration, token: str | None) -> AbstractAsyncContextManager[ApiClient]:
+    settings = configuration.settings
+    if not is_held(lock_path(settings.home)):
+        from watcher.cli.connections import in_process  # noqa: PLC0415  see watcher.cli
+
+        return in_process(configuration)
+    if settings.api.port == 0:
+        raise Failure("the daemon listens on a port of its own choice; give its address with --url")
+    return remote(url_here(settings.api.host, settings.api.port), token)
 
 
 def _common(

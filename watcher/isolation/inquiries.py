@@ -27,6 +27,8 @@ from watcher.isolation.wire import BatchLimits, BrokenFrame, Frame, Wire
 from watcher.plugins import not_imported
 
 PATIENCE: Final = 60.0
+DESCRIBED_WITHIN: Final = 5.0
+"""Seconds that a plug-in gets to describe a watermark."""
 _GRACE: Final = 2.0
 _MEMORY_MB: Final = 1024
 _LIMIT: Final = 16_000_000
