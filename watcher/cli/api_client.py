@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import httpx
 
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import Exit, Failure, Unavailable
 
 _CODES: Final[Mapping[int, Exit]] = {404: Exit.NOT_FOUND, 409: Exit.CONFLICT, 422: Exit.USAGE, 400: Exit.USAGE}
 _PAGE: Final = 100
@@ -41,8 +41,9 @@ class ApiClient:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
+        accepted: int | None = None,
     ) -> httpx.Response:
-        """The answer, if it is no refusal."""
+        """The answer, if it is no refusal; the status `accepted` is none."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
         try:
             answer = await self.client.request(method, path, params=given, json=body, headers=headers)
@@ -50,7 +51,8 @@ class ApiClient:
             raise Failure(
                 f"nobody answers at {self.client.base_url}: {error}; start `watcher run`, or give --url"
             ) from error
-        check(answer)
+        if answer.status_code != accepted:
+            check(answer)
         return answer
 
 
@@ -60,6 +62,8 @@ def check(answer: httpx.Response) -> None:
         return
     if answer.status_code == httpx.codes.UNAUTHORIZED:
         raise Failure("the daemon asks who you are; give --token or WATCHER_TOKEN (`watcher token create` makes one)")
+    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        raise Unavailable(_sentence(answer))
     raise Failure(_sentence(answer), _CODES.get(answer.status_code, Exit.FAILED))
 
 
