@@ -34,7 +34,7 @@ from watcher.dispatcher.submissions import Submissions
 from watcher.errors import PartEnded, StartRefused
 from watcher.health import Health, WatcherReport
 from watcher.home import Home, open_home, refusing_os_errors
-from watcher.http_server import listen, serve, url_here
+from watcher.http_server import listen, serve
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
 from watcher.metadata import check_store, logs_directory, open_backend, open_database, patiently
@@ -288,7 +288,7 @@ class Daemon:
         api = self._settings.api
         if self.listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
-        return url_here(*self.listening_socket.getsockname()[:2])
+        return machine.url_here(*self.listening_socket.getsockname()[:2])
 
     def _signing_key(self) -> bytes:
         if self._settings.api.secret is not None:
