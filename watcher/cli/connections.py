@@ -23,7 +23,7 @@ from watcher.app import control
 from watcher.cli.api_client import ApiClient
 from watcher.home import lock_path, refusing_os_errors
 from watcher.metadata import database_url, logs_directory, open_backend
-from watcher.triggerer.clients import open_clients
+from watcher.sources import open_sources
 
 OPEN_DEADLINE: Final = 8.0
 """Seconds for the database's first answer to a command."""
@@ -34,7 +34,7 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     """Whoever may open the database may do everything, under the name of their account."""
     settings = configuration.settings
     directory = logs_directory(settings)
-    async with opened_database(settings) as database, open_clients(configuration.connections) as clients:
+    async with opened_database(settings) as database, open_sources(configuration) as clients:
         async with database.reading() as connection:
             asset_ids = await assets.ids_by_name(connection)
         context = ApiContext(

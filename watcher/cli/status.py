@@ -67,14 +67,14 @@ async def _status(api: ApiClient, show: Show) -> None:
     }
     show(status, lambda: properties(parts))
     if not show.as_json:
-        _show_more(show, answers.watchers, {"wrong": problems, "warning": warnings})
+        _show_more(api, show, answers.watchers, {"wrong": problems, "warning": warnings})
     if problems:
         raise typer.Exit(Exit.FAILED if daemonless else Exit.UNWELL)
 
 
-def _show_more(show: Show, watchers: Sequence[dict[str, Any]], lines: Mapping[str, list[str]]) -> None:
+def _show_more(api: ApiClient, show: Show, watchers: Sequence[dict[str, Any]], lines: Mapping[str, list[str]]) -> None:
     failing = [watcher for watcher in watchers if watcher["error"]]
-    waiting = [(watcher["name"], sentence) for watcher in watchers if (sentence := description(watcher))]
+    waiting = [(watcher["name"], sentence) for watcher in watchers if (sentence := description(api, watcher))]
     if failing:
         show(failing, lambda: table(failing, COLUMNS))
     if waiting:

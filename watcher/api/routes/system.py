@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
+import anyio.to_thread
 import structlog
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -138,5 +140,6 @@ async def metrics(context: Context) -> Response:
             rows, expected = await watchers.listed(connection), await assets.expected(connection)
     except UNAVAILABLE as error:
         log.warning("api.metrics_incomplete", error=str(error))
-    exposition = context.metrics.exposition([context.health.merged(row) for row in rows], expected)
-    return Response(exposition, media_type=CONTENT_TYPE_LATEST)
+    merged = [context.health.merged(row) for row in rows]
+    exposition = partial(context.metrics.exposition, merged, expected, context.descriptions)
+    return Response(await anyio.to_thread.run_sync(exposition), media_type=CONTENT_TYPE_LATEST)
