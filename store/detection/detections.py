@@ -62,11 +62,22 @@ async def commit(connection: AsyncConnection, detections: Sequence[Detection]) -
     return [await one(connection, detection) for detection in detections]
 
 
+async def keep(connection: AsyncConnection, held: HeldPosition, position: NewPosition) -> HeldPosition:
+    """Write a newer working state and nothing else: no watermark, no history. Raises `PositionLost`."""
+    moved = await connection.execute(_KEEP, positions.parameters(held, position))
+    version = moved.scalar_one_or_none()
+    if version is None:
+        raise _lost(held)
+    await positions.change_rows(connection, held.watcher, position.rows, connection.dialect.name)
+    return replace(held, version=version)
+
+
 def _lost(held: HeldPosition) -> PositionLost:
     return PositionLost(f"the position of {held.watcher} moved on without us; it is read again")
 
 
 _ADVANCE: Final = positions.advance()
+_KEEP: Final = positions.keep()
 _SEE: Final = update(watcher).where(watcher.c.name == bindparam("b_watcher")).values(last_event_at=database_now())
 _ENTRIES: Final = {dialect: AttributedEntries(dialect) for dialect in ("sqlite", "postgresql")}
 

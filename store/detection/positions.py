@@ -94,15 +94,24 @@ def advance() -> ReturningUpdate[Any]:
 
     The first statement of a commit: the lock and the fence. A rewind's kept position goes with the first commit after it.
     """
+    content: dict[str, Any] = {name: bindparam(f"b_{name}") for name in ("source_identity", "state", "watermark")}
+    return _move(**content, previous=None)
+
+
+def keep() -> ReturningUpdate[Any]:
+    """Like `advance`, for a newer state at the same place: the watermark stays, and what an undo goes back to."""
+    return _move(state=bindparam("b_state"))
+
+
+def _move(**content: Any) -> ReturningUpdate[Any]:
     p = watcher_position.c
     held = (p.watcher == bindparam("b_watcher"), p.epoch == bindparam("b_epoch"), p.version == bindparam("b_version"))
-    content: dict[str, Any] = {name: bindparam(f"b_{name}") for name in ("source_identity", "state", "watermark")}
-    moved = {**content, "version": p.version + 1, "previous": None, "updated_at": database_now()}
+    moved = {**content, "version": p.version + 1, "updated_at": database_now()}
     return update(watcher_position).where(*held).values(moved).returning(p.version)
 
 
 def parameters(held: HeldPosition, position: NewPosition) -> dict[str, Any]:
-    """Those of `advance`."""
+    """Those of `advance` and `keep`."""
     place = {"b_watcher": held.watcher, "b_epoch": held.epoch, "b_version": held.version}
     return {**place, **{f"b_{name}": text for name, text in position.columns.items()}}
 

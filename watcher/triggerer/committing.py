@@ -49,6 +49,9 @@ class Committer:
             raise ConfigurationError(f"the trigger yielded a {type(batch).__name__}; mend it to yield `TriggerBatch`es")
         if batch.position is None:
             return held
+        if batch.position.silent:
+            async with self.database.transaction() as connection:
+                return await detections.keep(connection, held, new_position(identity, batch.position))
         write_id = uuid.uuid4().hex
         detection = _detection(hosted, held, identity, batch, batch.position, write_id)
         entry = {"write_id": write_id, "key": detection.key}
