@@ -130,11 +130,13 @@ async def test_an_idle_watcher_writes_nothing(
     monkeypatch.setattr(Reader, "moved_state_every", timedelta(0))
     source = await asyncpg.connect(postgres_database.dsn)
     await source.execute(ORDERS)
-    (tmp_path / "there").touch()
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    (folder / "there").touch()
     polls = CountedPolls()
-    async with watched(database, tmp_path, postgres_database.dsn, polls):
+    async with watched(database, folder, postgres_database.dsn, polls):
         await polls.go_on(2)
-        (tmp_path / "new").touch()
+        (folder / "new").touch()
         await source.execute("INSERT INTO orders DEFAULT VALUES")
         with anyio.fail_after(PATIENCE):
             while await written(database, asset_event) < len(TRIGGERS):
