@@ -54,9 +54,8 @@ class Detection:
     @property
     def row(self) -> dict[str, Any]:
         """As PostgreSQL's statements take it."""
-        held = {name: getattr(self.held, name) for name in ("watcher", "epoch", "version")}
         watermark = {"asset_id": self.asset_id, "key": self.key, "value": self.position.watermark}
-        return {**held, **self.position.columns, **watermark, "write_id": self.writer.write_id}
+        return {**vars(self.held), **self.position.columns, **watermark, "write_id": self.writer.write_id}
 
 
 @dataclass(frozen=True, kw_only=True)

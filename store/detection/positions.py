@@ -89,7 +89,7 @@ class NewPosition:
 
     @property
     def columns(self) -> dict[str, str]:
-        return {name: getattr(self, name) for name in self.COLUMNS}
+        return {name: vars(self)[name] for name in self.COLUMNS}
 
 
 @cache
