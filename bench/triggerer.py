@@ -1,6 +1,7 @@
 """What the triggerer can do: events stored per second, detections committed per second, and what idle watchers cost.
 
-Each figure is of a daemon on a configuration of its own, with logs at info to files and fsync on; PostgreSQL, where it is
+The triggers run in the daemon's process (`isolation: none`). Each figure is of a daemon on a configuration of its own,
+with logs at info to files and fsync on; PostgreSQL, where it is
 the metadata database, runs on the same cores. CPU is that of the daemon's process and of the server's, in per cent of one
 core.
 
@@ -74,11 +75,11 @@ class Load:
     options: str
     counts: str | None
 
-    def configuration(self, url: str, port: int, folder: Path) -> str:
+    def configuration(self, url: str, port: int, folder: Path, isolation: str) -> str:
         lines = ["version: 1", f"settings: {{home: home, database: {{url: {url}}}, api: {{port: {port}, auth: none}},"]
         lines += ["  plugins_dir: plugins, logs: {level: info}}", "assets:"]
         for number in range(self.watchers):
-            options = self.options.format(folder=folder / f"watched/{number}")
+            options = self.options.format(folder=folder / f"watched/{number}") + isolation
             lines.append(f"  a{number}: {{watchers: {{w{number}: {{{options}}}}}}}")
         lines.append("jobs:")
         for number in range(self.watchers):
@@ -186,7 +187,8 @@ async def running(checkout: Path, folder: Path, load: Load, server: str | None) 
         (folder / f"watched/{number}").mkdir(parents=True)
     port, configuration = free_port(), folder / "watchers.yaml"
     url = "null" if server is None else server.replace("postgresql://", "postgresql+asyncpg://")
-    configuration.write_text(load.configuration(url, port, folder))
+    isolation = ", isolation: none" if (checkout / "watcher/isolation").exists() else ""
+    configuration.write_text(load.configuration(url, port, folder, isolation))
     await anyio.run_process([*command, "db", "upgrade", "-c", str(configuration)], cwd=checkout)
     with (folder / "daemon.log").open("wb") as log:
         daemon = await anyio.open_process(

@@ -29,6 +29,9 @@ from triggers.local_folder.new_files import FileNewFiles
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.reader import Reader
+from watcher.isolation.child_handle import ChildSettings
+from watcher.isolation.children import Children
+from watcher.isolation.fork_server import ForkServer
 from watcher.metrics import Metrics
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
@@ -97,7 +100,7 @@ async def watched(database: Database, folder: Path, dsn: str, polls: CountedPoll
         for name, (trigger, options) in TRIGGERS.items()
     }
     async with anyio.create_task_group() as tasks:
-        clients = Clients(connections, tasks)
+        clients = Clients(connections, tasks, Children(ForkServer(), tasks, ChildSettings()))
         triggerer = Triggerer(
             database=database,
             process=process,
