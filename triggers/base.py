@@ -86,6 +86,9 @@ class Position:
     watermark: JsonValue
     state: JsonObject
     rows: RowChanges = RowChanges()
+    silent: bool = False
+    """Only the working state moved, and only because it must not grow too old: no watermark is written, no history and no
+    line of the log, and a rewind can be undone as before. Not for a first position, nor beside events."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +129,8 @@ class TriggerBatch:
     def __post_init__(self) -> None:
         if self.events and self.position is None:
             raise ValueError("a batch with events must carry the position that makes them true")
+        if self.events and self.position is not None and self.position.silent:
+            raise ValueError("the position of a batch with events is not silent")
 
 
 class BaseConnection(BaseModel, ABC):

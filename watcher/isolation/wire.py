@@ -203,6 +203,7 @@ def _position_json(position: Position) -> Frame:
     return {
         "watermark": position.watermark,
         "state": position.state,
+        "silent": position.silent,
         "clear": rows.clear,
         "delete_below": rows.delete_below,
     }
@@ -271,7 +272,8 @@ class Parts:
         rows = RowChanges(
             clear=position["clear"], delete_below=position["delete_below"], delete=self._delete, insert=self._insert
         )
-        return Position(watermark=position["watermark"], state=position["state"], rows=rows)
+        silent = bool(position["silent"])
+        return Position(watermark=position["watermark"], state=position["state"], rows=rows, silent=silent)
 
     def stored(self, position: Frame | None) -> StoredPosition | None:
         return None if position is None else StoredPosition(state=position["state"], rows=self._insert)

@@ -130,6 +130,14 @@ def _line(record: Mapping[str, Any]) -> str:
     return _ENCODER.encode({**first, **record})
 
 
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+
+
 class LogFiles:
     """Appends lines, each with one write, so that lines of several writers do not mix. Safe to use from any thread.
 
@@ -169,9 +177,7 @@ class LogFiles:
             os.close(self._handles.pop(path))
             handle = None
         if handle is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
-            self._handles[path] = handle
+            handle = self._handles[path] = _opened(path)
             if len(self._handles) > _OPEN_AT_MOST:
                 os.close(self._handles.popitem(last=False)[1])
         self._handles.move_to_end(path)

@@ -64,6 +64,14 @@ def test_a_batch_arrives_as_it_was(batch: TriggerBatch) -> None:
     assert parts.batch(frame["answer"]) == batch
 
 
+def test_a_silent_position_arrives_as_one() -> None:
+    batch = TriggerBatch(position=Position(watermark=1, state={}, silent=True))
+    frame, parts = received(batch_contents(batch, BatchLimits()))
+    arrived = parts.batch(frame["answer"]).position
+    assert arrived is not None
+    assert arrived.silent
+
+
 @given(st.none() | st.builds(StoredPosition, state=OBJECTS, rows=st.dictionaries(MEMBERS, MEMBERS, max_size=5)))
 def test_a_stored_position_arrives_as_it_was(position: StoredPosition | None) -> None:
     frame, parts = received(stored_contents({"do": "events"}, position))
