@@ -174,9 +174,9 @@ class TriggererSettings(Section):
     lease: PositiveDuration = timedelta(seconds=15)
     """Time after which others take over the watchers of a silent process; longer than `heartbeat`."""
     grace: Duration = timedelta(seconds=30)
-    """Time to finish in when told to stop."""
+    """Time to finish in when told to stop; what hangs longer is named in the log, and the process ends with exit code 1."""
     poll_timeout: PositiveDuration = timedelta(minutes=5)
-    """Longest time for one batch of one poll."""
+    """Longest time for one batch of one poll, for making a trigger, and for its check."""
     batch: TriggerBatchSettings = TriggerBatchSettings()
     """How much a trigger may yield at once."""
     isolation: IsolationSettings = IsolationSettings()

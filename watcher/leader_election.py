@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import anyio
@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.errors import NotLeading
 from store.processes import leaders
+from watcher.health import Health
 from watcher.loops import keep_going
 
 log = structlog.get_logger()
@@ -32,6 +33,7 @@ class Leadership:
     heartbeat: timedelta
     lease: timedelta
     on_taken: Callable[[], None]
+    health: Health = field(default_factory=Health)
     _epoch: int | None = None
 
     @property
@@ -55,6 +57,10 @@ class Leadership:
 
     async def campaign(self) -> None:
         """Renew the lease, or take it when nobody holds it."""
+        await self._renew_or_take()
+        self.health.beat("leader election", self.heartbeat)
+
+    async def _renew_or_take(self) -> None:
         if self._epoch is not None:
             async with self.database.transaction() as connection:
                 if await leaders.renew(connection, self._epoch, self.lease):

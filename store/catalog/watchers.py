@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Select, bindparam, case, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import all_of, one_of
-from store.database.schema import asset, watcher, watcher_position
+from store.database.paging import all_of, now_of, one_of
+from store.database.schema import asset, database_now, watcher, watcher_position
 from store.errors import no_watcher
 
 
@@ -28,9 +28,26 @@ class WatcherRow:
     position_version: int | None
     watermark: str | None
     last_poll_at: datetime | None
+    lag_at_poll: int | None
     last_event_at: datetime | None
     error: str | None
     error_count: int
+    seen_at: datetime
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """Since the last whole poll that is committed, or found nothing, began; None before there was any."""
+        if self.last_poll_at is None or self.lag_at_poll is None:
+            return None
+        return max((self.seen_at - self.last_poll_at).total_seconds(), 0) + self.lag_at_poll
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polled:
+    """A watcher looked at its source so long `ago`; its last whole poll had begun `lag` seconds before that look."""
+
+    ago: timedelta
+    lag: int
 
 
 async def listed(connection: AsyncConnection) -> Sequence[WatcherRow]:
@@ -47,9 +64,10 @@ def _watchers() -> Select[Any]:
     w, p = watcher.c, watcher_position.c
     state = case((w.paused, "paused"), else_=w.state).label("state")
     own = (w.name, w.trigger, state, w.paused, w.last_poll_at, w.last_event_at, w.error, w.error_count)
+    of_polls = (w.lag_seconds.label("lag_at_poll"), database_now().label("seen_at"))
     of_position = (p.owner, p.version.label("position_version"), p.watermark)
     return (
-        select(*own, asset.c.name.label("asset"), *of_position)
+        select(*own, *of_polls, asset.c.name.label("asset"), *of_position)
         .join(asset, asset.c.id == w.asset_id)
         .outerjoin(watcher_position, p.watcher == w.name)
         .where(w.active)
@@ -63,11 +81,15 @@ async def set_state(connection: AsyncConnection, name: str, state: str, *, error
     await connection.execute(row.values(state=state, error=error, error_count=error_count))
 
 
-async def set_polled(connection: AsyncConnection, polled: Mapping[str, datetime]) -> None:
-    """Record when watchers last looked at their source, many at once."""
-    if polled:
-        row = update(watcher).where(watcher.c.name == bindparam("which")).values(last_poll_at=bindparam("at"))
-        await connection.execute(row, [{"which": name, "at": at} for name, at in sorted(polled.items())])
+async def set_polled(connection: AsyncConnection, polled: Mapping[str, Polled]) -> None:
+    """Record when watchers last looked at their source, many at once, by the database's clock."""
+    if not polled:
+        return
+    now = await now_of(connection)
+    row = update(watcher).where(watcher.c.name == bindparam("which"))
+    row = row.values(last_poll_at=bindparam("at"), lag_seconds=bindparam("lag"))
+    looks = [{"which": name, "at": now - look.ago, "lag": look.lag} for name, look in sorted(polled.items())]
+    await connection.execute(row, looks)
 
 
 async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) -> None:

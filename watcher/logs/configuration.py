@@ -9,11 +9,11 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -50,7 +50,7 @@ def configure(directory: Path, *, level: str, json: bool, owner: str, max_file_m
     structlog.configure(
         processors=[*shared, *ends],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Stderr(stream=sys.stderr))),
         cache_logger_on_first_use=False,  # the loggers of modules must follow when the block ends
     )
     try:
@@ -80,6 +80,21 @@ def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -
     finally:
         root.setLevel(level)
         root.removeHandler(handler)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stderr:
+    """What structlog writes to. The disk behind stderr may be full, or its reader gone: that must end no daemon."""
+
+    stream: TextIO
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self.stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self.stream.flush()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import math
 import random
+import time
 import uuid
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 import anyio
@@ -33,6 +34,7 @@ from triggers.base import BaseEventTrigger, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
+from watcher.health import WatcherReport
 from watcher.isolation.trigger import ForeignTrigger
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
@@ -55,9 +57,8 @@ class Supervisor:
     committer: Committer
     clients: Clients
     poll_timeout: timedelta
-    last_poll_at: datetime | None = None
+    report: WatcherReport = field(default_factory=WatcherReport)
     _failures: int = 0
-    _state: str = ""
     _attempt: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _doing: str = ""
     _committing: bool = False
@@ -109,6 +110,7 @@ class Supervisor:
             await anyio.sleep(CLAIM_AGAIN)
             return
         self._version = loaded.held.version
+        self.report.has_position = loaded.state is not None
         if not self._failures:  # else it is failing until it runs again
             await self._show("starting")
         self._begin("making the trigger")
@@ -137,7 +139,7 @@ class Supervisor:
             self._attempt.deadline = math.inf
             while batch is not _END:
                 held = await self._commit(held, identity, batch)
-                if self._state != "running":
+                if self.report.state != "running":
                     await self._show("running")
                 self._failures = 0
                 await checkpoint()  # also with a trigger that never waits, the others get their turn
@@ -149,12 +151,19 @@ class Supervisor:
             self._committing = True
             held = await self.committer.commit(self.hosted, held, identity, batch)
             self._version, self._committing = held.version, False
-            self.last_poll_at = datetime.now(UTC)
+            self._note_poll(batch)
             log.debug("watcher.polled", caught_up=batch.caught_up)
             if batch.events:
                 items = sum(event.count for event in batch.events)
                 log.info("watcher.found", items=items, events=len(batch.events))
         return held
+
+    def _note_poll(self, batch: TriggerBatch) -> None:
+        """Of a batch that is durable."""
+        self.report.polled_at = time.monotonic()
+        self.report.has_position |= batch.position is not None
+        if batch.whole_since is not None:
+            self.report.whole_since = batch.whole_since
 
     async def _fail(self, error: BaseException) -> None:
         self._failures += 1
@@ -174,9 +183,9 @@ class Supervisor:
             await anyio.sleep(pause.total_seconds())
 
     async def _show(self, state: str, error: str | None = None) -> None:
-        """Record the state; when the database cannot be reached now, the log has it."""
-        self._state = state
+        """Record the state; when the database cannot be reached now, health and the log have it."""
         count = self._failures if error else 0
+        self.report.show(state, error, count)
         try:
             async with self.database.transaction() as connection:
                 await watchers.set_state(connection, self.hosted.name, state, error=error, error_count=count)

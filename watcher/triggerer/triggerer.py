@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 import anyio
@@ -12,10 +12,12 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from store.catalog import watchers
+from store.catalog.watchers import Polled
 from store.database import Database
 from store.detection import positions
 from store.processes import triggerers
 from store.processes.triggerers import Process
+from watcher.health import Health
 from watcher.loops import Wakeup, keep_going
 from watcher.triggerer.assignment import assigned
 from watcher.triggerer.clients import Hosted
@@ -48,6 +50,7 @@ class Triggerer:
     supervise: Callable[[Hosted], Supervisor]
     heartbeat: timedelta
     lease: timedelta
+    health: Health = field(default_factory=Health)
     wakeup: Wakeup = field(default_factory=Wakeup)
     _running: dict[str, _Running] = field(default_factory=dict)
     _ending: dict[str, _Running] = field(default_factory=dict)
@@ -81,6 +84,7 @@ class Triggerer:
             living = await triggerers.living(connection)
             paused = await watchers.paused_watchers(connection)
             versions = await positions.versions(connection, self.process.id)
+        self.health.beat("triggerer", self.heartbeat)
         ours = self._ours = assigned(self.hosted, self.process.id, living)
         for name in set(self._running) - (ours - paused):
             self._stop(tasks, name, "paused" if name in paused else None)
@@ -102,15 +106,16 @@ class Triggerer:
             elif name not in paused:
                 self._start(tasks, name)
 
-    def _polled(self) -> dict[str, datetime]:
-        polled = {name: running.supervisor.last_poll_at for name, running in self._running.items()}
-        return {name: at for name, at in polled.items() if at is not None}
+    def _polled(self) -> dict[str, Polled]:
+        polled = {name: running.supervisor.report.polled for name, running in self._running.items()}
+        return {name: look for name, look in polled.items() if look is not None}
 
     def _start(self, tasks: TaskGroup, name: str) -> None:
         """Host a watcher, unless it is hosted already or has not ended yet from the last time."""
         if name in self._running or name in self._ending:
             return
         running = self._running[name] = _Running(supervisor=self.supervise(self.hosted[name]))
+        self.health.watchers[name] = running.supervisor.report
 
         async def supervised() -> None:
             try:
@@ -124,6 +129,7 @@ class Triggerer:
     def _stop(self, tasks: TaskGroup, name: str, state: str | None) -> None:
         """Let go of a watcher; the heart beats on meanwhile, however long its trigger takes."""
         self._ending[name] = self._running.pop(name)
+        self.health.watchers.pop(name, None)
         self._ending[name].scope.cancel()
         tasks.start_soon(self._release, name, state)
 

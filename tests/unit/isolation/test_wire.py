@@ -43,6 +43,7 @@ BATCHES = st.builds(
     events=st.lists(st.builds(TriggerEvent, count=st.integers(0, 9), watermark=OBJECTS, payload=OBJECTS), max_size=4),
     position=st.builds(Position, watermark=JSON, state=OBJECTS, rows=ROWS),
     caught_up=st.booleans(),
+    whole_since=st.none() | st.floats(allow_nan=False, allow_infinity=False),
 )
 
 
