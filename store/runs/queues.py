@@ -102,12 +102,16 @@ _LOCK_JOB: Final = (
 
 
 def _look() -> Select[Any]:
-    """Each queued asset by one probe behind the one before; the last row has none, so that there is a row."""
-    mine = _q.dag_id == _DAG_ID
-    lowest = select(func.min(_q.asset_id).label("asset_id")).where(mine).cte("queued_asset", recursive=True)
-    following = select(func.min(_q.asset_id)).where(mine, _q.asset_id > lowest.c.asset_id).scalar_subquery()
-    each = lowest.union_all(select(following).where(lowest.c.asset_id.is_not(None)))
-    first = select(func.min(_q.event_id)).where(mine, _q.asset_id == each.c.asset_id).scalar_subquery()
+    """Each queued asset by one probe behind the one before; the last row has none, so that there is a row.
+
+    The order asked for is that of one index alone: by another, a probe that meets nothing would read the whole queue.
+    """
+    mine, order = _q.dag_id == _DAG_ID, (_q.asset_id, _q.event_id)
+    lowest = select(_q.asset_id).where(mine).order_by(*order).limit(1).scalar_subquery()
+    assets = select(lowest.label("asset_id")).cte("queued_asset", recursive=True)
+    following = select(_q.asset_id).where(mine, _q.asset_id > assets.c.asset_id).order_by(*order).limit(1)
+    each = assets.union_all(select(following.scalar_subquery()).where(assets.c.asset_id.is_not(None)))
+    first = select(_q.event_id).where(mine, _q.asset_id >= each.c.asset_id).order_by(*order).limit(1).scalar_subquery()
     active = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
     look = select(asset.c.name, first.label("first_event"), active.label("runs"), database_now().label("now"))
     return look.select_from(each).outerjoin(asset, asset.c.id == each.c.asset_id)

@@ -21,7 +21,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from store.database import Database
 from store.detection import detections
 from store.detection.detections import Committed, Detection
-from store.errors import CommitUnknown, ConnectionLost
+from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
 
 MOST_BATCHES: Final = 500
 MOST_CHARACTERS: Final = 4_000_000
@@ -119,9 +119,12 @@ class GroupCommit:
 
 
 def _outcome(error: Exception, *, alone: bool) -> Exception | None:
-    """Of a member whose transaction raised. None: nothing was written, and alone it may be better off."""
-    if isinstance(error, (CommitUnknown, ConnectionLost)):
-        return type(error)(*error.args)  # everybody raises his own
+    """Of a member whose transaction raised. None: nothing was written, and alone it may be better off.
+
+    Where the database itself is at fault, nobody is better off alone: each raises an error of its own.
+    """
+    if isinstance(error, (CommitUnknown, DatabaseUnavailable, DatabaseUnusable)):
+        return type(error)(*error.args)
     return error if alone else None
 
 

@@ -25,10 +25,10 @@ FILL = {
 
 
 async def fill(database: Database, count: int) -> None:
-    """So many queued events of the assets a and b, for both of which `load` waits; none of c and d."""
+    """So many queued events of the asset a, and behind them one of b; none of c and d. `load` waits for all four."""
     numbers = FILL[database.dialect].format(count=count)
     now = "clock_timestamp()" if database.dialect == "postgresql" else "datetime('now')"
-    asset_of = "(SELECT id FROM asset WHERE name = CASE number % 2 WHEN 0 THEN 'a' ELSE 'b' END)"
+    asset_of = f"(SELECT id FROM asset WHERE name = CASE WHEN number < {count} THEN 'a' ELSE 'b' END)"
     async with database.transaction() as connection:
         if database.dialect == "postgresql":  # half a million foreign keys are no part of what is counted
             await connection.execute(text("SET LOCAL session_replication_role = replica"))

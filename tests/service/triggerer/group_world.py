@@ -85,11 +85,11 @@ async def detect_for_ever(url: str, count: int) -> None:
                     await one.detect(group)
                 except PositionLost:
                     return
+                print(one.number, flush=True)  # noqa: T201  whoever kills waits for it
 
         async with anyio.create_task_group() as tasks:
             for one in await detectors(database, count):
                 tasks.start_soon(run, one)
-            print("detecting", flush=True)  # noqa: T201  whoever kills waits for it
 
 
 if __name__ == "__main__":

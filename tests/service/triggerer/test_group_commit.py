@@ -345,4 +345,5 @@ async def test_a_process_that_is_killed_in_the_middle_of_a_group_loses_and_repea
             process.kill()
             await process.wait()
     count = await assert_whole(database)
+    assert count > 0
     print(f"{dialect}: {count} detections, each once")  # noqa: T201
