@@ -23,6 +23,7 @@ from config.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
 from store.catalog import catalog_sync
+from store.catalog.catalog_sync import Applied
 from store.database import Database, migrations, sqlite_url
 from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
@@ -38,10 +39,11 @@ from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
 from watcher.errors import PartEnded, StartRefused
+from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home
 from watcher.http_server import listen, serve, url_here
 from watcher.leader_election import Leadership
-from watcher.loops import Hint
+from watcher.loops import Hint, insist
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import Addresses, Workspace
@@ -91,8 +93,7 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
         check_store(settings)
         database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
         backend = open_backend(settings, database)
-        async with database.transaction() as connection:
-            applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
+        applied = await apply(configuration, database)
         listening_socket = None
         if "api" in options.roles:
             listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
@@ -103,6 +104,18 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
             if (ended := group.subgroup(PartEnded)) is not None:
                 raise leaves(ended)[0] from None
             raise
+
+
+async def apply(configuration: Configuration, database: Database) -> Applied:
+    """Make the database's mirror equal to the configuration; a session that was cut is no answer."""
+    applied: list[Applied] = []
+
+    async def begin() -> None:
+        async with database.transaction() as connection:
+            applied.append(await catalog_sync.apply(connection, declared(configuration), database.dialect))
+
+    await insist("daemon.apply_failed", begin)
+    return applied[-1]
 
 
 @asynccontextmanager
@@ -171,10 +184,11 @@ class Daemon:
             lease=self._settings.triggerer.lease,
             on_taken=self._look_for_runs,
         )
-        self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._hint(Hint(what="tries")))
+        self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
+        self._relay = HintRelay(database=self.database, process_id=self.process.id, deliver=self._deliver)
         self._metrics = Metrics()
         self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
         self._stopping = anyio.Event()
@@ -185,6 +199,7 @@ class Daemon:
         with self._watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
                 clients = Clients(self.configuration.connections, tasks)
+                await self._start_part(tasks, "exchange of hints", self._relay.run)
                 if self.listening_socket is not None:
                     app = create_app(self._api_context(clients))
                     await self._start_part(tasks, "API", serve, app, self.listening_socket)
@@ -229,7 +244,12 @@ class Daemon:
         await tasks.start(part, name=name)
 
     def _hint(self, hint: Hint) -> None:
-        """Wake who has something to do after a commit."""
+        """Wake who has something to do after a commit, in this process and in others; queues are the leader's."""
+        self._deliver(hint)
+        if hint.what != "queues" or not self._leadership.leads:
+            self._relay.send(hint)
+
+    def _deliver(self, hint: Hint) -> None:
         match hint.what:
             case "queues":
                 self._scheduler.wakeup.set(hint.names)
@@ -239,8 +259,15 @@ class Daemon:
                 self._triggerer.wakeup.set(hint.names)
 
     def _look_for_runs(self) -> None:
-        self._hint(Hint(what="queues"))
-        self._hint(Hint(what="tries"))
+        self._deliver(Hint(what="queues"))
+        self._deliver(Hint(what="tries"))
+
+    def _after_try(self) -> None:
+        """The leader looks what may start instead."""
+        self._look_for_runs()
+        if not self._leadership.leads:
+            self._relay.send(Hint(what="queues"))
+            self._relay.send(Hint(what="tries"))
 
     def _owe_copy(self, asset_id: int, key: str) -> None:
         if self._copies is not None:
@@ -248,8 +275,12 @@ class Daemon:
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
-        hint, owe_copy = self._scheduler.wakeup.set, self._owe_copy
-        committer = Committer(database=self.database, metrics=self._metrics, on_events=hint, on_watermark=owe_copy)
+        committer = Committer(
+            database=self.database,
+            metrics=self._metrics,
+            on_events=lambda dag_ids: self._hint(Hint(what="queues", names=dag_ids)),
+            on_watermark=self._owe_copy,
+        )
         return Triggerer(
             database=self.database,
             process=self.process,
@@ -264,6 +295,8 @@ class Daemon:
             ),
             heartbeat=settings.heartbeat,
             lease=settings.lease,
+            capacity=settings.capacity,
+            on_release=lambda names: self._relay.send(Hint(what="watchers", names=names)),
         )
 
     def _make_dispatcher(self) -> Dispatcher:
@@ -283,7 +316,7 @@ class Daemon:
             replace(self.process, id=self.home.id),
             limits=admission.Limits(parallelism=scheduler.parallelism, memory_mb=scheduler.memory_mb or share),
             lease=self._settings.triggerer.lease,
-            on_end=self._look_for_runs,
+            on_end=self._after_try,
         )
 
     def _api_context(self, clients: Clients) -> ApiContext:

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 import anyio
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from store.errors import StoreError
+from store.errors import CommitUnknown, ConnectionLost, StoreError
+
+AGAIN: Final = 1.0
+"""Seconds before a beginning that the database cut short is tried again."""
 
 log = structlog.get_logger()
 
 
+HintKind: TypeAlias = Literal["queues", "tries", "watchers"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """Something may be due, said between tasks of this process; losing one costs time, never work.
+    """Something may be due, said between tasks and, on PostgreSQL, processes; losing one costs time, never work.
 
     Queues of jobs, tries to start or stop, or watchers; no names mean all of them.
     """
 
-    what: Literal["queues", "tries", "watchers"]
+    what: HintKind
     names: frozenset[str] = frozenset()
 
 
@@ -63,3 +69,13 @@ async def keep_going(event: str) -> AsyncIterator[None]:
         log.error(event, error=str(error), kind=type(error).__name__)  # noqa: TRY400  expected: no traceback
     except Exception as error:  # the boundary of a loop that must go on
         log.exception(event, error=str(error), kind=type(error).__name__)
+
+
+async def insist(event: str, begin: Callable[[], Awaitable[None]]) -> None:
+    """Do what a part begins with until the database lets it: at a start, a machine that is too busy cuts sessions, too."""
+    while True:
+        try:
+            return await begin()
+        except (ConnectionLost, CommitUnknown, TimeoutError) as error:
+            log.warning(event, error=str(error), again_in=AGAIN)
+        await anyio.sleep(AGAIN)

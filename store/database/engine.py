@@ -31,6 +31,7 @@ from store.errors import CommitUnknown, ConnectionLost, DatabaseUnusable
 READ_DEADLINE: Final = 60.0
 WRITE_DEADLINE: Final = 120.0
 COMMIT_DEADLINE: Final = 30.0
+CLOSE_DEADLINE: Final = 5.0
 
 OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
 WRITING: Final = "READ COMMITTED"
@@ -54,6 +55,7 @@ class Database:
         else:
             self._writer = _postgresql_engine(url, pool_size, self._idle_milliseconds)
             self._reader = self._writer.execution_options(**READING)
+            self._single = self._writer.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
     @asynccontextmanager
@@ -84,6 +86,30 @@ class Database:
         when the connection broke during COMMIT, or COMMIT took too long: then only the database knows.
         """
         return _connected(self._writer, WRITE_DEADLINE, commits=True)
+
+    def statements(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A connection on which each statement is a transaction of its own, in one round trip; on SQLite, one for all.
+
+        Nothing is held between two statements, so nobody waits for us while we are slow or stopped. Only for statements
+        that may be done again: `ConnectionLost` leaves open what became of the last one.
+        """
+        if self.dialect == "sqlite":
+            return self.transaction()
+        return _connected(self._single, WRITE_DEADLINE)
+
+    @asynccontextmanager
+    async def session_of_its_own(self) -> AsyncIterator[Any]:
+        """Asyncpg's connection, beside the pool and for the block alone (PostgreSQL). Raises `ConnectionLost`."""
+        connection = self._single.connect()
+        try:
+            with anyio.CancelScope(shield=True), anyio.fail_after(READ_DEADLINE), _losses_told():
+                await _begin(connection)
+                driver = (await connection.get_raw_connection()).driver_connection
+                await connection.run_sync(lambda synchronous: synchronous.detach())
+            yield driver
+        finally:
+            with anyio.move_on_after(CLOSE_DEADLINE, shield=True):
+                await _give_back(connection)
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A connection on one snapshot; the database refuses to write in it. Raises `ConnectionLost`."""
@@ -123,8 +149,18 @@ async def _connected(engine: AsyncEngine, deadline: float, *, commits: bool = Fa
                 with _unknown_outcomes_told(), anyio.fail_after(COMMIT_DEADLINE):
                     await connection.commit()
         finally:
-            if connection.sync_connection is not None:
-                await connection.close()
+            await _give_back(connection)
+
+
+async def _give_back(connection: AsyncConnection) -> None:
+    """Whatever rolling back says of a session that is gone: what it did not commit is undone, and the pool makes another."""
+    if connection.sync_connection is None:
+        return
+    try:
+        await connection.close()
+    except (OSError, DBAPIError):
+        await connection.invalidate()
+        await connection.close()
 
 
 async def _begin(connection: AsyncConnection) -> None:
@@ -143,7 +179,7 @@ def _losses_told() -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        if error.connection_invalidated:
+        if _is_loss(error):
             raise ConnectionLost("the connection to the database broke; nothing of the transaction was kept") from error
         raise
 
@@ -153,11 +189,21 @@ def _unknown_outcomes_told() -> Iterator[None]:
     try:
         yield
     except (OSError, DBAPIError) as error:  # TimeoutError is an OSError
-        if isinstance(error, DBAPIError) and not error.connection_invalidated:
+        if isinstance(error, DBAPIError) and not _is_loss(error):
             raise  # the database answered: it refused
         raise CommitUnknown(
             "the connection to the database broke during COMMIT; read what it has before going on"
         ) from error
+
+
+_ENDED: Final = frozenset({"25P03", "25P04", "57P01", "57P02", "57P03", "57P05"})
+"""SQLSTATEs with which the server ends a session, or begins none: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+
+
+def _is_loss(error: DBAPIError) -> bool:
+    """The session is over, also where the driver has only read the server's last word and not its end."""
+    sqlstate = str(getattr(error.orig, "sqlstate", None) or "")
+    return error.connection_invalidated or sqlstate in _ENDED or sqlstate.startswith("08")
 
 
 def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> AsyncEngine:

@@ -76,16 +76,17 @@ def _detection(
     return Detection(
         held=held,
         asset_id=hosted.asset_id,
-        position=new_position(identity, position),
+        position=new_position(identity, position, hosted.trigger.format),
         writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=hosted.name, write_id=write_id),
         events=_events(hosted, held.version + 1, batch.events),
     )
 
 
-def new_position(identity: str, position: Position) -> NewPosition:
-    """As it is stored; `identity` is the source's, as `identity_json` gives it."""
+def new_position(identity: str, position: Position, format_: int) -> NewPosition:
+    """As it is stored; `identity` is the source's, as `identity_json` gives it, `format_` that of the trigger's class."""
     return NewPosition(
         source_identity=identity,
+        format=format_,
         state=to_json(position.state),
         watermark=to_json(position.watermark),
         rows=RowDifferences(**vars(position.rows)),

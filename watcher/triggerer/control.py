@@ -100,7 +100,7 @@ class Control:
         trigger, loaded, identity = await self._checked(name)
         if loaded is None:
             raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
-        position = new_position(identity, trigger.rewound(_same_source(loaded, identity), to))
+        position = new_position(identity, trigger.rewound(_same_source(loaded, identity), to), trigger.format)
         move = _Move(action="watcher.rewind", watcher=name, actor=actor, detail={"to": to})
         async with self.database.transaction() as connection:
             version = await rewind.rewind(connection, name, loaded.held.version, position, self.database.dialect)
