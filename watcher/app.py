@@ -22,8 +22,6 @@ from config.models import Configuration
 from config.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
-from store.catalog import catalog_sync
-from store.catalog.catalog_sync import Applied
 from store.database import Database, migrations, sqlite_url
 from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
@@ -34,7 +32,7 @@ from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.cleanup import Cleaner, Limits
 from watcher.containment import Part, leaves, run_part
-from watcher.declaring import declared, jobs_to_start, submitters
+from watcher.declaring import apply, jobs_to_start, submitters
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
@@ -43,7 +41,7 @@ from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home
 from watcher.http_server import listen, serve, url_here
 from watcher.leader_election import Leadership
-from watcher.loops import Hint, insist
+from watcher.loops import Hint
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import Addresses, Workspace
@@ -104,18 +102,6 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
             if (ended := group.subgroup(PartEnded)) is not None:
                 raise leaves(ended)[0] from None
             raise
-
-
-async def apply(configuration: Configuration, database: Database) -> Applied:
-    """Make the database's mirror equal to the configuration; a session that was cut is no answer."""
-    applied: list[Applied] = []
-
-    async def begin() -> None:
-        async with database.transaction() as connection:
-            applied.append(await catalog_sync.apply(connection, declared(configuration), database.dialect))
-
-    await insist("daemon.apply_failed", begin)
-    return applied[-1]
 
 
 @asynccontextmanager

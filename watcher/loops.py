@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import anyio
 import structlog
@@ -15,6 +15,8 @@ from store.errors import CommitUnknown, ConnectionLost, StoreError
 
 AGAIN: Final = 1.0
 """Seconds before a beginning that the database cut short is tried again."""
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -71,7 +73,7 @@ async def keep_going(event: str) -> AsyncIterator[None]:
         log.exception(event, error=str(error), kind=type(error).__name__)
 
 
-async def insist(event: str, begin: Callable[[], Awaitable[None]]) -> None:
+async def insist(event: str, begin: Callable[[], Awaitable[T]]) -> T:
     """Do what a part begins with until the database lets it: at a start, a machine that is too busy cuts sessions, too."""
     while True:
         try:

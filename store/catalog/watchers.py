@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -83,6 +83,14 @@ async def set_states(connection: AsyncConnection, owner: str, states: Mapping[st
         rows = [{"which": name, "whose": owner, **vars(state)} for name, state in sorted(states.items())]
         new = {name: bindparam(name) for name in ("state", "error", "error_count")}
         await connection.execute(_OWN.values(new), rows)
+
+
+async def set_stopped(connection: AsyncConnection, names: Collection[str]) -> None:
+    """Record of watchers, in order of name, that their triggerer ended."""
+    if names:
+        row = update(watcher).where(watcher.c.name == bindparam("which"))
+        stopped = row.values(state="stopped", error=None, error_count=0)
+        await connection.execute(stopped, [{"which": name} for name in sorted(names)])
 
 
 async def set_left_out(connection: AsyncConnection, reasons: Mapping[str, str]) -> None:

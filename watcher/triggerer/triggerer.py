@@ -223,8 +223,7 @@ class Triggerer:
         self._running.clear()
         async with self.database.transaction() as connection:
             released = await positions.release(connection, self.process.id)
-            for name in sorted(released & self.hosted.keys()):
-                await watchers.set_state(connection, name, "stopped", error=None, error_count=0)
+            await watchers.set_stopped(connection, released)
             await triggerers.leave(connection, self.process.id)
         self.on_release(frozenset())
 
