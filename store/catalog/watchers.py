@@ -81,8 +81,8 @@ async def set_states(connection: AsyncConnection, owner: str, states: Mapping[st
     """Record how watchers are doing, in order of name; of one whose position another holds by now, nothing."""
     if states:
         rows = [{"which": name, "whose": owner, **vars(state)} for name, state in sorted(states.items())]
-        new = {name: bindparam(name) for name in ("state", "error", "error_count")}
-        await connection.execute(_OWN.values(new), rows)
+        new = _OWN.values({name: bindparam(name) for name in ("state", "error", "error_count")})
+        await connection.execute(new, rows)
 
 
 async def set_stopped(connection: AsyncConnection, names: Collection[str]) -> None:

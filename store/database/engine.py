@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -154,13 +154,9 @@ async def _connected(engine: AsyncEngine, deadline: float, *, commits: bool = Fa
 
 async def _give_back(connection: AsyncConnection) -> None:
     """Whatever rolling back says of a session that is gone: what it did not commit is undone, and the pool makes another."""
-    if connection.sync_connection is None:
-        return
-    try:
-        await connection.close()
-    except (OSError, DBAPIError):
-        await connection.invalidate()
-        await connection.close()
+    if connection.sync_connection is not None:
+        with suppress(OSError, DBAPIError):
+            await connection.close()
 
 
 async def _begin(connection: AsyncConnection) -> None:

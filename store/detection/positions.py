@@ -70,8 +70,8 @@ async def claim_all(
         set_={"owner": owner, "epoch": p.epoch + 1},
         where=~or_(_is_kept(owner), _is_newer(new.excluded.format)),
     )
-    claims = claims.returning(p.watcher, p.epoch, p.version, p.source_identity, p.state)
-    rows = {row.watcher: row for row in await connection.execute(claims, {"b_formats": json.dumps(dict(formats))})}
+    claimed = claims.returning(p.watcher, p.epoch, p.version, p.source_identity, p.state)
+    rows = {row.watcher: row for row in await connection.execute(claimed, {"b_formats": json.dumps(dict(formats))})}
     sets = await _sets(connection, rows)
     return {name: _loaded(name, owner, row, sets.get(name, {})) for name, row in rows.items()}
 
