@@ -12,6 +12,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from sqlalchemy import make_url
 
 NOTIFICATION = b"A"
+ENDED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, anyio.IncompleteRead)
 
 
 @dataclass
@@ -28,14 +29,13 @@ class Proxy:
             self.refuses -= 1
             await client.aclose()
             return
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, anyio.IncompleteRead):
-            async with client, await anyio.connect_tcp(*self.server) as server, anyio.create_task_group() as tasks:
-                tasks.start_soon(self._requests, client, server, tasks.cancel_scope)
-                await self._answers(server, client)
-                tasks.cancel_scope.cancel()
+        async with client, await anyio.connect_tcp(*self.server) as server, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._requests, client, server, tasks.cancel_scope)
+            await self._answers(server, client)
+            tasks.cancel_scope.cancel()
 
     async def _requests(self, client: SocketStream, server: SocketStream, connection: anyio.CancelScope) -> None:
-        with suppress(anyio.BrokenResourceError):
+        with suppress(*ENDED):
             async for sent in client:
                 await server.send(sent)
         connection.cancel()
@@ -43,11 +43,12 @@ class Proxy:
     async def _answers(self, server: SocketStream, client: SocketStream) -> None:
         """Each is one byte for its kind, four for its length, and the rest."""
         answers = BufferedByteReceiveStream(server)
-        while True:
-            head = await answers.receive_exactly(5)
-            body = await answers.receive_exactly(int.from_bytes(head[1:], "big") - 4)
-            if not (self.keeps_notifications and head[:1] == NOTIFICATION):
-                await client.send(head + body)
+        with suppress(*ENDED):
+            while True:
+                head = await answers.receive_exactly(5)
+                body = await answers.receive_exactly(int.from_bytes(head[1:], "big") - 4)
+                if not (self.keeps_notifications and head[:1] == NOTIFICATION):
+                    await client.send(head + body)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from typing import Final, get_args
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+from sqlalchemy.exc import SQLAlchemyError
 
 from store.database import Database
 from store.database.notifications import LONGEST, listening, notify
@@ -29,7 +30,6 @@ POLL_EVERY: Final = 1.0
 """Seconds between two looks at everything while nothing can be heard."""
 LISTEN_AGAIN: Final = 30
 """Looks after which listening is tried again."""
-FLUSH_WITHIN: Final = 2.0
 _UNHEARD: Final = (
     "what other processes tell is not heard through settings.database.url, so this one looks every second; "
     "give an address with no transaction pooler in between"
@@ -120,16 +120,17 @@ class HintRelay:
                 await self._flush()
                 await anyio.sleep(NOT_BEFORE)
         finally:
-            with anyio.move_on_after(FLUSH_WITHIN, shield=True):
-                await self._flush()
+            await self._flush()
 
     async def _flush(self) -> None:
-        """What cannot be sent is lost; the next look at everything finds what it was about."""
+        """Also when cancelled. What cannot be sent is lost; the next look at everything finds what it was about."""
         outbox, self._outbox, self._filled = self._outbox, {}, anyio.Event()
-        if outbox:
+        if not outbox:
+            return
+        with anyio.CancelScope(shield=True):
             try:
                 await notify(self.database, CHANNEL, [self._text(what, names) for what, names in outbox.items()])
-            except (OSError, StoreError) as error:
+            except (OSError, SQLAlchemyError, StoreError) as error:
                 log.warning("hints.not_sent", error=str(error))
 
     def _text(self, what: HintKind, names: frozenset[str]) -> str:
