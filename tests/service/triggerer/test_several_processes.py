@@ -152,7 +152,7 @@ import os
 from asset_job import run
 
 with run() as r:
-    paths = [file["path"] for event in r.triggering_asset_events for file in event.extra["files"]]
+    paths = [file["path"] for event in r.triggering_asset_events["inbox"] for file in event.extra["files"]]
     with open(os.environ["READ"], "a") as read:
         read.writelines(f"{path}\\n" for path in paths)
 """
