@@ -15,8 +15,9 @@ endif
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate
-# One after the other what shares a file or Spark, in the order of the folders: what takes long comes first.
-TEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# In the order of the folders: what takes long comes first. What Python compiles is kept, whatever the environment says:
+# the tests start hundreds of programs.
+TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help

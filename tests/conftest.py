@@ -2,26 +2,61 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+from tests.effort import effort
+
+EXAMPLES = effort(30, 300)
+settings.register_profile("local", deadline=None, max_examples=EXAMPLES)
+settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # A shell that starts us in the background has SIGINT ignored, and what we start would inherit that and never stop.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers (`make test`), a file's tests share one, and so does all that has the machine to itself."""
-    for item in items:
-        alone = item.get_closest_marker("spark") is not None
-        item.add_marker(pytest.mark.xdist_group("spark" if alone else item.path.parent.name + item.path.name))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return TestByTest(config, log)
+
+
+class TestByTest(LoadScopeScheduling):
+    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        on_cluster = nodeid.partition("::")[0].endswith(("test_cluster.py", "test_secrets.py"))
+        return "cluster" if on_cluster else nodeid
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("spark") is not None:
+        _class_archive()
+
+
+@cache
+def _class_archive() -> None:
+    """What `make setup` has made, unless Java or Spark changed since: Spark starts quicker with it, wherever it is started."""
+    from watcher.submit.class_archive import archive_folder, make_archive  # noqa: PLC0415 - most tests need no Spark
+    from watcher.submit.runtime import find_runtime  # noqa: PLC0415
+
+    make_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ), os.environ)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected by now stays to the end: the garbage collector passes it over, and comes less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ from watcher.dispatcher.submissions import Submissions
 from watcher.errors import PartEnded, StartRefused
 from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home
-from watcher.http_server import listen, serve, url_here
+from watcher.http_server import listen, serve
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
 from watcher.metrics import Metrics
@@ -335,7 +335,7 @@ class Daemon:
         api = self._settings.api
         if self.listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
-        return url_here(*self.listening_socket.getsockname()[:2])
+        return machine.url_here(*self.listening_socket.getsockname()[:2])
 
     def _signing_key(self) -> bytes:
         if self._settings.api.secret is not None:

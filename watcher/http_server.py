@@ -35,12 +35,6 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-def url_here(host: str, port: int) -> str:
-    """Where this machine reaches what listens on `host`: by the loopback when it listens on every address."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  it is compared with, not bound to
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 async def serve(app: FastAPI, bound: socket.socket, *, task_status: TaskStatus[None]) -> None:
     """Serve until cancelled; then open requests get five seconds to end. Started once requests are accepted."""
     server = _Server(

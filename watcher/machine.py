@@ -48,3 +48,9 @@ def program_version() -> str:
         return version("asset-watcher")
     except PackageNotFoundError:
         return "unknown"
+
+
+def url_here(host: str, port: int) -> str:
+    """Where this machine reaches what listens on `host`: by the loopback when it listens on every address."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  it is compared with, not bound to
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

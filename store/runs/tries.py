@@ -223,11 +223,18 @@ async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) 
     await connection.execute(update(task_try).where(_this_try(key)).values(progress=progress))
 
 
-async def note_progress(connection: AsyncConnection, key: TryKey, progress: str) -> bool:
-    """The same as seen from outside, for a try that does not tell itself; False when it does, or has ended."""
-    silent = and_(_this_try(key), task_try.c.nonce.is_(None), task_try.c.ended_at.is_(None))
-    noted = update(task_try).where(silent).values(progress=progress).returning(task_try.c.try_number)
-    return (await connection.execute(noted)).one_or_none() is not None
+async def is_silent(connection: AsyncConnection, key: TryKey) -> bool:
+    """Whether the try runs and does not tell its progress itself."""
+    return (await connection.execute(select(task_try.c.try_number).where(_silent(key)))).one_or_none() is not None
+
+
+async def note_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
+    """The same as seen from outside, for a try that is silent."""
+    await connection.execute(update(task_try).where(_silent(key)).values(progress=progress))
+
+
+def _silent(key: TryKey) -> ColumnElement[bool]:
+    return and_(_this_try(key), task_try.c.nonce.is_(None), task_try.c.ended_at.is_(None))
 
 
 async def finish(

@@ -106,7 +106,7 @@ async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
 ) -> None:
     async with database.transaction() as connection:
         applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
-    [watcher] = hosted(configuration, applied.asset_ids)
+    [watcher] = hosted(configuration, applied.asset_ids).values()
     metrics = Metrics()
     committer = Committer(database=database, metrics=metrics, on_events=lambda _dag_ids: None)
     number = 0

@@ -75,7 +75,7 @@ async def writers_with_their_lines(client: httpx.AsyncClient) -> dict[str, tuple
 
 @pytest.mark.parametrize("database", ["postgresql", *(["sqlite"] if LONG else [])])
 async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubles_nothing(database):
-    async with demo_world(database, load_seconds=15) as world:
+    async with demo_world(database, load_seconds=PATIENCE) as world:
         applications = record_every_application(world)
         folder = world.setting.configuration.parent
         async with running_daemon(**vars(world.setting)) as daemon:
@@ -87,6 +87,7 @@ async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubl
                 await until_more_is_seen(daemon)
                 await daemon.kill()
                 await daemon.start()
+                world.shop.close()
             async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
                 await correct(client)
                 await settled(client, world)

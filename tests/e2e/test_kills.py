@@ -34,7 +34,7 @@ from watcher.submit.processes import signal_tagged
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-KILLS = effort(8, 200)
+KILLS = effort(5, 200)
 REAL_KILLS = effort(2, 10)
 RUNS_PER_KILL = 3
 CONFIGURATION = Template("""\
@@ -51,7 +51,7 @@ jobs:
     max_active_runs: 4
     retries: 1000
     retry_delay: 100ms
-    spark: {application: job.py, master: "local[1]", profile: large, env: {FOLDER: $folder, WORK: "$work", $spark_home}}
+    spark: {application: job.py, master: "local[1]", env: {FOLDER: $folder, WORK: "$work", $spark_home}}
 """)
 JOB = """\
 import json, os, subprocess, sys

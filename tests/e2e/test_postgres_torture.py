@@ -1,6 +1,6 @@
 """Writers that do what writers do, the real daemon, and SIGKILL: each committed row is in exactly one asset event.
 
-The short form writes 3,000 rows, WATCHER_TEST_LONG=1 100,000. What the REST API tells of is counted against the tables.
+The short form writes 1,500 rows, WATCHER_TEST_LONG=1 100,000. What the REST API tells of is counted against the tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from watcher.demo.servers import free_port
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-ROWS, KILLS = effort(3_000, 100_000), effort(4, 40)
+ROWS, KILLS = effort(1_500, 100_000), effort(3, 40)
 LONGEST_PAUSE = 0.1 if LONG else 0.8
 """Of a writer between two transactions, in seconds: two cores are for the daemon too."""
 WRITTEN = "SELECT (SELECT count(*) FROM plain) + (SELECT count(*) FROM parted)"

@@ -2,7 +2,7 @@
 
 Counted by version (key, ETag, LastModified), from the asset events that the REST API tells of: what the bucket holds in the
 end is in exactly one event of each watcher, and so is, at most, each version that was overwritten meanwhile. In the same
-run a watcher that remembers the highest LastModified loses. The short form takes about 40 seconds, WATCHER_TEST_LONG=1
+run a watcher that remembers the highest LastModified loses. The short form takes about half a minute, WATCHER_TEST_LONG=1
 ten minutes.
 """
 
@@ -36,7 +36,7 @@ from watcher.demo.servers import free_port
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-SECONDS = effort(15, 600)
+SECONDS = effort(8, 600)
 SEED = 20261120
 WATCHERS = ("window", "strict", "hinted")
 BAD_DAY = Faults(late=0.1, cut=0.03, reset=0.03, slow_down=0.05)
@@ -69,7 +69,7 @@ assets:
       strict: {trigger: s3.new_files, connection: lake, interval: 200ms, start: all, mode: strict}
       hinted: {trigger: s3.new_files, connection: lake, interval: 2s, start: all, lateness: 10s, notifications: "$queue"}
 """)
-LONGEST_UPLOAD = 8.0
+LONGEST_UPLOAD = float(effort(4, 8))
 """Seconds; below the lateness by more than the second to which S3 rounds."""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +53,14 @@ class ApiClient:
             ) from error
         check(answer)
         return answer
+
+
+@asynccontextmanager
+async def remote(url: str, token: str | None) -> AsyncIterator[ApiClient]:
+    """The API of the daemon at `url`."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
+        yield ApiClient(client)
 
 
 def check(answer: httpx.Response) -> None:

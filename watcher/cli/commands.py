@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -19,8 +20,11 @@ from rich.table import Table
 from rich.text import Text
 
 from store.errors import no_asset
-from watcher.cli.api_client import ApiClient
+from store.processes.file_locks import is_held
+from watcher.cli.api_client import ApiClient, remote
 from watcher.cli.failures import Commands, Exit, Failure
+from watcher.home import lock_path
+from watcher.machine import url_here
 
 if TYPE_CHECKING:
     from config.models import Configuration
@@ -86,9 +90,7 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[
 
         def run(config: Path, url: str | None, token: str | None, *, as_json: bool, **arguments: Any) -> None:
             async def call() -> None:
-                from watcher.cli.connections import connected  # noqa: PLC0415  see watcher.cli
-
-                async with connected(config, url, token) as api:
+                async with _connected(config, url, token) as api:
                     await function(api, Show(as_json=as_json), **arguments)
 
             anyio.run(call)
@@ -100,6 +102,21 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[
         group.command(name)(run)
 
     return register
+
+
+def _connected(config: Path, url: str | None, token: str | None) -> AbstractAsyncContextManager[ApiClient]:
+    """The API of the daemon that was named, of the one that runs here, or of the configured database when none does."""
+    if url is not None:
+        return remote(url, token)
+    configuration = load_configuration(config)
+    settings = configuration.settings
+    if not is_held(lock_path(settings.home)):
+        from watcher.cli.connections import in_process  # noqa: PLC0415  see watcher.cli
+
+        return in_process(configuration)
+    if settings.api.port == 0:
+        raise Failure("the daemon listens on a port of its own choice; give its address with --url")
+    return remote(url_here(settings.api.host, settings.api.port), token)
 
 
 def _common(

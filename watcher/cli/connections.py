@@ -1,7 +1,4 @@
-"""A command's connection to the API: of the daemon that was named, of the one that runs here, or of none.
-
-Without a daemon the API itself runs in this process, on the configured database, so that each command exists once.
-"""
+"""The API for a command without a daemon: it runs in this process, on the configured database, so that each command exists once."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx
 
@@ -24,41 +20,12 @@ from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.app import control, database_url, logs_directory, open_backend
 from watcher.cli.api_client import ApiClient
-from watcher.cli.commands import load_configuration
-from watcher.cli.failures import Failure
 from watcher.home import lock_path
-from watcher.http_server import url_here
 from watcher.triggerer.clients import open_clients
 
 
 @asynccontextmanager
-async def connected(config: Path, url: str | None, token: str | None) -> AsyncIterator[ApiClient]:
-    """The API of the daemon that runs, or of the configured database when none does."""
-    if url is not None:
-        connection = _remote(url, token)
-    else:
-        configuration = load_configuration(config)
-        runs_here = is_held(lock_path(configuration.settings.home))
-        connection = _remote(_address(configuration.settings), token) if runs_here else _in_process(configuration)
-    async with connection as api:
-        yield api
-
-
-@asynccontextmanager
-async def _remote(url: str, token: str | None) -> AsyncIterator[ApiClient]:
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
-        yield ApiClient(client)
-
-
-def _address(settings: Settings) -> str:
-    if settings.api.port == 0:
-        raise Failure("the daemon listens on a port of its own choice; give its address with --url")
-    return url_here(settings.api.host, settings.api.port)
-
-
-@asynccontextmanager
-async def _in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
+async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     """Whoever may open the database may do everything, under the name of their account."""
     settings = configuration.settings
     directory = logs_directory(settings)

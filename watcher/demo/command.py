@@ -24,7 +24,7 @@ from watcher.demo.servers import free_port, running_postgres, running_s3
 from watcher.demo.setting import JOBS, Setting, write_setting
 from watcher.demo.shop import Shop, connected
 
-LOAD_SECONDS: Final = 15.0
+LOAD_SECONDS: Final = 10.0
 SETTLE_WITHIN: Final = 600.0
 TICK: Final = 0.5
 LINE_EVERY: Final = 3.0

@@ -44,7 +44,12 @@ class Shop:
 
     def __init__(self, dsn: str, s3: Any, bucket: str, *, seconds: float) -> None:
         self._dsn, self._s3, self._bucket, self._seconds = dsn, s3, bucket, seconds
+        self._closed = False
         self.written = Written()
+
+    def close(self) -> None:
+        """Begin nothing more, though there is time left; `write` ends when what was begun has ended."""
+        self._closed = True
 
     async def prepare(self) -> None:
         async with connected(self._dsn) as connection:
@@ -62,7 +67,7 @@ class Shop:
     async def _write_rows(self, chance: random.Random) -> None:
         end = anyio.current_time() + self._seconds
         async with connected(self._dsn) as connection:
-            while anyio.current_time() < end:
+            while anyio.current_time() < end and not self._closed:
                 await self._transaction(connection, chance)
                 await anyio.sleep(chance.uniform(0.02, 0.3))
 
@@ -94,7 +99,7 @@ class Shop:
         end = anyio.current_time() + self._seconds
         number = 0
         async with anyio.create_task_group() as uploads:
-            while anyio.current_time() < end:
+            while anyio.current_time() < end and not self._closed:
                 for _ in range(chance.choice([1, 1, 3])):
                     number += 1
                     # Later keys sort before and after earlier ones: a listing under way may have passed them.

@@ -69,11 +69,13 @@ class Dispatcher:
             while True:
                 async with keep_going("dispatcher.stopping_failed"):
                     await self._look_at_own()
+                # Asked before the look: what becomes due during it would be overlooked by both.
+                next_look = anyio.current_time() + (await self._next_look()).total_seconds()
                 if self.leadership.leads:
                     async with keep_going("dispatcher.failed"):
                         await self._starter.reap_orphans()
                         await self._starter.start_due()
-                await self.wakeup.wait((await self._next_look()).total_seconds())
+                await self.wakeup.wait(next_look - anyio.current_time())
 
     async def cancel_all(self) -> None:
         """Stop every driver, because the daemon itself is being stopped; they start again with it."""

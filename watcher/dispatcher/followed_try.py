@@ -144,16 +144,18 @@ class FollowedTry:
             await anyio.sleep(LOOK_EVERY.total_seconds())
 
     async def _note_progress(self, database: Database) -> None:
-        """Of a job that does not use the SDK, which would tell it better."""
+        """Of a job that does not use the SDK, which tells it better: answering costs a driver seconds of CPU time once."""
         await self._submitted.wait()
         noted = None
         while self._handle is not None:
             async with keep_going("run.progress_failed"):
+                async with database.reading() as connection:
+                    if not await tries.is_silent(connection, self.open_try.key):
+                        return
                 progress = await self._submitter.progress(self._handle)
                 if progress is not None and progress != noted:
                     async with database.transaction() as connection:
-                        if not await tries.note_progress(connection, self.open_try.key, json.dumps(asdict(progress))):
-                            return
+                        await tries.note_progress(connection, self.open_try.key, json.dumps(asdict(progress)))
                     noted = progress
             await anyio.sleep(PROGRESS_EVERY.total_seconds())
 

@@ -15,6 +15,7 @@ from watcher.submit.base import Finding, Handle, Needs, Progress, SparkApplicati
 from watcher.submit.class_archive import archive_folder, find_archive
 from watcher.submit.command import ClassArchive
 from watcher.submit.folder import TryFolder
+from watcher.submit.linked_spark import linked_spark
 from watcher.submit.runtime import Runtime, find_runtime
 from watcher.submit.shimmed import Command, ShimSubmitter
 
@@ -40,7 +41,7 @@ class SparkSubmit(ShimSubmitter):
             raise SubmitError(f"{path} does not exist: create it, or correct {where}")
         runtime = self._runtime(application)
         paths = command.Paths(
-            spark_home=runtime.spark_home,
+            spark_home=self._spark_home(runtime, application),
             python=runtime.python,
             sdk=self.workspace.sdk_archive(),
             context=folder.context,
@@ -80,6 +81,15 @@ class SparkSubmit(ShimSubmitter):
         """Which interpreter, Spark and Java the job gets; blocking. Raises `SubmitError` when one is missing."""
         python, spark_home = application.python or self.workspace.python, application.env.get("SPARK_HOME")
         return find_runtime(python, spark_home, {**self.workspace.environment, **application.env})
+
+    def _spark_home(self, runtime: Runtime, application: SparkApplication) -> Path:
+        """What goes to a cluster is taken from Spark as it is."""
+        if "SPARK_HOME" in application.env or not application.master.startswith("local"):
+            return runtime.spark_home
+        try:
+            return linked_spark(self.workspace.home, runtime.spark_home)
+        except OSError:  # it only costs time
+            return runtime.spark_home
 
     def _archive(self, runtime: Runtime, application: SparkApplication) -> ClassArchive | None:
         """None, too, where the site's own defaults have a class path, which the archive's would replace."""

@@ -8,7 +8,7 @@ from random import Random
 import anyio
 import pytest
 
-from tests.effort import PATIENCE
+from tests.effort import PATIENCE, effort
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
@@ -17,7 +17,7 @@ from tests.service.postgres.writers import SCHEMA, NaivePoller, Writer
 pytestmark = pytest.mark.service
 
 WRITERS = 20
-TRANSACTIONS = 400
+TRANSACTIONS = effort(150, 400)
 
 
 async def work(writer: Writer) -> None:

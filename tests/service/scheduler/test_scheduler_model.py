@@ -17,6 +17,7 @@ from sqlalchemy import select, update
 from store.database import Database
 from store.database.schema import asset_event, queued_event, run, run_asset_event
 from tests.databases import copied
+from tests.effort import effort
 from tests.service.scheduler.settings import (
     configure,
     consumed,
@@ -68,7 +69,7 @@ def brute_force(condition: Any, names: set[str]) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=effort(20, 40))
 @given(actions=ACTIONS)
 def test_every_event_is_consumed_once_by_each_job_and_no_run_lacks_its_condition(
     database_file: Path, actions: Any

@@ -19,7 +19,7 @@ from tests.effort import PATIENCE, effort
 from tests.service.scheduler.settings import configure, consumed, job_on, queued, tell
 
 pytestmark = pytest.mark.service
-EVENTS = effort(300, 3000)
+EVENTS = effort(150, 3000)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +70,7 @@ def make_tables(dsn: str) -> None:
 @pytest.mark.parametrize(
     "packages", [(), pytest.param(CONNECTORS, marks=[pytest.mark.maven, pytest.mark.slow])], ids=["plain", "connectors"]
 )
-async def test_ingestions_load_put_aside_and_say_what_they_should(
+async def test_ingestions_load_put_aside_and_say_what_they_should(  # noqa: PLR0915 - one Spark application for all of it
     s3_server: S3Server,
     bucket: str,
     postgres_database: PostgresDatabase,
@@ -79,6 +80,8 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
 ) -> None:
     def on_s3(key: str, *lines: str) -> dict[str, Any]:
         body = "\n".join(lines).encode()
+        if key.endswith(".gz"):
+            body = gzip.compress(body)[:-5]  # cut off
         etag = s3_server.client.put_object(Bucket=bucket, Key=key, Body=body)["ETag"].strip('"')
         return {"bucket": bucket, "key": key, "size": len(body), "etag": etag}
 
@@ -95,6 +98,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     same = on_s3("b.json", '{"id": 2, "amount": 9, "day": "2026-11-21"}', '{"id": 3, "day": null}', '{"id": 3}')
     wrong = on_s3("c.json", '{"id": "x"}', "{", '{"id": 4, "amount": 1}', '[{"id": 5}, {"id": 6}]')
     gone = {**one, "key": "gone.json"}
+    broken = on_s3("broken.json.gz", '{"id": 1}')
     table, keyed = (
         {"target": f"s3://{bucket}/t"},
         {"partition_by": "day", "dedupe_key": ["id", "day"], "schema": SCHEMA},
@@ -113,6 +117,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "enforced": ("r:5", of_files(wrong), {}),
         "gone": ("r:6", of_files(one, gone), {}),
         "gone, skipped": ("r:6", of_files(one, gone), {"missing": "skip"}),
+        "broken": ("r:1", of_files(broken), table | {"target": f"s3://{bucket}/broken"}),
         "rows do not fit": ("r:7", of_rows("other", keys=["seven"]), {"schema": SCHEMA}),
         "no such column": ("r:7", of_rows("other", keys=["seven"]), {"schema": "colour string"}),
         "not Parquet": ("r:7", of_files(one), {"input_format": "parquet", "schema": SCHEMA}),
@@ -123,7 +128,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     }
     result, given = tmp_path / "result.json", tmp_path / "cases.json"
     missing = {
-        name for name in cases if name.startswith("gone") and packages
+        name for name in cases if name.startswith(("gone", "broken")) and packages
     }  # Spark's own readers do not look for them
     given.write_text(json.dumps({name: case for name, case in cases.items() if name not in missing}))
     keys = {"access_key_id": s3_server.access_key, "secret_access_key": s3_server.secret_key, "region": "us-east-1"}
@@ -171,7 +176,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     assert rows_of(remote, "bad") == {"run=r.1": [4, 5, 6]}
     assert rows_of(remote, "bad_bad") == {"run=r.1": ["{", '{"id": "x"}']}
     assert rows_of(remote, "good") == {"run=r.2": [1, 2]}
-    assert rows_of(remote, "good_bad") == {}
+    assert rows_of(remote, "good_bad") == rows_of(remote, "broken") == {}
     assert rows_of(disk, "orders_bad")["run=r.1"] == ["31,1", "x,1,2026-11-20"]
     assert rows_of(disk, "orders") | ({"run=r.6": [1, 2]} if missing else {}) == {
         "run=r.1": [30],
@@ -185,6 +190,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     assert entries["watermark"] == "2026-11-20"
     sentences = {
         "gone": f"s3://{bucket}/gone.json was deleted since it was detected; put it back and retry the run",
+        "broken": f"s3://{bucket}/broken.json.gz cannot be read: Truncated compressed stream",
         "rows do not fit": "a value of the table public.other does not fit the schema: ",
         "no such column": "the table public.other has no column colour: correct the schema",
         "not Parquet": f"s3://{bucket}/a.json cannot be read: ",

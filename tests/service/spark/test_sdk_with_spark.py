@@ -13,6 +13,7 @@ from tests.contract.submitters import ended, log_of
 from tests.unit.sdk.execution_server import ExecutionServer, event, running_execution_server
 from tests.unit.submit.plain import spark_submit, workspace
 from watcher.submit.base import Submission
+from watcher.submit.command import SMALL
 from watcher.submit.sdk_archive import sdk_archive
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -103,7 +104,7 @@ def test_the_documented_test_of_the_documented_job_passes(tmp_path: Path) -> Non
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", "test_load_orders.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(sdk_archive(tmp_path))},
+        env={**os.environ, "PYTHONPATH": str(sdk_archive(tmp_path)), "JAVA_TOOL_OPTIONS": " ".join(SMALL)},
         check=False,
         capture_output=True,
         text=True,

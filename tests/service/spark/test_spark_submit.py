@@ -11,22 +11,38 @@ from tests.effort import PATIENCE
 from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Progress, Submission
+from watcher.submit.command import JAVA_OPTIONS
+from watcher.submit.linked_spark import linked_spark
+from watcher.submit.runtime import spark_home_of
 
 pytestmark = pytest.mark.spark
 
+JOB = """
+import pyspark
+from pyspark.sql import SparkSession
+spark, port = SparkSession.builder.getOrCreate(), sys.argv[1]
 
-async def test_spark_itself_says_how_far_a_job_without_the_sdk_is(
+def work(number):
+    if number:
+        call(port, f"task{number}")
+    import pyspark
+    return pyspark.__file__
+
+found = spark.sparkContext.parallelize([0, 1, 2], 3).map(work).collect()
+print(spark.range(10).count(), *{*found, pyspark.__file__})
+"""
+
+
+async def test_a_job_starts_from_the_archive_and_compiled_python_and_spark_says_how_far_it_is(
     new_try: Callable[..., Submission], switchboard: Switchboard, tmp_path: Path
 ) -> None:
     submitter = spark_submit(tmp_path)
+    loaded = tmp_path / "loaded.txt"
+    hadoop = tmp_path / "hadoop"  # a job's own folders on the class path come after the jars
+    hadoop.mkdir()
+    (hadoop / "core-site.xml").write_text("<configuration/>")
     handle = await submitter.submit(
-        new_try(
-            """
-from pyspark.sql import SparkSession
-spark, port = SparkSession.builder.getOrCreate(), sys.argv[1]
-spark.sparkContext.parallelize([0, 1, 2], 3).foreach(lambda number: number and call(port, f"task{number}"))
-"""
-        )
+        new_try(JOB, conf={JAVA_OPTIONS: f"-Xlog:class+load=info:file={loaded}"}, env={"HADOOP_CONF_DIR": str(hadoop)})
     )
     first = await anyio.to_thread.run_sync(switchboard.next_caller)
     with anyio.fail_after(PATIENCE):
@@ -36,5 +52,14 @@ spark.sparkContext.parallelize([0, 1, 2], 3).foreach(lambda number: number and c
     first.let_go()
     (await anyio.to_thread.run_sync(switchboard.next_caller)).let_go()
     status = await ended(submitter, handle)
-    assert (status.exit_code, await submitter.progress(handle)) == (0, None)
-    assert "Successfully started service" not in await log_of(submitter, handle)
+    log = await log_of(submitter, handle)
+    assert (status.exit_code, await submitter.progress(handle)) == (0, None), log
+    assert "Successfully started service" not in log
+    spark = linked_spark(tmp_path, spark_home_of(submitter.workspace.python))
+    assert log.splitlines()[-1] == f"10 {spark}/python/lib/pyspark.zip/pyspark/__init__.py", "not the installed package"
+    assert (spark / "python" / "lib" / "pyspark.zip").is_dir()
+    lines = loaded.read_text().splitlines()
+    archived = sum(line.endswith("source: shared objects file (top)") for line in lines)
+    from_jars = sum("/jars/spark-" in line for line in lines)  # the UI's REST brings classes of others
+    assert archived > 1000
+    assert from_jars < archived / 10

@@ -19,7 +19,7 @@ import pytest
 from tests.effort import PATIENCE
 from watcher.demo.servers import free_port
 
-pytestmark = pytest.mark.service
+pytestmark = [pytest.mark.service, pytest.mark.slow]
 PLUGINS = Path(__file__).parents[2] / "plugins"
 
 HARMLESS = [

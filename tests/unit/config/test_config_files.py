@@ -55,7 +55,7 @@ def test_every_unreadable_file_of_a_folder_is_told(tmp_path: Path, refusal: Call
         (b"text", "f.yaml:1: must be a mapping (`key: value`) that begins with `version: 1`"),
         (b"\xff\xfe", "f.yaml: is not UTF-8 text; save it as UTF-8"),
         (b"a: \x01", "f.yaml: is not valid YAML (it holds a control character); remove it"),
-        (b"a: " + b"[" * 10_000, "f.yaml: is nested too deeply; flatten it"),
+        (b"a: " + b"[\n " * 1_000, "f.yaml: is nested too deeply; flatten it"),
     ],
 )
 def test_a_file_that_holds_no_document(

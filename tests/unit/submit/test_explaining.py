@@ -39,6 +39,7 @@ CASES = [
     ("small_heap", "the driver's heap is too small for Spark: raise the job's driver_memory", ""),
     ("syntax", "SyntaxError: invalid syntax", "syntax.py line 1"),
     ("udf", "ZeroDivisionError: integer division or modulo by zero", "udf.py line 5"),
+    ("unreadable", "FileUnreadable: s3://landing/broken/a.json.gz cannot be read: Truncated compressed stream", ""),
     ("yarn", "the master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR", ""),
 ]
 

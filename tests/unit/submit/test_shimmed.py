@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from tests.contract.submitters import ended, log_of
+from tests.effort import effort
 from tests.unit.submit import starter
 from tests.unit.submit.plain import PlainPython, plain_python
 from tests.unit.submit.switchboard import Switchboard
@@ -21,6 +22,7 @@ from watcher.submit.shimmed import Command, explain
 
 NewTry = Callable[..., Submission]
 FACTORY = "tests.unit.submit.plain:plain_python"
+DELAYS = (0, 0.02, 0.04, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.2)[:: effort(2, 1)]
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ async def test_wherever_the_daemon_is_killed_the_job_starts_once(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
 ) -> None:
     """A submission takes about a tenth of a second; the kills are spread over it, whatever the machine's speed."""
-    for delay in (0, 0.02, 0.04, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.2):
+    for delay in DELAYS:
         submission = new_try("open('starts', 'a').write('x'); call(sys.argv[1], 'main')")
         with starter.start(FACTORY, tmp_path, submission) as process:
             with anyio.move_on_after(delay):

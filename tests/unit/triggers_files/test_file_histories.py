@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias, cast
 
 import pytest
 
+from tests.effort import effort
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedBucket, SimulatedPage, SimulatedVersion
 from triggers.base import Position, StoredPosition
@@ -17,6 +18,7 @@ from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
 from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import SECOND, Moment
 
+SOME, MANY = effort(6, 200), effort(18, 600)
 LATENESS = 120 * SECOND
 SKEW = 2 * SECOND
 
@@ -183,7 +185,7 @@ def changing_mode(dice: random.Random) -> Algorithm:
 @pytest.mark.parametrize("start", ["now", "all", "time"])
 @pytest.mark.parametrize("min_age", [0, 20 * SECOND])
 @pytest.mark.parametrize(
-    ("algorithm", "count"), [(window, 60), (strict, 20), (changing_lateness, 20), (changing_mode, 20)]
+    ("algorithm", "count"), [(window, MANY), (strict, SOME), (changing_lateness, SOME), (changing_mode, SOME)]
 )
 def test_no_version_is_lost_or_comes_twice(
     start: Literal["now", "all", "time"], min_age: int, algorithm: Callable[[random.Random], Algorithm], count: int
@@ -194,13 +196,13 @@ def test_no_version_is_lost_or_comes_twice(
 
 @pytest.mark.parametrize("start", ["now", "all"])
 def test_strict_knows_no_lateness(start: Literal["now", "all"]) -> None:
-    for history in histories(start, strict, longest_upload=5 * LATENESS, count=60):
+    for history in histories(start, strict, longest_upload=5 * LATENESS, count=MANY):
         assert (history.lost, history.repeated, history.unwanted) == ([], [], []), history.seed
 
 
 @pytest.mark.parametrize("start", ["now", "all"])
 def test_window_keeps_what_it_may_meet_again_and_nothing_else(start: Literal["now", "all"]) -> None:
-    for history in histories(start, window, count=20):
+    for history in histories(start, window, count=SOME):
         listed = {version.fingerprint: version.modified for version in history.bucket.objects.values()}
         horizon = history.horizon
         assert horizon is not None
@@ -210,14 +212,14 @@ def test_window_keeps_what_it_may_meet_again_and_nothing_else(start: Literal["no
 
 @pytest.mark.parametrize("start", ["now", "all"])
 def test_strict_forgets_what_is_no_longer_listed(start: Literal["now", "all"]) -> None:
-    for history in histories(start, strict, count=20):
+    for history in histories(start, strict, count=SOME):
         listed = {version.fingerprint: version.modified for version in history.bucket.objects.values()}
         assert history.host.rows == listed
 
 
 def test_window_loses_what_is_later_than_its_lateness() -> None:
     """The simulation reaches the bound: this is why there is a mode strict."""
-    made = list(histories("all", window, longest_upload=5 * LATENESS, count=60))
+    made = list(histories("all", window, longest_upload=5 * LATENESS, count=MANY))
     assert sum(len(history.lost) for history in made) > 0
     assert all(history.repeated == [] for history in made)
 
@@ -242,7 +244,7 @@ class HighestSoFar:
 
 def test_the_simulation_tells_a_naive_watcher_apart() -> None:
     lost = repeated = 0
-    for seed in range(60):
+    for seed in range(MANY):
         history = History(seed=seed, start="all", restart=lambda _history, stored: HighestSoFar(stored)).play()
         lost += len(history.lost)
         repeated += len(history.repeated)

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.unit.triggers_postgres.visibility_model import LedgerPoller, NaivePoller, simulate
 from triggers.postgres import ledger
 from triggers.postgres.ledger import Ledger, LockSet
 
 
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(max_examples=effort(30, 1000))
 def test_nothing_is_lost_and_nothing_repeated(random: Random) -> None:
     outcome = simulate(random, LedgerPoller, polls=15)
 
@@ -24,7 +25,7 @@ def test_nothing_is_lost_and_nothing_repeated(random: Random) -> None:
     assert outcome.settled
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(effort(15, 300)))
 def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int) -> None:
     outcome = simulate(Random(seed), LedgerPoller, polls=120)
 
@@ -32,7 +33,7 @@ def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int) -> None:
     assert (outcome.lost, outcome.repeated, outcome.unwanted) == (frozenset(), frozenset(), frozenset())
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(effort(8, 100)))
 def test_nothing_is_lost_while_few_gaps_are_allowed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "MOST_GAPS", 2)
     outcome = simulate(Random(seed), LedgerPoller, polls=120)

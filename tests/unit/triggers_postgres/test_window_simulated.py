@@ -8,20 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.unit.triggers_postgres.updates_model import Version, WindowPoller, simulate
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.window import Snapshot, Window
 
 
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(max_examples=effort(30, 1000))
 def test_nothing_is_lost_and_nothing_repeated(random: Random) -> None:
     outcome = simulate(random, WindowPoller, polls=15)
 
     assert (outcome.lost, outcome.repeated, outcome.unwanted) == (frozenset(), frozenset(), frozenset())
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(effort(15, 300)))
 def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int) -> None:
     outcome = simulate(Random(seed), WindowPoller, polls=120)
 
