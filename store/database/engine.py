@@ -32,6 +32,8 @@ READ_DEADLINE: Final = 60.0
 WRITE_DEADLINE: Final = 120.0
 COMMIT_DEADLINE: Final = 30.0
 CLOSE_DEADLINE: Final = 5.0
+RESERVED: Final = 3
+"""Sessions beside those of transactions for statements by themselves: no heartbeat waits behind commits."""
 
 OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
 WRITING: Final = "READ COMMITTED"
@@ -52,10 +54,12 @@ class Database:
         self._idle_milliseconds = str(int(idle_in_transaction_timeout * 1000))
         if self.dialect == "sqlite":
             self._writer, self._reader = _sqlite_engine(url, 1), _sqlite_engine(url, pool_size, read_only=True)
+            self._single = self._writer
         else:
             self._writer = _postgresql_engine(url, pool_size, self._idle_milliseconds)
             self._reader = self._writer.execution_options(**READING)
-            self._single = self._writer.execution_options(isolation_level="AUTOCOMMIT")
+            reserved = _postgresql_engine(url, RESERVED, self._idle_milliseconds)
+            self._single = reserved.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
     @asynccontextmanager
@@ -73,6 +77,7 @@ class Database:
             with anyio.CancelScope(shield=True):
                 await database._writer.dispose()
                 await database._reader.dispose()
+                await database._single.dispose()
 
     @property
     def dialect(self) -> str:

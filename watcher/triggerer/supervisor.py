@@ -27,13 +27,13 @@ from anyio.lowlevel import checkpoint
 
 from store.catalog.watchers import WatcherState
 from store.database import Database
-from store.detection import positions
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
 from triggers.base import BaseEventTrigger, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
+from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, build
 from watcher.triggerer.committing import Committer, identity_json, stored
 from watcher.triggerer.states import States
@@ -63,11 +63,12 @@ class Supervisor:
     _committing: bool = False
     _held: HeldPosition | None = None
     _claimed: LoadedPosition | None = None
+    _claims: Claims | None = None
     _states: States | None = None
 
-    async def run(self, claimed: LoadedPosition | None, states: States) -> None:
+    async def run(self, claimed: LoadedPosition, claims: Claims, states: States) -> None:
         """Until cancelled, from the position that was claimed for it; the caller releases it."""
-        self._claimed, self._states = claimed, states
+        self._claimed, self._claims, self._states = claimed, claims, states
         with structlog.contextvars.bound_contextvars(watcher=self.hosted.name, asset=self.hosted.asset):
             while True:
                 try:
@@ -107,7 +108,7 @@ class Supervisor:
 
     async def _claim_and_watch(self) -> None:
         self._held, self._committing = None, False
-        loaded, self._claimed = self._claimed or await self._claim(), None
+        loaded, self._claimed = self._claimed or await self._again(), None
         if loaded is None:  # another triggerer has it; it is ours when that one releases it or dies
             await anyio.sleep(CLAIM_AGAIN)
             return
@@ -127,10 +128,8 @@ class Supervisor:
             raise SourceChanged(_changes(self.hosted.name, loaded.source_identity, identity))
         await self._watch(trigger, loaded, identity)
 
-    async def _claim(self) -> LoadedPosition | None:
-        name, format_ = self.hosted.name, self.hosted.trigger.format
-        async with self.database.statements() as connection:
-            return await positions.claim(connection, name, self.owner, self.database.dialect, format_)
+    async def _again(self) -> LoadedPosition | None:
+        return None if self._claims is None else await self._claims.claim(self.hosted)
 
     async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
         held = loaded.held

@@ -20,6 +20,7 @@ from store.processes.triggerers import CAPACITY, LivingTriggerer, Process
 from watcher.leader_election import AFTER_EXPIRY
 from watcher.loops import Wakeup, insist, keep_going
 from watcher.triggerer.assignment import Assignment, assign
+from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Hosted
 from watcher.triggerer.states import States
 from watcher.triggerer.supervisor import CLAIM_AGAIN, Supervisor
@@ -67,6 +68,7 @@ class Triggerer:
     _beat_at: float = 0.0
 
     def __post_init__(self) -> None:
+        self._claims = Claims(database=self.database, owner=self.process.id)
         self._states = States(database=self.database, owner=self.process.id)
 
     @property
@@ -79,6 +81,7 @@ class Triggerer:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._states.run)
+                tasks.start_soon(self._claims.run)
                 await insist("triggerer.heartbeat_failed", lambda: self._beat(tasks))
                 task_status.started()
                 while True:
@@ -183,7 +186,7 @@ class Triggerer:
         async def supervised() -> None:
             try:
                 with running.scope:
-                    await running.supervisor.run(position, self._states)
+                    await running.supervisor.run(position, self._claims, self._states)
             finally:
                 running.ended.set()
 

@@ -39,7 +39,7 @@ class Daemons:
         settings = {
             "database": {"url": url},
             "api": {"port": port, "auth": "none", "secret": "s" * 32},
-            "triggerer": {"heartbeat": "1s", "lease": "3s", "grace": "10s"},
+            "triggerer": {"heartbeat": "2s", "lease": "6s", "grace": "20s"},
             "logs": {"directory": str(folder / "logs")},
             "plugins_dir": str(PLUGINS),
         }
