@@ -40,9 +40,15 @@ class Interpolation:
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
         """Relative `${file:…}` start at `folder`."""
         self.problems: list[tuple[KeyPath, str]] = []
+        self._names: set[str] = set()
         self._environ = environ
         self._folder = folder
         self._put_in: list[tuple[KeyPath, str, str]] = []
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the environment that were looked up."""
+        return frozenset(self._names)
 
     def expand(self, value: Any, path: KeyPath = ()) -> Any:
         """A copy of `value` with the references in all its strings replaced."""
@@ -79,6 +85,7 @@ class Interpolation:
             )
         if found["file"]:
             return self._file(found["file"])
+        self._names.add(found["name"])
         value = self._environ.get(found["name"])
         if found["default"] is not None:
             return value or found["default"]

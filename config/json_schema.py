@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
@@ -18,7 +18,7 @@ from config.models import INGEST, AliasConfig, AssetConfig, IngestOptions, JobCo
 from config.names import NAME_PATTERN
 from config.reserved import RESERVED, ReservedKey
 from config.settings import Settings
-from config.vocabulary import Vocabulary
+from config.vocabulary import Isolation, Vocabulary
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -36,6 +36,10 @@ _ALIAS: Final[Schema] = _mapping("alias", alias={"type": "string"})
 _REFERENCES: Final[Schema] = {"type": "array", "items": {"anyOf": [{"type": "string"}, _ALIAS]}}
 _CONDITIONS: Final[Schema] = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Condition"}}
 _TIMEZONE: Final[Schema] = {"type": "string", "default": "UTC", "description": "A time zone of the IANA database."}
+_ISOLATION: Final[Schema] = {
+    "enum": [*get_args(Isolation), None],
+    "description": "Where the trigger runs: a process of its own, which is usual for dotted paths, or the daemon's.",
+}
 _CRON: Final[Schema] = {"type": "string", "description": "Five cron fields, or a word such as @daily."}
 
 _WRITTEN_HERE: Final[Mapping[str, Schema]] = {
@@ -71,7 +75,7 @@ _WRITTEN_HERE: Final[Mapping[str, Schema]] = {
 def json_schema(vocabulary: Vocabulary) -> Schema:
     """The schema (draft 2020-12) of one file that is a whole configuration."""
     connections = vocabulary.connections
-    options = {name: kind.options for name, kind in vocabulary.triggers.items()}
+    options = {name: kind.options for name, kind in vocabulary.triggers.items() if isinstance(kind.options, type)}
     models = (Settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestOptions)
     definitions = _Definitions(*models, *connections.values(), *options.values())
     _complete_assets(definitions, options)
@@ -97,7 +101,7 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
 
 def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
     for model in options.values():
-        beside = {"trigger": {"type": "string"}, "connection": {"type": "string"}}
+        beside = {"trigger": {"type": "string"}, "connection": {"type": "string"}, "isolation": _ISOLATION}
         schema = definitions.body(model)
         schema["properties"] = {**schema.get("properties", {}), **beside}
         schema.pop("required", None)  # the asset's URI implies some

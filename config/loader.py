@@ -6,9 +6,10 @@ Watchers' options are checked by their triggers; jobs also against the rest of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel
@@ -23,7 +24,7 @@ from config.schedules import AssetCondition, Reference, references
 from config.sentences import keys
 from config.settings import Section, Settings
 from config.uris import normalise
-from config.vocabulary import TriggerKind, Vocabulary
+from config.vocabulary import Isolation, TriggerKind, Vocabulary
 
 
 class _Reader:
@@ -47,7 +48,7 @@ class _Reader:
             self._report.add((*path, "type"), f"{fault}; {did_you_mean(str(name), self._vocabulary.connections)}")
             return None
         model = self._report.look_up(self._vocabulary.connection, name, (*path, "type"))
-        return self._report.validate(model, entry, path, self._scope) if model else None
+        return self._report.validate_any(model, entry, path, self._scope) if model else None
 
     def job(self, entry: Any, path: KeyPath) -> tuple[JobConfig | None, BaseModel | None]:
         """The job without its submitter's own options, and these; None of a submitter that has none."""
@@ -105,7 +106,8 @@ class _Reader:
             return None
         options = dict(entry)
         trigger, connection = options.pop("trigger", None), options.pop("connection", None)
-        kind = self._kind(trigger, (*path, "trigger"))
+        isolation = self._isolation(options.pop("isolation", None), (*path, "isolation"))
+        kind = self._kind(trigger, isolation, (*path, "trigger"))
         if kind is None:
             return None
         fault = self._connection_fault(connection, kind.connection_type)
@@ -114,14 +116,21 @@ class _Reader:
         validated = self._options(kind, options, path, uri)
         if fault or validated is None:
             return None
-        return WatcherConfig(name=name, asset=asset, trigger=trigger, connection=connection, options=validated)
+        where = {"connection": connection, "isolation": kind.isolation}
+        return WatcherConfig(name=name, asset=asset, trigger=trigger, options=validated, **where)
 
-    def _kind(self, trigger: Any, path: KeyPath) -> TriggerKind | None:
+    def _isolation(self, written: Any, path: KeyPath) -> Isolation | None:
+        known: tuple[Isolation, ...] = get_args(Isolation)
+        if written is not None and written not in known:
+            self._report.add(path, "must be `process` or `none`")
+        return next((isolation for isolation in known if isolation == written), None)
+
+    def _kind(self, trigger: Any, isolation: Isolation | None, path: KeyPath) -> TriggerKind | None:
         if not isinstance(trigger, str):
             known = did_you_mean("", self._vocabulary.triggers)
             self._report.add(path, f"must name a trigger, or the dotted path of a class of yours; {known}")
             return None
-        return self._report.look_up(self._vocabulary.trigger, trigger, path)
+        return self._report.look_up(lambda name: self._vocabulary.trigger(name, isolation), trigger, path)
 
     def _connection_fault(self, connection: Any, needed: str | None) -> str | None:
         if needed is None:
@@ -149,7 +158,7 @@ class _Reader:
             self._report.add(path, f"the trigger's `defaults` raised {type(error).__name__}; mend the class")
             return None
         given = {**implied, **options}
-        return self._report.validate(kind.options, given, path, self._scope, complete=uri is not None)
+        return self._report.validate_any(kind.options, given, path, self._scope, complete=uri is not None)
 
 
 def _type(connection: Any) -> Any:
@@ -172,10 +181,11 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
     report = Report(document, interpolation)
     for place, sentence in interpolation.problems:
         report.add(place, sentence)
-    content = _content(document, report, vocabulary, folder, with_files=with_files)
+    content = _content(document, report, vocabulary, Scope(folder=folder, with_files=with_files), interpolation.names)
     if document.problems:
         raise ConfigurationInvalid(document.problems)
-    return Configuration(**content, file=path, folder=folder, warnings=_warnings(document, content["jobs"]))
+    warnings = _warnings(document, content["jobs"])
+    return Configuration(**content, file=path, folder=folder, environment=interpolation.names, warnings=warnings)
 
 
 def _check_version(version: object) -> object:
@@ -196,13 +206,17 @@ class _Layout(Section):
 
 
 def _content(
-    document: Document, report: Report, vocabulary: Vocabulary, folder: Path, *, with_files: bool
+    document: Document, report: Report, vocabulary: Vocabulary, scope: Scope, environment: frozenset[str]
 ) -> dict[str, Any]:
     """The fields of a `Configuration`; None stands for a part with a problem."""
     report.validate(_Layout, document.data, ())
     sections = {name: _mapping(document.data.get(name)) for name in _Layout.model_fields}
-    names = {section: sections[section].keys() for section in ("assets", "aliases", "connections")}
-    scope = Scope(folder=folder, **names, with_files=with_files)
+    scope = replace(
+        scope,
+        assets=sections["assets"].keys(),
+        aliases=sections["aliases"].keys(),
+        connections=sections["connections"].keys(),
+    )
     reader = _Reader(report, vocabulary, scope, sections["connections"])
 
     def entries(section: str) -> Iterator[tuple[str, Any, KeyPath]]:
@@ -212,7 +226,7 @@ def _content(
 
     settings = report.validate(Settings, sections["settings"], ("settings",), scope)
     if settings is not None:
-        vocabulary.add_plugins(settings.plugins_dir)
+        vocabulary.add_plugins(settings.plugins_dir, environment)
     connections = {name: reader.connection(entry, path) for name, entry, path in entries("connections")}
     assets = {name: reader.asset(name, entry, path) for name, entry, path in entries("assets")}
     jobs = {name: reader.job(entry, path) for name, entry, path in entries("jobs")}
@@ -222,6 +236,7 @@ def _content(
     return {
         "settings": settings,
         "connections": connections,
+        "given_connections": sections["connections"],
         "assets": assets,
         "aliases": {
             name: report.validate(AliasConfig, _given(entry), path) for name, entry, path in entries("aliases")

@@ -33,6 +33,7 @@ from config.schedules import ReferencesField, ScheduleField, needs_several
 from config.sentences import misplaced, sentences
 from config.settings import Section, Settings
 from config.uris import credentials_in, normalise
+from config.vocabulary import Isolation
 
 BUILTIN: Final = "builtin:"
 INGEST: Final = "builtin:ingest"
@@ -61,6 +62,8 @@ class WatcherConfig(Section):
     """A registered name (`s3.new_files`), or the dotted path of a class on `plugins_dir`."""
     connection: str | None = None
     """The connection that the trigger uses."""
+    isolation: Isolation = Field(default="none", exclude=True)  # no matter for others, so no part of the hash
+    """Where the trigger runs: `process`, a process of its own, which is usual for dotted paths, or `none`."""
     options: SerializeAsAny[BaseModel]
     """Validated by the trigger's own model; in the YAML they stand next to `trigger`."""
 
@@ -263,6 +266,8 @@ class Configuration(Section):
 
     settings: Settings = Settings()
     connections: dict[Name, SerializeAsAny[BaseModel]] = Field(default_factory=dict)
+    given_connections: dict[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
+    """As they were written, references replaced: for processes that open a connection of their own."""
     assets: dict[Name, AssetConfig] = Field(default_factory=dict)
     aliases: dict[Name, AliasConfig] = Field(default_factory=dict)
     jobs: dict[Name, JobConfig] = Field(default_factory=dict)
@@ -272,6 +277,8 @@ class Configuration(Section):
     """The file or folder it was read from, as named by the user."""
     folder: Path
     """Absolute; relative paths started here."""
+    environment: frozenset[str] = frozenset()
+    """Names of the environment that it was read with."""
     warnings: tuple[Problem, ...] = ()
     """Allowed, and still perhaps a mistake."""
 

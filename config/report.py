@@ -13,9 +13,23 @@ from config.interpolation import Interpolation
 from config.names import Scope, check_name, did_you_mean
 from config.reserved import not_in_this_release, without_reserved
 from config.sentences import MISSING, found, sentences
+from config.vocabulary import Checked, ForeignModel
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 KindT = TypeVar("KindT")
+
+
+def checked(model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None) -> Checked[ModelT]:
+    """`data` at `path` of the document as a `model`."""
+    data, faults = without_reserved(model, data, path)
+    try:
+        return Checked(value=model.model_validate(data, context=scope), data=data, faults=faults)
+    except ValidationError as error:
+        faults += sentences(error, model, data)
+    except Exception as error:  # noqa: BLE001  a plug-in's validators may raise anything; its text may hold a secret
+        class_name = f"{model.__module__}.{model.__qualname__}"
+        faults.append(((), f"cannot be checked: `{class_name}` raised {type(error).__name__}; mend the class"))
+    return Checked(value=None, data=data, faults=faults)
 
 
 class Report:
@@ -61,16 +75,18 @@ class Report:
         self, model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None = None, *, complete: bool = True
     ) -> ModelT | None:
         """`data` at `path` as a `model`, or None. What an incomplete `data` lacks is no problem."""
-        data, reserved = without_reserved(model, data, path)
-        for place, sentence in reserved:
-            self.add((*path, *place), sentence)
-        try:
-            return model.model_validate(data, context=scope)
-        except ValidationError as error:
-            for place, sentence in sentences(error, model, data):
-                if complete or sentence != MISSING:
-                    self.add((*path, *place), sentence)
-        except Exception as error:  # noqa: BLE001  a plug-in's validators may raise anything; its text may hold a secret
-            class_name = f"{model.__module__}.{model.__qualname__}"
-            self.add(path, f"cannot be checked: `{class_name}` raised {type(error).__name__}; mend the class")
-        return None
+        return self._add_all(checked(model, data, path, scope), path, complete=complete)
+
+    def validate_any(
+        self, model: type[BaseModel] | ForeignModel, data: Any, path: KeyPath, scope: Scope, *, complete: bool = True
+    ) -> BaseModel | None:
+        """The same for what may be a plug-in's."""
+        if isinstance(model, type):
+            return self.validate(model, data, path, scope, complete=complete)
+        return self._add_all(model.check(data, path, scope.folder), path, complete=complete)
+
+    def _add_all(self, outcome: Checked[ModelT], path: KeyPath, *, complete: bool) -> ModelT | None:
+        for place, sentence in outcome.faults:
+            if complete or sentence != MISSING:
+                self.add((*path, *place), sentence)
+        return outcome.value

@@ -61,12 +61,10 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", airflow=None, alerts=[], openlineage=None),
     *_reserved_keys("settings.api", hosts=None, trusted_proxies=[], limits=_LIMITS, oidc=None),
     ReservedValue(path="settings.api.secret", what="a list", matches=lambda value: isinstance(value, list)),
-    *_reserved_keys("settings.triggerer", isolation={"memory_mb": 512}),
-    *_reserved_keys("settings.triggerer", batch={"max_events": 10_000, "max_bytes": "16MB"}),
     *_reserved_keys("settings.scheduler", warm_memory_mb=None, spark_history_url=None),
     *_reserved_keys("settings.logs", format="auto"),
     _word("connections.*.type", "iceberg"),
-    *_reserved_keys("assets.*.watchers.*", isolation="none", assets={}, partition=None, clean_source=None),
+    *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
     *_reserved_keys(
         "assets.*.watchers.*", pause_after_failures=None, soft_delete=None, on_bad_row="stop", lock_timeout="1s"
     ),

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
 from config.durations import Duration, PositiveDuration
 
@@ -49,6 +60,22 @@ def _check_address(address: str) -> str:
     return address
 
 
+_UNITS: Final = {"": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
+
+
+def _parse_bytes(value: object) -> object:
+    if isinstance(value, str) and (match := re.fullmatch("([0-9]{1,12})(kB|MB|GB|)", value)):
+        return int(match[1]) * _UNITS[match[2]]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError("must be a number of bytes such as `64kB`, `16MB`, `1GB` (powers of 1,000) or `65536`")
+
+
+Bytes: TypeAlias = Annotated[
+    int,
+    BeforeValidator(_parse_bytes),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]{1,12}(kB|MB|GB)?$"}]}),
+]
 DottedPath: TypeAlias = Annotated[str, AfterValidator(_check_dotted_path)]
 Address: TypeAlias = Annotated[str, AfterValidator(_check_address)]
 
@@ -129,6 +156,18 @@ class WorkerSettings(Section):
     """Keyword arguments of the class; `ObjectStorageStateBackend` has url, threshold_bytes, compression."""
 
 
+class TriggerBatchSettings(Section):
+    max_events: Annotated[int, Field(ge=1)] = 10_000
+    """Most events of one batch of a trigger."""
+    max_bytes: Annotated[Bytes, Field(ge=1_000)] = 16_000_000
+    """Most bytes of one batch, as JSON: `16MB`."""
+
+
+class IsolationSettings(Section):
+    memory_mb: Annotated[int, Field(ge=64)] = 512
+    """Memory of one trigger's process, in MB; one that takes more is ended."""
+
+
 class TriggererSettings(Section):
     heartbeat: PositiveDuration = timedelta(seconds=5)
     """Time between two renewals of the lease."""
@@ -140,6 +179,10 @@ class TriggererSettings(Section):
     """Time to finish in when told to stop."""
     poll_timeout: PositiveDuration = timedelta(minutes=5)
     """Longest time for one batch of one poll."""
+    batch: TriggerBatchSettings = TriggerBatchSettings()
+    """How much a trigger may yield at once."""
+    isolation: IsolationSettings = IsolationSettings()
+    """Triggers in processes of their own: those with `isolation: process`."""
 
     @field_validator("lease")
     @classmethod

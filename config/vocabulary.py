@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel
+
+from config.document import KeyPath
+
+ModelT_co = TypeVar("ModelT_co", bound=BaseModel, covariant=True)
+Isolation: TypeAlias = Literal["process", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked(Generic[ModelT_co]):
+    """What became of `data`, from which the keys of a later release are gone: a value, or (place in it, sentence) each."""
+
+    value: ModelT_co | None
+    data: Any
+    faults: Sequence[tuple[KeyPath, str]]
+
+
+class ForeignModel(Protocol):
+    """A model whose class this process does not import: another process checks what is given."""
+
+    def check(self, data: Any, path: KeyPath, folder: Path) -> Checked[BaseModel]:
+        """`data` at `path` of a document in `folder`; relative paths start there."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerKind:
     """What a watcher's YAML must hold for one trigger."""
 
-    options: type[BaseModel]
-    """Validates the watcher's keys other than `trigger` and `connection`."""
+    options: type[BaseModel] | ForeignModel
+    """Validates the watcher's keys other than `trigger`, `connection` and `isolation`."""
+    isolation: Isolation = "none"
+    """Where the trigger runs: what the YAML says, else what is usual for it."""
     connection_type: str | None
     """The `type` of the connection the watcher must name; None: it must name none."""
     defaults: Callable[[str], Mapping[str, Any]]
@@ -27,8 +50,9 @@ class TriggerKind:
 class Vocabulary:
     """`trigger`, `connection` and `submitter` look up a registered name or a dotted path; all raise `UnknownClass`."""
 
-    trigger: Callable[[str], TriggerKind]
-    connection: Callable[[str], type[BaseModel]]
+    trigger: Callable[[str, Isolation | None], TriggerKind]
+    """By name and by the `isolation` in the YAML; None where it says nothing."""
+    connection: Callable[[str], type[BaseModel] | ForeignModel]
     """By the `type` in the YAML, which is a field of the model."""
     submitter: Callable[[str], type[BaseModel]]
     """Of a job's submitter: what its `spark` section may hold beside the known keys."""
@@ -36,5 +60,6 @@ class Vocabulary:
     """The registered names, for the JSON Schema; so are `connections` and `submitters`."""
     connections: Mapping[str, type[BaseModel]]
     submitters: Mapping[str, type[BaseModel]]
-    add_plugins: Callable[[Path], None]
-    """Called with `settings.plugins_dir` before the first dotted path is looked up."""
+    add_plugins: Callable[[Path, frozenset[str]], None]
+    """Called before the first dotted path is looked up, with `settings.plugins_dir` and the names of the environment that
+    the configuration reads, which are nothing for a plug-in to see."""

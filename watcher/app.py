@@ -40,22 +40,25 @@ from watcher.errors import PartEnded, StartRefused
 from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home
 from watcher.http_server import listen, serve
+from watcher.isolation.children import Children
+from watcher.isolation.fork_server import ForkServer
+from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
+from watcher.sources import child_settings, hosted
 from watcher.submit.base import Addresses, Workspace
-from watcher.triggerer.clients import BatchLimits, Clients, Hosted
+from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
-from watcher.vocabulary import TRIGGERS, trigger_class
+from watcher.vocabulary import Descriptions
 from watcher.watchdog import Signals, Watchdog
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
-LIMITS: Final = BatchLimits(max_events=10_000, max_bytes=16_000_000)
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})
 
 log = structlog.get_logger()
@@ -70,8 +73,8 @@ class RunOptions:
     cancel_jobs: bool = False
 
 
-async def run(configuration: Configuration, options: RunOptions) -> None:
-    """Serve until SIGTERM or SIGINT.
+async def run(configuration: Configuration, options: RunOptions, fork_server: ForkServer) -> None:
+    """Serve until SIGTERM or SIGINT. `fork_server` was there before anything here holds locks or sockets or has threads.
 
     Raises `StartRefused`, a lock's error, what the database refuses, or `PartEnded` when a part ended by itself.
     """
@@ -95,7 +98,10 @@ async def run(configuration: Configuration, options: RunOptions) -> None:
         listening_socket = None
         if "api" in options.roles:
             listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
-        daemon = Daemon(configuration, options, home, process, database, backend, applied.asset_ids, listening_socket)
+        asset_ids = applied.asset_ids
+        daemon = Daemon(
+            configuration, options, home, process, database, backend, asset_ids, listening_socket, fork_server
+        )
         try:
             await daemon.serve()
         except BaseExceptionGroup as group:
@@ -157,6 +163,7 @@ class Daemon:
     backend: BaseStoreBackend
     asset_ids: Mapping[str, int]
     listening_socket: socket.socket | None
+    fork_server: ForkServer
 
     def __post_init__(self) -> None:
         self._settings = self.configuration.settings
@@ -177,14 +184,17 @@ class Daemon:
         self._relay = HintRelay(database=self.database, process_id=self.process.id, deliver=self._deliver)
         self._metrics = Metrics()
         self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
+        self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
+        self._inquirer.prepare(self._settings.plugins_dir, self.configuration.environment)
         self._stopping = anyio.Event()
         self._ready = False
 
     async def serve(self) -> None:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
-        with self._watchdog.watching() as signals:
+        with self._inquirer, self._watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
-                clients = Clients(self.configuration.connections, tasks)
+                children = Children(self.fork_server, tasks, child_settings(self.configuration))
+                clients = Clients(self.configuration.connections, tasks, children)
                 await self._start_part(tasks, "exchange of hints", self._relay.run)
                 if self.listening_socket is not None:
                     app = create_app(self._api_context(clients))
@@ -328,6 +338,7 @@ class Daemon:
             submitters=self._submitters,
             stopping=self._stopping,
             metrics=self._metrics,
+            descriptions=Descriptions(self._inquirer),
         )
 
     def _local_url(self) -> str:
@@ -375,23 +386,6 @@ def control(
         hint=hint,
         on_watermark=on_watermark,
     )
-
-
-def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mapping[str, Hosted]:
-    """The configured watchers as the triggerer hosts them, by name."""
-    return {
-        watcher.name: Hosted(
-            name=watcher.name,
-            asset=name,
-            asset_id=asset_ids[name],
-            trigger=trigger_class(watcher.trigger),
-            options=watcher.options,
-            connection=watcher.connection,
-            limits=None if watcher.trigger in TRIGGERS else LIMITS,
-        )
-        for name, asset in configuration.assets.items()
-        for watcher in asset.watchers.values()
-    }
 
 
 async def _force_shutdown(signals: Signals, workers: TaskGroup) -> None:

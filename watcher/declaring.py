@@ -17,6 +17,7 @@ from store.keys import Batching, Cron, JobDefinition, Role
 from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
 from watcher.errors import StartRefused
+from watcher.isolation.inquiries import ForeignConnection
 from watcher.loops import insist
 from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
@@ -140,13 +141,20 @@ def _application(job: JobConfig, options: BaseModel | None) -> SparkApplication:
 
 def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
     """For the job's private context (0600) only."""
+    if isinstance(connection, ForeignConnection):
+        if connection.fault is not None:
+            raise _not_revealed(name, connection.type, connection.fault)
+        return {"type": connection.type, **connection.revealed}
     handed = cast("BaseConnection", connection)  # the vocabulary holds no others
     try:
         revealed = {"type": handed.type, **handed.reveal_to_jobs()}
         json.dumps(revealed, allow_nan=False)
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and its text may hold a secret
-        raise StartRefused(
-            f"connection {name}: `reveal_to_jobs` of `{handed.type}` gives no JSON object ({type(error).__name__});"
-            " mend the class"
-        ) from None
+        raise _not_revealed(name, handed.type, type(error).__name__) from None
     return revealed
+
+
+def _not_revealed(name: str, kind: str, fault: str) -> StartRefused:
+    return StartRefused(
+        f"connection {name}: `reveal_to_jobs` of `{kind}` gives no JSON object ({fault}); mend the class"
+    )

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
-from watcher.vocabulary import describe
+from watcher.vocabulary import Descriptions, describe
 
 OUR_OWN: Final = frozenset(
     {
@@ -46,15 +46,21 @@ class Metrics:
         text = "Time for which a watcher kept the event loop for itself, a second or more at a time; '' is the daemon's own"
         self.blocked = Counter("watcher_blocked_seconds", text, ["watcher"], registry=self.registry)
 
-    def exposition(self, watchers: Sequence[WatcherRow], expected: Sequence[Asset] = ()) -> bytes:
-        """The text that Prometheus scrapes, with how each watcher is doing, and each asset that should get events."""
-        return generate_latest(self.registry) + generate_latest(_Stored(watchers, expected))
+    def exposition(
+        self, watchers: Sequence[WatcherRow], expected: Sequence[Asset] = (), descriptions: Descriptions | None = None
+    ) -> bytes:
+        """The text that Prometheus scrapes, with how each watcher is doing, and each asset that should get events.
+
+        Blocking where there are `descriptions`, which ask children.
+        """
+        return generate_latest(self.registry) + generate_latest(_Stored(watchers, expected, descriptions))
 
 
 @dataclass(frozen=True)
 class _Stored(Collector):
     watchers: Sequence[WatcherRow]
     expected: Sequence[Asset]
+    descriptions: Descriptions | None
 
     def collect(self) -> Iterator[Metric]:
         errors = CounterMetricFamily("watcher_errors", "Failures of a watcher since it last worked", labels=_LABELS)
@@ -80,7 +86,10 @@ class _Stored(Collector):
         gauges: dict[str, GaugeMetricFamily] = {}
         for watcher in self.watchers:
             watermark = None if watcher.watermark is None else json.loads(watcher.watermark)
-            description = describe(watcher.trigger, watermark)
+            if self.descriptions is None:
+                description = describe(watcher.trigger, watermark)
+            else:
+                description = self.descriptions.describe(watcher.trigger, watermark, watcher.name)
             if description.fault is not None:
                 log.warning("watcher.not_described", watcher=watcher.name, error=description.fault)
             for name, number in description.gauges.items():

@@ -16,7 +16,9 @@ from triggers.errors import SourceUnavailable
 from watcher import app
 from watcher.declaring import jobs_to_start, submitters
 from watcher.dispatcher.submissions import JobToStart
-from watcher.triggerer.clients import Clients, Hosted, build, open_clients
+from watcher.sources import hosted as hosted_watchers
+from watcher.sources import open_sources
+from watcher.triggerer.clients import Clients, Hosted, open_trigger
 
 PATIENCE: Final = 60.0
 """Seconds that one source gets."""
@@ -30,7 +32,9 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
 
     async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
         async def check() -> Sequence[Finding]:
-            return await (await build(hosted, clients, configuration.settings.triggerer.poll_timeout)).check()
+            poll_timeout = configuration.settings.triggerer.poll_timeout
+            async with open_trigger(hosted, clients, poll_timeout, dry_run=True) as trigger:
+                return await trigger.check()
 
         silence = "the source did not answer"
         of_watchers[hosted.name] = await _judged(check, silence, "check address and network")
@@ -40,8 +44,8 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
         silence = "the submitter did not answer"
         of_jobs[dag_id] = await _judged(check, silence, "check what it starts drivers with")
 
-    async with open_clients(configuration.connections) as clients, anyio.create_task_group() as checks:
-        for hosted in app.hosted(configuration, defaultdict(int)).values():
+    async with open_sources(configuration) as clients, anyio.create_task_group() as checks:
+        for hosted in hosted_watchers(configuration, defaultdict(int)).values():
             checks.start_soon(judge_watcher, hosted, clients)
         for dag_id, job in jobs_to_start(configuration).items():
             checks.start_soon(judge_job, dag_id, job)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
-
-from pydantic import BaseModel
+from typing import Any, Final, cast
 
 from config.errors import UnknownClass
-from config.vocabulary import TriggerKind, Vocabulary
+from config.vocabulary import Isolation, TriggerKind, Vocabulary
 from triggers.base import BaseConnection, BaseEventTrigger, JsonValue
 from triggers.local_folder.new_files import FileNewFiles
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles
+from watcher.isolation.inquiries import ForeignModelOf, Inquirer
+from watcher.plugins import add_to_import_path, check_options, plugin_class
 from watcher.submit.base import Submitter
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -34,22 +33,71 @@ SUBMITTERS: Final[Mapping[str, type[Submitter]]] = {"spark-submit": SparkSubmit}
 _GAUGE: Final = re.compile("[a-z][a-z0-9_]*")
 
 
-def vocabulary() -> Vocabulary:
-    """The registered words; dotted paths mean classes on `plugins_dir`, or installed ones."""
+def vocabulary(inquirer: Inquirer | None = None) -> Vocabulary:
+    """The registered words; dotted paths mean classes on `plugins_dir`, or installed ones.
+
+    Triggers and connections of others are not imported: the inquirer asks children about them.
+    """
+    asked = inquirer or Inquirer()
+
+    def add_plugins(folder: Path, hidden: frozenset[str] = frozenset()) -> None:
+        add_to_import_path(folder)  # for store backends and submitters
+        asked.prepare(folder, hidden)
+
     return Vocabulary(
-        trigger=lambda name: _kind(trigger_class(name)),
+        trigger=lambda name, isolation: _kind_of(name, isolation, asked),
         triggers={name: _kind(trigger) for name, trigger in TRIGGERS.items()},
-        connection=connection_class,
+        connection=lambda name: _connection_model(name, asked),
         connections=CONNECTIONS,
         submitter=lambda name: submitter_class(name).Options,
         submitters={name: submitter.Options for name, submitter in SUBMITTERS.items()},
-        add_plugins=_add_to_import_path,
+        add_plugins=add_plugins,
     )
 
 
-def _add_to_import_path(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+def _kind_of(name: str, isolation: Isolation | None, inquirer: Inquirer) -> TriggerKind:
+    usual = "process" if _is_foreign(name) else "none"
+    if (isolation or usual) == "none":
+        return _kind(trigger_class(name))
+    path, registered = trigger_path(name), tuple(TRIGGERS)
+
+    def defaults(uri: str) -> Mapping[str, Any]:
+        answer = inquirer.ask(path, "defaults", registered, uri=uri)
+        if "refused" in answer:
+            raise ValueError(answer["refused"])
+        return cast("Mapping[str, Any]", answer["defaults"])
+
+    return TriggerKind(
+        options=ForeignModelOf(inquirer=inquirer, name=path, question="options"),
+        connection_type=inquirer.ask(path, "describe", registered)["connection_type"],
+        defaults=defaults,
+        isolation="process",
+    )
+
+
+def _connection_model(name: str, inquirer: Inquirer) -> type[BaseConnection] | ForeignModelOf:
+    if name in CONNECTIONS or "." not in name:
+        return connection_class(name)
+    inquirer.ask(name, "connection_class", tuple(CONNECTIONS))
+    return ForeignModelOf(inquirer=inquirer, name=name, question="connection", type=name)
+
+
+def _is_foreign(trigger: str) -> bool:
+    return "." in trigger and trigger not in TRIGGERS
+
+
+def trigger_path(name: str) -> str:
+    """The dotted path of a trigger's class, by which a child finds it. Raises `UnknownClass`."""
+    return name if _is_foreign(name) else _path(trigger_class(name))
+
+
+def connection_path(name: str) -> str:
+    """The same of a connection's."""
+    return _path(CONNECTIONS[name]) if name in CONNECTIONS else name
+
+
+def _path(of: type) -> str:
+    return f"{of.__module__}.{of.__qualname__}"
 
 
 def trigger_class(name: str) -> type[BaseEventTrigger[Any, Any]]:
@@ -77,28 +125,9 @@ def _class(name: str, base: type, registered: Mapping[str, type], unknown: str) 
         return registered[name]
     if "." not in name:
         raise UnknownClass(unknown, tuple(registered))
-    plugin = _plugin(name, base, tuple(registered))
-    if base is not BaseConnection and not _is_model(getattr(plugin, "Options", None)):
-        raise UnknownClass(f"`{name}` has no `Options`, the pydantic model of its keys; add it to the class")
-    return plugin
-
-
-def _is_model(options: Any) -> bool:
-    return inspect.isclass(options) and issubclass(options, BaseModel)
-
-
-def _plugin(name: str, base: type, registered: tuple[str, ...]) -> Any:
-    module_name, _, class_name = name.rpartition(".")
-    try:
-        plugin = getattr(importlib.import_module(module_name), class_name, None)
-    except (Exception, SystemExit) as error:  # a plug-in's own code may raise anything
-        raise UnknownClass(
-            f"`{name}` cannot be imported ({error}); mend it, or put it on `settings.plugins_dir`", registered
-        ) from error
-    if not (inspect.isclass(plugin) and issubclass(plugin, base)):
-        raise UnknownClass(f"`{name}` is not a subclass of {base.__module__}.{base.__name__}", registered)
-    if missing := ", ".join(f"`{method}`" for method in sorted(getattr(plugin, "__abstractmethods__", ()))):
-        raise UnknownClass(f"`{name}` does not define {missing}; add it to the class")
+    plugin = plugin_class(name, base, tuple(registered))
+    if base is not BaseConnection:
+        check_options(name, plugin)
     return plugin
 
 
@@ -118,19 +147,50 @@ class Description:
 def describe(trigger: str, watermark: JsonValue) -> Description:
     """For people and for Prometheus; nothing without a watermark, or where this process has not the trigger's class.
 
-    Never imports a plug-in: one that the configuration named is there already. Raises nothing, whatever the class does.
+    Never imports a plug-in. Raises nothing, whatever the class does.
     """
     known = TRIGGERS.get(trigger) or _imported(trigger)
     if known is None or watermark is None:
         return Description()
+    return _described(trigger, lambda: known.describe(watermark))
+
+
+class Descriptions:
+    """The same, also of triggers whose classes this process does not import: a child describes each watermark once.
+
+    Blocking: not for the event loop.
+    """
+
+    def __init__(self, inquirer: Inquirer) -> None:
+        self._inquirer = inquirer
+        self._of: dict[str, tuple[JsonValue, Description]] = {}
+
+    def describe(self, trigger: str, watermark: JsonValue, watcher: str = "") -> Description:
+        """`watcher` whose watermark it is."""
+        if watermark is None or not _is_foreign(trigger) or _imported(trigger):
+            return describe(trigger, watermark)
+        newest = self._of.get(watcher)
+        if newest is None or newest[0] != watermark:
+            newest = self._of[watcher] = watermark, _described(trigger, lambda: self._asked(trigger, watermark))
+        return newest[1]
+
+    def _asked(self, trigger: str, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
+        answer = self._inquirer.ask(trigger, "watermark", watermark=watermark)
+        if "fault" in answer:
+            raise UnknownClass(answer["fault"])
+        return answer["sentence"], answer["gauges"]
+
+
+def _described(trigger: str, describe: Callable[[], tuple[str, Mapping[str, float]]]) -> Description:
     try:
-        sentence, gauges = known.describe(watermark)
+        sentence, gauges = describe()
         numbers = {name: float(number) for name, number in gauges.items()}
         if unfit := [name for name in numbers if not _GAUGE.fullmatch(name)]:
             raise ValueError(f"{unfit[0]!r} is no name for a gauge")  # noqa: TRY301  named below, as all it raises
         return Description(sentence=str(sentence), gauges=numbers)
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
-        fault = f"`{trigger}` could not describe its watermark ({type(error).__name__}: {error}); mend its `describe`"
+        reason = error.sentence if isinstance(error, UnknownClass) else f"{type(error).__name__}: {error}"
+        fault = f"`{trigger}` could not describe its watermark ({reason}); mend its `describe`"
         return Description(sentence=fault, fault=fault)
 
 

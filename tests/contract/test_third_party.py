@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
@@ -20,15 +21,17 @@ from config.errors import ConfigurationInvalid
 from config.json_schema import json_schema
 from config.loader import load
 from config.models import Configuration
+from config.vocabulary import Vocabulary
 from store.catalog import catalog_sync
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import asset_event, asset_store
 from tests.contract.sources import PLUGINS, NoticeBoard
-from watcher.app import hosted
 from watcher.declaring import declared, jobs_to_start
 from watcher.errors import StartRefused
+from watcher.isolation.fork_server import ForkServer
+from watcher.isolation.inquiries import Inquirer
 from watcher.metrics import Metrics
-from watcher.triggerer.clients import open_clients
+from watcher.sources import hosted, open_sources
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.supervisor import Supervisor
 from watcher.vocabulary import vocabulary
@@ -47,7 +50,8 @@ connections:
 assets:
   notices:
     watchers:
-      new_notices: {{trigger: notice_board.NewNotices, connection: board, topic: sales, interval: 10ms, page_size: 2}}
+      new_notices:
+        {{trigger: notice_board.NewNotices, connection: board, topic: sales, interval: 10ms, page_size: 2, isolation: {isolation}}}
 jobs:
   read_notices: {{spark: {{application: read.py, connections: [board]}}, schedule: notices}}
 """
@@ -59,16 +63,28 @@ def board() -> Iterator[NoticeBoard]:
         yield board
 
 
+@pytest.fixture(scope="module")
+def words() -> Iterator[Vocabulary]:
+    with ForkServer() as server, Inquirer(server) as inquirer:
+        yield vocabulary(inquirer)
+
+
 @pytest.fixture
-def file(tmp_path: Path, board: NoticeBoard) -> Path:
+def isolation(request: pytest.FixtureRequest) -> str:
+    """Where the trigger runs; a test may say so."""
+    return str(getattr(request, "param", "process"))
+
+
+@pytest.fixture
+def file(tmp_path: Path, board: NoticeBoard, isolation: str) -> Path:
     path = tmp_path / "watchers.yaml"
-    path.write_text(TEXT.format(plugins=PLUGINS, url=board.url))
+    path.write_text(TEXT.format(plugins=PLUGINS, url=board.url, isolation=isolation))
     return path
 
 
 @pytest.fixture
-def configuration(file: Path, board: NoticeBoard) -> Configuration:
-    return load(file, vocabulary(), {"BOARD_TOKEN": board.token})
+def configuration(file: Path, board: NoticeBoard, words: Vocabulary) -> Configuration:
+    return load(file, words, {"BOARD_TOKEN": board.token})
 
 
 @pytest.fixture
@@ -101,9 +117,11 @@ def test_jobs_get_what_the_connection_hands_to_them(configuration: Configuration
     }
 
 
+@pytest.mark.parametrize("isolation", ["process", "none"], indirect=True)
 async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
     configuration: Configuration, board: NoticeBoard, database: Database
 ) -> None:
+    imported = "notice_board" in sys.modules
     async with database.transaction() as connection:
         applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
     [watcher] = hosted(configuration, applied.asset_ids).values()
@@ -114,7 +132,7 @@ async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
         for _ in range(5):
             number += 1
             board.add(number)
-        async with open_clients(configuration.connections) as clients, anyio.create_task_group() as tasks:
+        async with open_sources(configuration) as clients, anyio.create_task_group() as tasks:
             supervisor = Supervisor(
                 hosted=watcher,
                 owner="a daemon",
@@ -132,6 +150,7 @@ async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
     assert [notice["number"] for event in events for notice in event["notices"]] == [*range(1, number + 1)]
     assert {event["watcher"] for event in events} == {"new_notices"}
     assert await watermark(database) == {"up_to": number, "posted": number}
+    assert ("notice_board" in sys.modules) == (imported or configuration.watchers["new_notices"].isolation == "none")
 
 
 async def notices_of(database: Database) -> int:
@@ -194,14 +213,14 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def problems(folder: Path, *, connection: str = "", watcher: str = "") -> list[str]:
+def problems(folder: Path, words: Vocabulary, *, connection: str = "", watcher: str = "") -> list[str]:
     path = folder / "watchers.yaml"
     path.write_text(
         f"version: 1\nsettings: {{plugins_dir: {folder}}}\nconnections:\n  {connection}\n"
         f"assets:\n  a:\n    watchers:\n      {watcher}\n"
     )
     with pytest.raises(ConfigurationInvalid) as refused:
-        load(path, vocabulary(), {})
+        load(path, words, {})
     return [str(problem).replace(f"{folder}/", "") for problem in refused.value.problems]
 
 
@@ -236,8 +255,10 @@ def problems(folder: Path, *, connection: str = "", watcher: str = "") -> list[s
         ("{type: s4}", ".type: is no type of connection; "),
     ],
 )
-def test_a_connection_that_cannot_be_used_is_one_sentence(broken: Path, entry: str, sentence: str) -> None:
-    [problem] = problems(broken, connection=f"board: {entry}")
+def test_a_connection_that_cannot_be_used_is_one_sentence(
+    broken: Path, words: Vocabulary, entry: str, sentence: str
+) -> None:
+    [problem] = problems(broken, words, connection=f"board: {entry}")
     assert problem.startswith(f"watchers.yaml:4: connections.board{sentence}")
     assert "a-secret" not in problem
 
@@ -252,27 +273,32 @@ def test_a_connection_that_cannot_be_used_is_one_sentence(broken: Path, entry: s
         ("broken_board.RaisesDefaults", ": the trigger's `defaults` raised RuntimeError; mend the class"),
     ],
 )
-def test_a_trigger_that_cannot_be_used_is_one_sentence(broken: Path, name: str, sentence: str) -> None:
-    [problem] = problems(broken, watcher=f"w: {{trigger: {name}}}")
+def test_a_trigger_that_cannot_be_used_is_one_sentence(
+    broken: Path, words: Vocabulary, name: str, sentence: str
+) -> None:
+    [problem] = problems(broken, words, watcher=f"w: {{trigger: {name}}}")
     assert problem.startswith(f"watchers.yaml:8: assets.a.watchers.w{sentence}")
 
 
-def test_a_trigger_wants_the_type_of_connection_that_it_names(broken: Path) -> None:
-    vocabulary().add_plugins(PLUGINS)
+def test_a_trigger_wants_the_type_of_connection_that_it_names(broken: Path, words: Vocabulary) -> None:
+    shutil.copy(PLUGINS / "notice_board.py", broken)
     [problem] = problems(
         broken,
+        words,
         connection="board: {type: broken_board.Mute}",
         watcher="w: {trigger: notice_board.NewNotices, connection: board, topic: t}",
     )
     assert "`board` is not of type `notice_board.BoardConnection`, which this trigger needs" in problem
 
 
-def test_a_connection_that_hands_no_json_to_jobs_keeps_the_daemon_from_starting(broken: Path) -> None:
+def test_a_connection_that_hands_no_json_to_jobs_keeps_the_daemon_from_starting(
+    broken: Path, words: Vocabulary
+) -> None:
     path = broken / "watchers.yaml"
     path.write_text(
         f"version: 1\nsettings: {{plugins_dir: {broken}}}\nconnections: {{board: {{type: broken_board.Mute}}}}\n"
         "jobs: {j: {spark: {application: a.py, connections: [board]}, schedule: null}}\n"
     )
-    configuration = load(path, vocabulary(), {})
+    configuration = load(path, words, {})
     with pytest.raises(StartRefused, match=r"connection board: .*Mute. gives no JSON"):
         jobs_to_start(configuration)

@@ -16,6 +16,7 @@ from watcher.loops import Hint
 from watcher.metrics import Metrics
 from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control
+from watcher.vocabulary import Descriptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,8 @@ class ApiContext:
     control: Control | None = None
     """What moves positions; None where the watchers are not known."""
     metrics: Metrics = field(default_factory=Metrics)
+    descriptions: Descriptions | None = None
+    """What plug-ins that this process does not import say of their watermarks."""
 
 
 async def of_app(request: Request) -> ApiContext:

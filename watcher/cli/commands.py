@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -28,6 +28,7 @@ from watcher.machine import url_here
 
 if TYPE_CHECKING:
     from config.models import Configuration
+    from watcher.isolation.fork_server import ForkServer
 
 ConfigOption = Annotated[
     Path,
@@ -69,12 +70,17 @@ class Show:
             typer.echo(sentence)
 
 
-def load_configuration(path: Path, *, with_files: bool = False) -> Configuration:
-    """Read and check it, `with_files` also that the jobs' applications are there. Raises `ConfigurationInvalid`."""
+def load_configuration(path: Path, *, with_files: bool = False, fork_server: ForkServer | None = None) -> Configuration:
+    """Read and check it, `with_files` also that the jobs' applications are there. Raises `ConfigurationInvalid`.
+
+    `fork_server` is asked for the processes that check the plug-ins' keys; None starts one where there are any.
+    """
     from config.loader import load  # noqa: PLC0415  see watcher.cli
+    from watcher.isolation.inquiries import Inquirer  # noqa: PLC0415
     from watcher.vocabulary import vocabulary  # noqa: PLC0415
 
-    return load(path, vocabulary(), os.environ, with_files=with_files)
+    with Inquirer(fork_server) as inquirer:
+        return load(path, vocabulary(inquirer), os.environ, with_files=with_files)
 
 
 def group(name: str, about: str) -> typer.Typer:
@@ -104,11 +110,23 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[
     return register
 
 
-def _connected(config: Path, url: str | None, token: str | None) -> AbstractAsyncContextManager[ApiClient]:
+@asynccontextmanager
+async def _connected(config: Path, url: str | None, token: str | None) -> AsyncIterator[ApiClient]:
     """The API of the daemon that was named, of the one that runs here, or of the configured database when none does."""
     if url is not None:
-        return remote(url, token)
+        async with remote(url, token) as api:
+            yield api
+        return
     configuration = load_configuration(config)
+    from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer  # noqa: PLC0415  see watcher.cli
+
+    async with _of_configuration(configuration, token) as api:
+        with Inquirer(patience=DESCRIBED_WITHIN) as api.inquirer:
+            api.inquirer.prepare(configuration.settings.plugins_dir, configuration.environment)
+            yield api
+
+
+def _of_configuration(configuration: Configuration, token: str | None) -> AbstractAsyncContextManager[ApiClient]:
     settings = configuration.settings
     if not is_held(lock_path(settings.home)):
         from watcher.cli.connections import in_process  # noqa: PLC0415  see watcher.cli

@@ -41,11 +41,15 @@ def run(
     chosen = frozenset(role.strip() for role in roles.split(","))
     if unknown := chosen - set(ROLES):
         raise Failure(f"unknown role {min(unknown)!r}; use some of {', '.join(ROLES)}", Exit.USAGE)
-    configuration = load_configuration(config)
-    from watcher import app  # noqa: PLC0415  see watcher.cli
+    from watcher.isolation.fork_server import ForkServer  # noqa: PLC0415  see watcher.cli
 
-    options = app.RunOptions(roles=chosen, upgrade=upgrade, cancel_jobs=cancel_jobs)
-    anyio.run(app.run, configuration, options, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+    with ForkServer() as fork_server:
+        configuration = load_configuration(config, fork_server=fork_server)
+        from watcher import app  # noqa: PLC0415
+
+        options = app.RunOptions(roles=chosen, upgrade=upgrade, cancel_jobs=cancel_jobs)
+        uvloop = {"use_uvloop": find_spec("uvloop") is not None}
+        anyio.run(app.run, configuration, options, fork_server, backend_options=uvloop)
 
 
 def demo(

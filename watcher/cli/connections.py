@@ -21,7 +21,7 @@ from watcher.api.context import ApiContext
 from watcher.app import control, database_url, logs_directory, open_backend
 from watcher.cli.api_client import ApiClient
 from watcher.home import lock_path
-from watcher.triggerer.clients import open_clients
+from watcher.sources import open_sources
 
 
 @asynccontextmanager
@@ -29,7 +29,7 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     """Whoever may open the database may do everything, under the name of their account."""
     settings = configuration.settings
     directory = logs_directory(settings)
-    async with opened_database(settings) as database, open_clients(configuration.connections) as clients:
+    async with opened_database(settings) as database, open_sources(configuration) as clients:
         async with database.reading() as connection:
             asset_ids = await assets.ids_by_name(connection)
         context = ApiContext(

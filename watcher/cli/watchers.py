@@ -41,7 +41,7 @@ async def list_watchers(api: ApiClient, show: Show) -> None:
 async def show_watcher(api: ApiClient, show: Show, name: Name) -> None:
     """Show one watcher."""
     watcher = await api.get(_path(name))
-    show(watcher, lambda: properties(watcher | {"open": _description(watcher)}))
+    show(watcher, lambda: properties(watcher | {"open": _description(api, watcher)}))
 
 
 @command(watchers, "rename")
@@ -145,7 +145,7 @@ async def _status(api: ApiClient, show: Show) -> None:
     failing = [watcher for watcher in rows if watcher["error"]]
     if failing and not show.as_json:
         show(failing, lambda: table(failing, COLUMNS))
-    waiting = [(watcher["name"], sentence) for watcher in rows if (sentence := _description(watcher))]
+    waiting = [(watcher["name"], sentence) for watcher in rows if (sentence := _description(api, watcher))]
     if waiting and not show.as_json:
         show(waiting, lambda: properties(dict(waiting)))
 
@@ -194,10 +194,11 @@ def _show_preview(preview: dict[str, Any], show: Show) -> None:
         show(preview["shown"], lambda: table(preview["shown"], fields(count="count", watermark="watermark")))
 
 
-def _description(watcher: dict[str, Any]) -> str | None:
-    from watcher.vocabulary import describe  # noqa: PLC0415  see watcher.cli
+def _description(api: ApiClient, watcher: dict[str, Any]) -> str | None:
+    from watcher.vocabulary import Descriptions, describe  # noqa: PLC0415  see watcher.cli
 
-    return describe(watcher["trigger"], watcher["watermark"]).sentence or None
+    described = describe if api.inquirer is None else Descriptions(api.inquirer).describe
+    return described(watcher["trigger"], watcher["watermark"]).sentence or None
 
 
 def _path(name: str) -> str:

@@ -1,9 +1,9 @@
-"""The triggers of watchers, and the clients of their sources: one per connection, shared, opened on first use."""
+"""The triggers of watchers, here or in children, and the clients of their sources: one per connection, shared, opened on first use."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,31 +14,60 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import BaseModel
 
-from triggers.base import BaseConnection, BaseEventTrigger, TriggerContext
+from store.errors import InvalidValue
+from triggers.base import (
+    BaseConnection,
+    BaseEventTrigger,
+    IncrementalTrigger,
+    Position,
+    StoredPosition,
+    TriggerBatch,
+    TriggerContext,
+)
 from triggers.errors import SourceUnavailable
 from watcher.containment import is_cancelled, sentence
+from watcher.isolation.child_handle import ChildSettings
+from watcher.isolation.children import Children
+from watcher.isolation.classes import scope
+from watcher.isolation.fork_server import ForkServer
+from watcher.isolation.inquiries import ForeignConnection
+from watcher.isolation.trigger import ForeignTrigger, IsolatedTrigger
+from watcher.isolation.wire import BatchLimits
+from watcher.plugins import plugin_class
 
 log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def open_clients(connections: Mapping[str, BaseModel]) -> AsyncIterator[Clients]:
-    """Clients until the block ends. What the block raises comes out as it is, in no group."""
+async def open_clients(
+    connections: Mapping[str, BaseModel],
+    settings: ChildSettings | None = None,
+    hidden: frozenset[str] = frozenset(),
+) -> AsyncIterator[Clients]:
+    """Clients until the block ends, and children with these settings, which do not see the `hidden` environment.
+
+    What the block raises comes out as it is, in no group.
+    """
     failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        try:
-            yield Clients(connections, tasks)
-        except Exception as error:  # noqa: BLE001  raised again below
-            failure = error
-        tasks.cancel_scope.cancel()
+    with ForkServer(hidden) as server:
+        async with anyio.create_task_group() as tasks:
+            try:
+                yield Clients(connections, tasks, Children(server, tasks, settings or ChildSettings()))
+            except Exception as error:  # noqa: BLE001  raised again below
+                failure = error
+            tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
 
 
 class Clients:
-    """Opens each connection once. Every client lives in a task of its own, so that one task enters and leaves it."""
+    """Opens each connection once. Every client lives in a task of its own, so that one task enters and leaves it.
 
-    def __init__(self, connections: Mapping[str, BaseModel], tasks: TaskGroup) -> None:
+    `children` are for triggers in processes of their own, which open clients of their own.
+    """
+
+    def __init__(self, connections: Mapping[str, BaseModel], tasks: TaskGroup, children: Children) -> None:
+        self.children = children
         self._connections = connections
         self._tasks = tasks
         self._open: dict[str, Any] = {}
@@ -55,10 +84,9 @@ class Clients:
 
     async def _keep(self, name: str, *, task_status: TaskStatus[Any]) -> None:
         """Whatever a client raises while it is open ends that client alone; who needs it next opens another."""
-        connection = cast("BaseConnection", self._connections[name])  # the vocabulary holds no others
         opened = False
         try:
-            async with connection.open() as client:
+            async with _imported(self._connections[name]).open() as client:
                 opened = True
                 task_status.started(client)
                 await anyio.sleep_forever()
@@ -74,32 +102,52 @@ class Clients:
                 raise SourceUnavailable(f"connection {name} cannot be opened: {sentence(error)}") from error
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchLimits:
-    """What one batch may hold at most: events, and bytes of their JSON."""
-
-    max_events: int
-    max_bytes: int
+def _imported(connection: BaseModel) -> BaseConnection:
+    """A trigger of `isolation: none` uses it: now this process needs its class too."""
+    if not isinstance(connection, ForeignConnection):
+        return cast("BaseConnection", connection)  # the vocabulary holds no others
+    model: type[BaseConnection] = plugin_class(connection.type, BaseConnection)
+    return model.model_validate(connection.given, context=scope(connection.folder))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hosted:
-    """A watcher as the triggerer hosts it: validated options, and the class they belong to."""
+    """A watcher as the triggerer hosts it: validated options and the class they belong to, or what a child makes of them."""
 
     name: str
     asset: str
     asset_id: int
-    trigger: type[BaseEventTrigger[Any, Any]]
+    trigger: type[BaseEventTrigger[Any, Any]] | ForeignTrigger
     options: BaseModel
     connection: str | None
     limits: BatchLimits | None = None
     """None: a shipped trigger, which divides what it finds by its own options."""
 
 
-async def build(
+@asynccontextmanager
+async def open_trigger(
     hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, dry_run: bool = False
-) -> BaseEventTrigger[Any, Any]:
-    """A new trigger on the connection's shared client. Raises whatever its constructor raises."""
-    client = await clients.get(hosted.connection)
+) -> AsyncIterator[BaseEventTrigger[Any, Any]]:
+    """A new trigger for the block, on the connection's shared client or in a child. Raises whatever its constructor raises."""
     context = TriggerContext(watcher=hosted.name, poll_timeout=poll_timeout, dry_run=dry_run)
-    return hosted.trigger(hosted.options, client, context)
+    if isinstance(hosted.trigger, ForeignTrigger):
+        async with hosted.trigger.open(clients.children, context) as isolated:
+            yield isolated
+    else:
+        yield hosted.trigger(hosted.options, await clients.get(hosted.connection), context)
+
+
+async def rewound(trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None, to: str) -> Position:
+    """Where a trigger goes on after a rewind. Raises what `BaseEventTrigger.rewound` raises."""
+    if isinstance(trigger, IsolatedTrigger):
+        return await trigger.ask_rewound(position, to)
+    return trigger.rewound(position, to)
+
+
+def one_poll(
+    trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None
+) -> AsyncGenerator[TriggerBatch, None]:
+    """What the next poll finds. Raises `InvalidValue` of a trigger that does not poll."""
+    if not isinstance(trigger, IncrementalTrigger | IsolatedTrigger):
+        raise InvalidValue("only a polling trigger can be asked what it would find; this one waits for its source")
+    return trigger.poll(position)

@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import structlog
 
@@ -100,21 +100,14 @@ def stored(loaded: LoadedPosition) -> StoredPosition | None:
 
 def _events(hosted: Hosted, version: int, events: Sequence[TriggerEvent]) -> list[NewEvent]:
     limits, size, new = hosted.limits, 0, []
-    if limits is not None and len(events) > limits.max_events:
-        _refuse(f"{len(events)} events", f"{limits.max_events}", "max_events")
+    if limits is not None:
+        limits.check_events(len(events))
     for index, event in enumerate(events):
         new.append(_event(hosted, version, index, event))
         size += len(new[-1].extra)
-        if limits is not None and size > limits.max_bytes:
-            _refuse(f"{size} bytes and more", f"{limits.max_bytes}", "max_bytes")
+        if limits is not None:
+            limits.check_bytes(size)
     return new
-
-
-def _refuse(size: str, bound: str, setting: str) -> NoReturn:
-    raise ConfigurationError(
-        f"the trigger yielded a batch of {size}, and one may have {bound}; let it divide what it finds, "
-        f"or raise settings.triggerer.batch.{setting}"
-    )
 
 
 def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> NewEvent:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -19,16 +19,16 @@ from store.catalog import assets
 from store.database import Database
 from store.detection import positions, rewind
 from store.detection.positions import LoadedPosition
-from store.errors import Conflict, InvalidValue, NotFound, no_watcher
+from store.errors import Conflict, NotFound, no_watcher
 from store.keys import Batching
 from store.processes import audit
 from store.runs import jobs
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
-from triggers.base import BaseEventTrigger, IncrementalTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
+from triggers.base import BaseEventTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
 from watcher.loops import Hint
-from watcher.triggerer.clients import Clients, Hosted, build
+from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
 from watcher.triggerer.committing import identity_json, new_position, stored
 
 MOST_SHOWN: Final = 100
@@ -86,21 +86,22 @@ class Control:
 
     async def dry_run(self, name: str) -> Preview:
         """What the next poll would emit; commits nothing. Raises `NotFound`, `InvalidValue`, or what the source raises."""
-        trigger, loaded, _ = await self._checked(name)
-        return await self._preview(trigger, None if loaded is None else stored(loaded))
+        async with self._checked(name) as (trigger, loaded, _):
+            return await self._preview(trigger, None if loaded is None else stored(loaded))
 
     async def preview(self, name: str, to: str) -> Preview:
         """What would follow a rewind; changes nothing."""
-        trigger, loaded, identity = await self._checked(name)
-        position = trigger.rewound(_same_source(loaded, identity), to)
-        return await self._preview(trigger, _applied(position, loaded))
+        async with self._checked(name) as (trigger, loaded, identity):
+            position = await rewound(trigger, _same_source(loaded, identity), to)
+            return await self._preview(trigger, _applied(position, loaded))
 
     async def rewind(self, name: str, to: str, actor: str) -> MovedPosition:
         """Move the position; the running watcher goes on from there. Raises `Conflict` when it moved meanwhile."""
-        trigger, loaded, identity = await self._checked(name)
-        if loaded is None:
-            raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
-        position = new_position(identity, trigger.rewound(_same_source(loaded, identity), to), trigger.format)
+        async with self._checked(name) as (trigger, loaded, identity):
+            if loaded is None:
+                raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
+            place = await rewound(trigger, _same_source(loaded, identity), to)
+            position = new_position(identity, place, self.hosted[name].trigger.format)
         move = _Move(action="watcher.rewind", watcher=name, actor=actor, detail={"to": to})
         async with self.database.transaction() as connection:
             version = await rewind.rewind(connection, name, loaded.held.version, position, self.database.dialect)
@@ -159,20 +160,19 @@ class Control:
             raise no_watcher(name)
         return self.hosted[name]
 
-    async def _checked(self, name: str) -> tuple[BaseEventTrigger[Any, Any], LoadedPosition | None, str]:
+    @asynccontextmanager
+    async def _checked(self, name: str) -> AsyncIterator[tuple[BaseEventTrigger[Any, Any], LoadedPosition | None, str]]:
         """A trigger of its own for this question, after its checks, and the position as it stands."""
-        trigger = await build(self._known(name), self.clients, self.poll_timeout, dry_run=True)
-        refuse_errors(await trigger.check())
-        async with self.database.reading() as connection:
-            loaded = await positions.read(connection, name)
-        return trigger, loaded, identity_json(trigger.source_identity())
+        async with open_trigger(self._known(name), self.clients, self.poll_timeout, dry_run=True) as trigger:
+            refuse_errors(await trigger.check())
+            async with self.database.reading() as connection:
+                loaded = await positions.read(connection, name)
+            yield trigger, loaded, identity_json(trigger.source_identity())
 
     async def _preview(self, trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None) -> Preview:
-        if not isinstance(trigger, IncrementalTrigger):
-            raise InvalidValue("only a polling trigger can be asked what it would find; this one waits for its source")
         shown: list[TriggerEvent] = []
         events = items = 0
-        async with aclosing(trigger.poll(position)) as batches:
+        async with aclosing(one_poll(trigger, position)) as batches:
             async for batch in batches:
                 events += len(batch.events)
                 items += sum(event.count for event in batch.events)

@@ -15,8 +15,7 @@ import json
 import math
 import random
 import uuid
-from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -33,13 +32,15 @@ from triggers.base import BaseEventTrigger, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
+from watcher.isolation.trigger import ForeignTrigger
 from watcher.triggerer.claims import Claims
-from watcher.triggerer.clients import Clients, Hosted, build
+from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
 from watcher.triggerer.states import States
 
 CLAIM_AGAIN: Final = 1.0
 LONGEST_PAUSE: Final = timedelta(minutes=5)
+LATER: Final = 1.2
 _END: Final[Any] = object()
 
 log = structlog.get_logger()
@@ -92,12 +93,14 @@ class Supervisor:
             self._held = None
             self._attempt.cancel()
 
-    @contextmanager
-    def _in_time(self, doing: str) -> Iterator[None]:
-        """What is left undone when `poll_timeout` is over ends the attempt."""
-        self._doing, self._attempt.deadline = doing, anyio.current_time() + self.poll_timeout.total_seconds()
-        yield
-        self._attempt.deadline = math.inf
+    def _begin(self, doing: str) -> None:
+        """What is left undone when `poll_timeout` and a bit are over ends the attempt: a trigger's own limit comes first.
+
+        One in a process of its own has its limits there.
+        """
+        self._doing = doing
+        if not isinstance(self.hosted.trigger, ForeignTrigger):
+            self._attempt.deadline = anyio.current_time() + self.poll_timeout.total_seconds() * LATER
 
     def _refuse_delay(self) -> None:
         if self._attempt.cancelled_caught and anyio.current_time() >= self._attempt.deadline:
@@ -115,10 +118,15 @@ class Supervisor:
         self._held = loaded.held
         if not self._failures:  # else it is failing until it runs again
             self._show("starting")
-        with self._in_time("making the trigger"):
-            trigger = await build(self.hosted, self.clients, self.poll_timeout)
-        with self._in_time("the trigger's check"):
-            findings = await trigger.check()
+        self._begin("making the trigger")
+        async with open_trigger(self.hosted, self.clients, self.poll_timeout) as trigger:
+            self._begin("the trigger's check")
+            identity = await self._checked(trigger, loaded)
+            await self._watch(trigger, loaded, identity)
+
+    async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:
+        """The identity of the source that the trigger watches, which is the position's."""
+        findings = await trigger.check()
         for finding in findings:
             if finding.level == "warning":
                 log.warning("watcher.check", check=finding.check, message=finding.message, remedy=finding.remedy)
@@ -126,7 +134,7 @@ class Supervisor:
         identity = identity_json(trigger.source_identity())
         if loaded.source_identity is not None and loaded.source_identity != identity:
             raise SourceChanged(_changes(self.hosted.name, loaded.source_identity, identity))
-        await self._watch(trigger, loaded, identity)
+        return identity
 
     async def _again(self) -> LoadedPosition | None:
         return None if self._claims is None else await self._claims.claim(self.hosted)
@@ -134,8 +142,9 @@ class Supervisor:
     async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
         held = loaded.held
         async with aclosing(trigger.events(stored(loaded))) as batches:
-            with self._in_time("the first batch"):
-                batch = await anext(batches, _END)
+            self._begin("the first batch")
+            batch = await anext(batches, _END)
+            self._attempt.deadline = math.inf
             while batch is not _END:
                 held = await self._commit(held, identity, batch)
                 if self._state != "running":

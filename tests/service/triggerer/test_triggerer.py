@@ -43,6 +43,9 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError
+from watcher.isolation.child_handle import ChildSettings
+from watcher.isolation.children import Children
+from watcher.isolation.fork_server import ForkServer
 from watcher.metrics import Metrics
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
@@ -172,7 +175,7 @@ async def triggerer(database, tapes, *, process_id=None, refused=(), **settings)
     process = Process(id=process_id or str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
     async with anyio.create_task_group() as tasks:
-        clients = Clients({}, tasks)
+        clients = Clients({}, tasks, Children(ForkServer(), tasks, ChildSettings()))
 
         def supervise(one):
             return Supervisor(

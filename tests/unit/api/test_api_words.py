@@ -58,8 +58,9 @@ def test_every_registered_trigger_is_a_word() -> None:
 
     assert set(words.triggers) == set(TRIGGERS)
     for name, trigger in TRIGGERS.items():
-        assert words.trigger(name).options is trigger.Options
-        assert words.trigger(name).connection_type == trigger.connection_type
+        kind = words.trigger(name, None)
+        assert (kind.options, kind.connection_type) == (trigger.Options, trigger.connection_type)
+        assert kind.isolation == "none"
 
 
 def test_a_dotted_path_means_a_class_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from config.durations import Duration
 from config.errors import ConfigurationInvalid, UnknownClass
 from config.loader import load
 from config.models import Configuration
-from config.vocabulary import TriggerKind, Vocabulary
+from config.vocabulary import Isolation, TriggerKind, Vocabulary
 
 Load = Callable[..., Configuration]
 Problems = Callable[..., list[str]]
@@ -86,7 +86,7 @@ TRIGGERS = {
 }
 
 
-def _trigger(name: str) -> TriggerKind:
+def _trigger(name: str, _isolation: Isolation | None) -> TriggerKind:
     if name not in TRIGGERS:
         raise UnknownClass(f"there is no trigger `{name}`", list(TRIGGERS))
     return TRIGGERS[name]
@@ -116,7 +116,7 @@ def vocabulary() -> Vocabulary:
         connections=CONNECTIONS,
         submitter=_submitter,
         submitters={"spark-submit": Nothing},
-        add_plugins=lambda _: None,
+        add_plugins=lambda *_: None,
     )
 
 

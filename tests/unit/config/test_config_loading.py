@@ -43,6 +43,8 @@ def test_an_empty_configuration_has_the_documented_settings(
             "capacity": 10_000,
             "grace": timedelta(seconds=30),
             "poll_timeout": timedelta(minutes=5),
+            "batch": {"max_events": 10_000, "max_bytes": 16_000_000},
+            "isolation": {"memory_mb": 512},
         },
         "scheduler": {"parallelism": 4, "driver_memory_mb": 550, "memory_mb": None, "cancel_jobs": False},
         "logs": {"directory": None, "level": "info", "json": True, "retention_days": 30, "max_file_mb": 64},

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+import anyio.to_thread
 from fastapi import APIRouter, HTTPException, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -108,5 +110,6 @@ async def _unready(context: ApiContext) -> str | None:
 @probes.get("/metrics")
 async def metrics(context: Context) -> Response:
     async with context.database.reading() as connection:
-        exposition = context.metrics.exposition(await watchers.listed(connection), await assets.expected(connection))
-    return Response(exposition, media_type=CONTENT_TYPE_LATEST)
+        rows, expected = await watchers.listed(connection), await assets.expected(connection)
+    exposition = partial(context.metrics.exposition, rows, expected, context.descriptions)
+    return Response(await anyio.to_thread.run_sync(exposition), media_type=CONTENT_TYPE_LATEST)

@@ -42,7 +42,10 @@ class Daemon:
         self.inbox.mkdir()
         self.sent: list[str] = []
         self.api = f"http://127.0.0.1:{(port := free_port())}"
-        hostiles = {does.replace(" ", "."): {"trigger": "hostile.HostileTrigger", "does": does} for does in hostile}
+        hostiles = {
+            does.replace(" ", "."): {"trigger": "unruly.UnrulyTrigger", "isolation": "none", "does": does}
+            for does in hostile
+        }
         witness = {"trigger": "file.new_files", "interval": "200ms", "min_age": "0s", "start": "all"}
         self.configuration = folder / "watchers.yaml"
         document = {
@@ -139,7 +142,7 @@ def test_who_blocks_everybody_is_named_and_sigterm_ends_the_process_all_the_same
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 1
     (blocked,) = [record for record in daemon.records("loop.blocked") if "watcher" in record]
-    assert "hostile.py" in "".join(blocked["stack"])
+    assert "unruly.py" in "".join(blocked["stack"])
     (overdue,) = daemon.records("daemon.stop_overdue")
     assert overdue["watchers"] == [f"watcher {does.replace(' ', '.')}", "watcher witness"]
 

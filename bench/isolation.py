@@ -1,0 +1,189 @@
+"""What a process of its own costs a watcher, and what its neighbours notice of the worst one.
+
+Memory: a child's own pages, beside those that it shares with all others. Pipe: CPU of host and child for one batch, beside
+the same trigger in the host, no database. Neighbours: the longest pause of a witness in the host's own process that ticks
+ten times a second, alone and beside triggers that do what they should not.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from triggers.base import TriggerContext
+from triggers.errors import TriggerError
+from watcher.isolation.child_handle import ChildSettings
+from watcher.isolation.children import Children
+from watcher.isolation.fork_server import ForkServer
+from watcher.isolation.trigger import ForeignTrigger, IsolatedTrigger
+
+HOSTILE = Path(__file__).parents[1] / "tests" / "plugins"
+CHILDREN = 20
+SECONDS = 20.0
+TICK = 0.1
+PROGRAM = """
+from triggers.base import BaseEventTrigger, BaseOptions, Position, TriggerBatch, TriggerEvent
+
+class Flow(BaseEventTrigger):
+    class Options(BaseOptions):
+        events: int
+        size: int
+
+    async def check(self):
+        return []
+
+    def source_identity(self):
+        return 1
+
+    async def events(self, position):
+        payload = {"rows": [{"id": n, "text": "x" * 80} for n in range(max(self.options.size // 100, 1))]}
+        event = TriggerEvent(count=1, watermark={"from": 1, "to": 2}, payload=payload)
+        batch = TriggerBatch(events=[event] * self.options.events, position=Position(watermark=1, state={}))
+        while True:
+            yield batch
+"""
+
+
+@asynccontextmanager
+async def host(server: ForkServer, **settings: Any) -> AsyncIterator[Children]:
+    async with anyio.create_task_group() as tasks:
+        yield Children(server, tasks, ChildSettings(**settings))
+        tasks.cancel_scope.cancel()
+
+
+def trigger(path: str, options: Mapping[str, Any]) -> ForeignTrigger:
+    return ForeignTrigger(path=path, options=options, connection=None, folder=Path("/"))
+
+
+def memory(process: int) -> dict[str, int]:
+    """kB by name."""
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
+    return {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+
+
+def parent_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def cpu_of(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def measure_memory(server: ForkServer) -> None:
+    async with host(server, plugins=HOSTILE) as children, AsyncExitStack() as stack:
+        processes = []
+        for number in range(CHILDREN):
+            context = TriggerContext(watcher=f"w{number}")
+            opened = await stack.enter_async_context(
+                trigger("hostile.Counter", {"interval": "100ms"}).open(children, context)
+            )
+            batches = await stack.enter_async_context(aclosing(opened.events(None)))
+            for _ in range(20):
+                await anext(batches)
+            processes.append(opened.client.process.id)
+        sizes = [memory(process) for process in processes]
+        private = [each["Private_Dirty"] + each["Private_Clean"] for each in sizes]
+        print(f"{CHILDREN} isolated watchers, MB each: private {sum(private) / CHILDREN / 1000:.1f}", end=", ")
+        print(f"proportional {sum(each['Pss'] for each in sizes) / CHILDREN / 1000:.1f}", end=", ")
+        print(f"resident {sum(each['Rss'] for each in sizes) / CHILDREN / 1000:.1f}")
+        print(f"fork server: {memory(parent_of(processes[0]))['Pss'] / 1000:.1f} MB proportional")
+
+
+async def measure_pipe(server: ForkServer, plugins: Path) -> None:
+    print(f"{'events':>8} {'bytes each':>10} {'host ms':>9} {'child ms':>9} {'MB/s':>7}   CPU for one batch")
+    for events, size in ((1, 100), (100, 300), (1_000, 300), (10_000, 300), (1, 1_000_000), (15, 1_000_000)):
+        async with (
+            host(server, plugins=plugins) as children,
+            trigger("flow.Flow", {"events": events, "size": size}).open(
+                children, TriggerContext(watcher="w")
+            ) as opened,
+            aclosing(opened.events(None)) as batches,
+        ):
+            await anext(batches)
+            rounds = max(3, min(2_000, 20_000_000 // (events * size)))
+            child, ours, began = cpu_of(opened.client.process.id), time.process_time(), time.monotonic()
+            for _ in range(rounds):
+                await anext(batches)
+            ours, child = time.process_time() - ours, cpu_of(opened.client.process.id) - child
+            rate = rounds * events * size / (time.monotonic() - began) / 1e6
+        print(f"{events:>8} {size:>10} {ours / rounds * 1e3:>9.2f} {child / rounds * 1e3:>9.2f} {rate:>7.1f}")
+
+
+async def endure(opened: IsolatedTrigger) -> None:
+    await opened.check()
+    async for _ in opened.events(None):
+        pass
+
+
+async def measure_witness(server: ForkServer, behaviours: tuple[str, ...]) -> tuple[float, int]:
+    """The longest pause between two ticks, and how often a neighbour was started."""
+    longest, starts, end = 0.0, 0, anyio.current_time() + SECONDS
+
+    async def neighbour(children: Children, behaviour: str) -> None:
+        nonlocal starts
+        context = TriggerContext(watcher=behaviour, poll_timeout=timedelta(seconds=2))
+        while True:
+            starts += 1
+            try:
+                async with trigger("hostile.Counter", {"behaviour": behaviour}).open(children, context) as opened:
+                    await endure(opened)
+            except TriggerError:
+                await anyio.sleep(1)
+
+    settings = {"plugins": HOSTILE, "memory_mb": 128, "poll_timeout": timedelta(seconds=2), "answer_within": 5.0}
+    async with host(server, **settings) as children, anyio.create_task_group() as tasks:
+        for behaviour in behaviours:
+            tasks.start_soon(neighbour, children, behaviour)
+        last = anyio.current_time()
+        while last < end:
+            await anyio.sleep(TICK)
+            now = anyio.current_time()
+            longest, last = max(longest, now - last), now
+        tasks.cancel_scope.cancel()
+    return longest, starts
+
+
+async def main() -> None:
+    with ForkServer() as server, tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "flow.py").write_text(PROGRAM)
+        await measure_memory(server)
+        await measure_pipe(server, Path(folder))
+        mean = (
+            "key_error",
+            "cancelled",
+            "system_exit",
+            "memory_error",
+            "recursion",
+            "exit",
+            "leak",
+            "background",
+            "sleep",
+        )
+        for name, behaviours in (
+            ("alone", ()),
+            ("beside those that fail", mean),
+            ("beside those that burn", ("spin", "print", "ignore_signals", "swallow_cancellation", "spin_in_c")),
+        ):
+            longest, starts = await measure_witness(server, behaviours)
+            print(f"witness every {TICK * 1e3:.0f} ms {name}: longest pause {longest * 1e3:.0f} ms, {starts} starts")
+    print(f"host's peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f} MB resident")
+
+
+if __name__ == "__main__":
+    import logging
+
+    import structlog
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    sys.exit(anyio.run(main))

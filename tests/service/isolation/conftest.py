@@ -1,0 +1,15 @@
+"""The fork server of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from watcher.isolation.fork_server import ForkServer
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ForkServer]:
+    with ForkServer() as server:
+        yield server

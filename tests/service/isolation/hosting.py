@@ -1,0 +1,170 @@
+"""A triggerer that hosts watchers of `tests/plugins/hostile.py`, from the YAML on, and what it committed."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+from sqlalchemy import select
+
+from config.loader import load
+from config.models import Configuration
+from store.catalog import catalog_sync, watchers
+from store.catalog.watchers import WatcherRow
+from store.database import Database
+from store.database.schema import asset_event
+from store.processes.triggerers import Process
+from tests.effort import PATIENCE
+from watcher.declaring import declared
+from watcher.isolation.child_handle import ChildSettings
+from watcher.isolation.children import Children
+from watcher.isolation.fork_server import ForkServer
+from watcher.isolation.inquiries import Inquirer
+from watcher.metrics import Metrics
+from watcher.sources import child_settings, hosted
+from watcher.triggerer.clients import Clients, Hosted
+from watcher.triggerer.committing import Committer
+from watcher.triggerer.control import Control
+from watcher.triggerer.supervisor import Supervisor
+from watcher.triggerer.triggerer import Triggerer
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+BUSY = 120.0
+"""Seconds in which a healthy child answers on a machine that has much else to do."""
+
+
+def configured(
+    folder: Path,
+    names: Mapping[str, Mapping[str, Any]],
+    server: ForkServer | None = None,
+    connections: Mapping[str, Any] | None = None,
+    **triggerer: Any,
+) -> Configuration:
+    """One asset and one watcher for each name, with these keys; `triggerer` are settings."""
+    watchers_of = {name: {"uri": f"x-test://{name}", "watchers": {name: dict(keys)}} for name, keys in names.items()}
+    settings = {"plugins_dir": str(PLUGINS), "home": str(folder / "home"), "triggerer": triggerer}
+    file = folder / "watchers.yaml"
+    document = {"version": 1, "settings": settings, "connections": connections, "assets": watchers_of}
+    file.write_text(json.dumps(document))
+    from watcher.vocabulary import vocabulary  # noqa: PLC0415  its plug-ins are those of the file
+
+    with Inquirer(server) as inquirer:
+        return load(file, vocabulary(inquirer), dict(os.environ))
+
+
+@dataclass(eq=False)
+class Host:
+    """A running triggerer. `children` are its watchers' processes."""
+
+    database: Database
+    triggerer: Triggerer
+    children: Children
+    control: Control
+    numbers: dict[str, list[int]] = field(default_factory=dict)
+
+    async def watcher(self, name: str) -> WatcherRow:
+        async with self.database.reading() as connection:
+            return await watchers.get(connection, name)
+
+    async def failing(self, name: str, sentence: str) -> None:
+        """Until the watcher is shown to fail with these words."""
+        with anyio.fail_after(PATIENCE):
+            while sentence not in ((await self.watcher(name)).error or ""):
+                await anyio.sleep(0.02)
+
+    async def counted(self, name: str, number: int) -> None:
+        """Until the watcher has counted so far."""
+        with anyio.fail_after(PATIENCE):
+            while len(await counted(self.database, name)) < number:
+                await anyio.sleep(0.02)
+
+    def process_of(self, name: str) -> int | None:
+        """Its child that was made last."""
+        child = self.children._newest.get(name)
+        return None if child is None or child.finished.is_set() else child.process.id
+
+
+async def counted(database: Database, name: str) -> list[int]:
+    """What the events of a counter say, in their order."""
+    statement = select(asset_event.c.extra).where(asset_event.c.source_watcher == name).order_by(asset_event.c.id)
+    async with database.reading() as connection:
+        return [json.loads(extra)["number"] for extra in await connection.scalars(statement)]
+
+
+@asynccontextmanager
+async def hosting(
+    database: Database, configuration: Configuration, server: ForkServer, **settings: Any
+) -> AsyncIterator[Host]:
+    """`settings` are of `ChildSettings`."""
+    async with database.transaction() as connection:
+        applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
+    process = Process(id=str(uuid.uuid4()), host="here", pid=1)
+    committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+    limits: ChildSettings = replace(child_settings(configuration), **{"answer_within": BUSY, **settings})
+    poll_timeout = configuration.settings.triggerer.poll_timeout
+    async with anyio.create_task_group() as tasks:
+        children = Children(server, tasks, limits)
+        clients = Clients(configuration.connections, tasks, children)
+
+        def supervise(one: Hosted) -> Supervisor:
+            return Supervisor(
+                hosted=one,
+                owner=process.id,
+                database=database,
+                committer=committer,
+                clients=clients,
+                poll_timeout=poll_timeout,
+            )
+
+        ours = hosted(configuration, applied.asset_ids)
+        triggerer = Triggerer(
+            database=database,
+            process=process,
+            hosted=ours,
+            supervise=supervise,
+            heartbeat=timedelta(milliseconds=100),
+            lease=timedelta(seconds=60),
+        )
+        control = Control(database=database, hosted=ours, clients=clients, poll_timeout=poll_timeout)
+        await tasks.start(triggerer.run)
+        yield Host(database, triggerer, children, control)
+        tasks.cancel_scope.cancel()
+
+
+def is_alive(process: int) -> bool:
+    """Whether it runs; not so a zombie."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def descendants(process: int) -> set[int]:
+    """The processes that it started, and those that these started."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    below: set[int] = set()
+    layer = {process}
+    while layer:
+        layer = {child for child, parent in parents.items() if parent in layer}
+        below |= layer
+    return below
+
+
+async def gone(processes: set[int]) -> None:
+    """Until none of them is alive."""
+    with anyio.fail_after(PATIENCE):
+        while any(map(is_alive, processes)):
+            await anyio.sleep(0.02)

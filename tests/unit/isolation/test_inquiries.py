@@ -1,0 +1,158 @@
+"""A configuration is checked without importing its plug-ins, whatever they do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config.errors import ConfigurationInvalid, UnknownClass
+from config.loader import load
+from config.models import Configuration
+from watcher.isolation.fork_server import ForkServer
+from watcher.isolation.inquiries import ForeignOptions, Inquirer
+from watcher.vocabulary import Descriptions, vocabulary
+
+MODULES = {
+    "exits_on_import": "import os\nos._exit(9)\n",
+    "raises_on_import": "raise KeyboardInterrupt\n",
+    "hangs_on_import": "while True: pass\n",
+    "odd": """
+from datetime import timedelta
+from pydantic import SecretStr
+from triggers.base import BaseEventTrigger, BaseOptions
+from triggers.options import Duration
+
+class Odd(BaseEventTrigger):
+    class Options(BaseOptions):
+        interval: Duration = timedelta(seconds=5)
+        number: int
+        token: SecretStr = SecretStr("")
+    @classmethod
+    def defaults(cls, uri):
+        if uri.startswith("x-broken:"):
+            raise ValueError("no number can be made of this URI")
+        return {"number": 3} if uri.startswith("x-three:") else {}
+    @classmethod
+    def describe(cls, watermark):
+        return f"{watermark['waiting']} wait", {"waiting": watermark["waiting"]}
+    def check(self): ...
+    def source_identity(self): ...
+    def events(self, position): ...
+""",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer() as server:
+        yield server
+
+
+@pytest.fixture
+def inquirer(server: ForkServer) -> Iterator[Inquirer]:
+    with Inquirer(server) as inquirer:
+        yield inquirer
+
+
+def loaded(folder: Path, inquirer: Inquirer, watcher: str, *, uri: str = "x-test://a") -> Configuration:
+    path = folder / "watchers.yaml"
+    path.write_text(
+        f"version: 1\nsettings: {{plugins_dir: {folder}}}\nassets:\n  a:\n    uri: {uri}\n    watchers:\n"
+        f"      w: {{{watcher}}}\n"
+    )
+    return load(path, vocabulary(inquirer), {"TOKEN": "hunter22"})
+
+
+def problem(folder: Path, inquirer: Inquirer, watcher: str, *, uri: str = "x-test://a") -> str:
+    with pytest.raises(ConfigurationInvalid) as refused:
+        loaded(folder, inquirer, watcher, uri=uri)
+    [problem] = refused.value.problems
+    return str(problem).removeprefix(f"{folder}/watchers.yaml:7: assets.a.watchers.w")
+
+
+def test_options_are_those_of_the_class_and_no_process_of_ours_has_it(folder: Path, inquirer: Inquirer) -> None:
+    configuration = loaded(folder, inquirer, 'trigger: odd.Odd, number: 4, token: "${TOKEN}"')
+    options = configuration.watchers["w"].options
+    assert isinstance(options, ForeignOptions)
+    assert options.given == {"number": 4, "token": "hunter22"}
+    assert options.model_dump() == {"interval": "5s", "number": 4, "token": "**********"}
+    assert "hunter22" not in repr(configuration)
+    assert configuration.watchers["w"].isolation == "process"
+    assert configuration.environment == {"TOKEN"}
+    assert "odd" not in sys.modules
+
+
+def test_the_hash_does_not_tell_where_options_were_checked(folder: Path, inquirer: Inquirer) -> None:
+    there = loaded(folder, inquirer, "trigger: odd.Odd, number: 4")
+    here = loaded(folder, inquirer, "trigger: odd.Odd, number: 4, isolation: none")
+    assert there.hash == here.hash
+    assert "odd" in sys.modules
+    del sys.modules["odd"]
+
+
+def test_what_the_uri_implies_the_class_says(folder: Path, inquirer: Inquirer) -> None:
+    options = loaded(folder, inquirer, "trigger: odd.Odd", uri="x-three://a").watchers["w"].options
+    assert options.model_dump()["number"] == 3
+
+
+@pytest.mark.parametrize(
+    ("watcher", "sentence"),
+    [
+        ("trigger: odd.Odd", ".number: is missing; add it"),
+        ("trigger: odd.Odd, number: x", ".number: must be a whole number, not text"),
+        ("trigger: odd.Odd, numbers: 4, number: 4", ".numbers: is not a key here; did you mean `number`?"),
+        ("trigger: odd.Odd, number: 4, pause_after_failures: 3", ".pause_after_failures: is not in this release"),
+        ("trigger: odd.Odd, number: 4, isolation: perhaps", ".isolation: must be `process` or `none`"),
+        ("trigger: odd.Nothing", ".trigger: `odd.Nothing` is not a subclass of triggers.base.BaseEventTrigger; "),
+        ("trigger: nowhere.Nothing", ".trigger: `nowhere.Nothing` cannot be imported (No module named 'nowhere')"),
+        (
+            "trigger: exits_on_import.Odd",
+            ".trigger: `exits_on_import.Odd` cannot be imported (its process ended with exit code 9); mend it",
+        ),
+        ("trigger: raises_on_import.Odd", ".trigger: `raises_on_import.Odd` cannot be imported (KeyboardInterrupt: )"),
+    ],
+)
+def test_each_mistake_is_one_sentence(folder: Path, inquirer: Inquirer, watcher: str, sentence: str) -> None:
+    assert problem(folder, inquirer, watcher).startswith(sentence)
+
+
+def test_a_uri_that_the_class_refuses(folder: Path, inquirer: Inquirer) -> None:
+    said = problem(folder, inquirer, "trigger: odd.Odd, number: 4", uri="x-broken://a")
+    assert said == ": no number can be made of this URI"
+
+
+def test_a_module_that_hangs_is_given_up(folder: Path, server: ForkServer) -> None:
+    with Inquirer(server, patience=2) as inquirer:
+        said = problem(folder, inquirer, "trigger: hangs_on_import.Odd")
+    assert "`hangs_on_import.Odd` cannot be imported (it did not answer within 2 s)" in said
+
+
+def test_a_class_describes_its_watermark_once(folder: Path, inquirer: Inquirer) -> None:
+    inquirer.prepare(folder, frozenset())
+    descriptions = Descriptions(inquirer)
+    described = descriptions.describe("odd.Odd", {"waiting": 3}, "w")
+    assert (described.sentence, described.gauges, described.fault) == ("3 wait", {"waiting": 3.0}, None)
+    assert descriptions.describe("odd.Odd", {"waiting": 3}, "w") is described
+    fault = descriptions.describe("odd.Odd", {}, "w").fault
+    assert fault == "`odd.Odd` could not describe its watermark (KeyError: 'waiting'); mend its `describe`"
+
+
+def test_a_fork_server_that_died_is_replaced(folder: Path, server: ForkServer) -> None:
+    for _ in range(2):
+        with Inquirer(server) as inquirer:
+            assert loaded(folder, inquirer, "trigger: odd.Odd, number: 4")
+        assert server._program is not None
+        server._program.kill()
+        server._program.wait()
+        with Inquirer(server) as inquirer, pytest.raises(UnknownClass, match="cannot be imported"):
+            inquirer.ask("odd.Odd", "describe")

@@ -1,0 +1,145 @@
+"""Frames, and batches and positions in parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triggers.base import Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
+from triggers.errors import ConfigurationError
+from watcher.isolation.wire import (
+    PART,
+    BatchLimits,
+    BrokenFrame,
+    Decoder,
+    Parts,
+    batch_contents,
+    encode,
+    framed,
+    stored_contents,
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
+MEMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
+ROWS = st.builds(
+    RowChanges,
+    clear=st.booleans(),
+    delete_below=st.none() | MEMBERS,
+    delete=st.lists(MEMBERS, max_size=5),
+    insert=st.dictionaries(MEMBERS, MEMBERS, max_size=5),
+)
+BATCHES = st.builds(
+    TriggerBatch,
+    events=st.lists(st.builds(TriggerEvent, count=st.integers(0, 9), watermark=OBJECTS, payload=OBJECTS), max_size=4),
+    position=st.builds(Position, watermark=JSON, state=OBJECTS, rows=ROWS),
+    caught_up=st.booleans(),
+)
+
+
+def received(contents: Iterable[bytes]) -> tuple[Any, Parts]:
+    """What the other side makes of it."""
+    parts = Parts(limits=BatchLimits())
+    for content in contents:
+        frame = json.loads(content)
+        if "part" not in frame:
+            return frame, parts
+        parts.add(frame["part"], len(content))
+    raise AssertionError("nothing but parts")
+
+
+@given(BATCHES)
+def test_a_batch_arrives_as_it_was(batch: TriggerBatch) -> None:
+    frame, parts = received(batch_contents(batch, BatchLimits()))
+    assert parts.batch(frame["answer"]) == batch
+
+
+@given(st.none() | st.builds(StoredPosition, state=OBJECTS, rows=st.dictionaries(MEMBERS, MEMBERS, max_size=5)))
+def test_a_stored_position_arrives_as_it_was(position: StoredPosition | None) -> None:
+    frame, parts = received(stored_contents({"do": "events"}, position))
+    assert parts.stored(frame["position"]) == position
+
+
+def test_what_is_large_travels_in_parts() -> None:
+    rows = RowChanges(insert=dict.fromkeys(range(25_000), 7), delete=range(25_000))
+    events = [TriggerEvent(count=1, watermark={}, payload={"text": "x" * 100_000})] * 20
+    batch = TriggerBatch(events=events, position=Position(watermark=1, state={}, rows=rows))
+    contents = [*batch_contents(batch, BatchLimits())]
+    assert max(map(len, contents)) < PART + 110_000
+    frame, parts = received(contents)
+    arrived = parts.batch(frame["answer"])
+    assert arrived.position is not None
+    assert arrived.position.rows.insert == rows.insert
+    assert [*arrived.position.rows.delete] == [*rows.delete]
+    assert arrived.events == events
+
+
+@given(st.lists(OBJECTS, max_size=5), st.integers(1, 40))
+def test_frames_are_cut_wherever_the_stream_is(objects: list[Any], step: int) -> None:
+    stream = b"".join(framed(encode(each)) for each in objects)
+    decoder = Decoder(1 << 20)
+    pieces = [stream[at : at + step] for at in range(0, len(stream), step)]
+    assert [frame for piece in pieces for frame, _ in decoder.feed(piece)] == objects
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[1]", b"{", b"[" * 100_000, b"1" * 5_000, b""])
+def test_what_is_no_object_is_broken(content: bytes) -> None:
+    with pytest.raises(BrokenFrame):
+        list(Decoder(1 << 20).feed(framed(content)))
+
+
+def test_a_frame_over_the_limit_is_refused_before_it_comes() -> None:
+    with pytest.raises(BrokenFrame, match="101 bytes was announced; 100 is the limit"):
+        list(Decoder(100).feed(framed(b" " * 101)[:4]))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"insert": [1]},
+        {"insert": "12"},
+        {"insert": [[1], 2]},
+        {"delete": 3},
+        {"events": [1]},
+        {"events": [[1, {}]]},
+        {"events": {"a": 1}},
+    ],
+)
+def test_a_part_that_is_none_is_broken(part: Any) -> None:
+    with pytest.raises(BrokenFrame):
+        Parts(limits=BatchLimits()).add(part, 10)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{}, {"events": 1, "caught_up": True, "position": None}, {"events": 0, "caught_up": True, "position": {}}],
+)
+def test_an_answer_that_is_no_batch_is_broken(answer: Any) -> None:
+    with pytest.raises(BrokenFrame):
+        Parts().batch(answer)
+
+
+def test_the_host_does_not_believe_the_child_that_a_batch_is_small() -> None:
+    event = [1, {}, {}]
+    with pytest.raises(BrokenFrame, match="larger than its limits"):
+        Parts(limits=BatchLimits(max_events=2)).add({"events": [event] * 3}, 30)
+    with pytest.raises(BrokenFrame, match="larger than its limits"):
+        Parts(limits=BatchLimits(max_bytes=10)).add({"events": [event]}, 100_000)
+
+
+def test_limits_are_told_with_what_to_set() -> None:
+    event = TriggerEvent(count=1, watermark={}, payload={"text": "x" * 100})
+    batch = TriggerBatch(events=[event] * 3, position=Position(watermark=1, state={}))
+    with pytest.raises(ConfigurationError, match=r"raise settings\.triggerer\.batch\.max_events"):
+        list(batch_contents(batch, BatchLimits(max_events=2)))
+    with pytest.raises(ConfigurationError, match=r"raise settings\.triggerer\.batch\.max_bytes"):
+        list(batch_contents(batch, BatchLimits(max_bytes=300)))

@@ -1,0 +1,71 @@
+"""What a configuration says of its sources, as the triggerer and commands reach them: here, or in processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from config.models import Configuration, WatcherConfig
+from triggers.base import BaseEventTrigger
+from watcher.isolation.child_handle import ChildSettings
+from watcher.isolation.inquiries import ForeignOptions
+from watcher.isolation.trigger import ForeignTrigger
+from watcher.isolation.wire import BatchLimits
+from watcher.triggerer.clients import Clients, Hosted, open_clients
+from watcher.vocabulary import TRIGGERS, connection_path, trigger_class, trigger_path
+
+
+def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mapping[str, Hosted]:
+    """The configured watchers as the triggerer hosts them, by name."""
+    return {
+        watcher.name: Hosted(
+            name=watcher.name,
+            asset=name,
+            asset_id=asset_ids[name],
+            trigger=_trigger(watcher, configuration),
+            options=watcher.options,
+            connection=watcher.connection,
+            limits=None if watcher.trigger in TRIGGERS else _limits(configuration),
+        )
+        for name, asset in configuration.assets.items()
+        for watcher in asset.watchers.values()
+    }
+
+
+def _trigger(watcher: WatcherConfig, configuration: Configuration) -> type[BaseEventTrigger[Any, Any]] | ForeignTrigger:
+    if not isinstance(watcher.options, ForeignOptions):
+        return trigger_class(watcher.trigger)
+    connection = None
+    if watcher.connection is not None:
+        given = configuration.given_connections[watcher.connection]
+        connection = {"class": connection_path(given["type"]), "options": given}
+    return ForeignTrigger(
+        path=trigger_path(watcher.trigger),
+        options=watcher.options.given,
+        connection=connection,
+        folder=configuration.folder,
+        format=watcher.options.format,
+    )
+
+
+def child_settings(configuration: Configuration) -> ChildSettings:
+    """What each trigger in a process of its own may take."""
+    settings = configuration.settings.triggerer
+    return ChildSettings(
+        memory_mb=settings.isolation.memory_mb,
+        limits=_limits(configuration),
+        plugins=configuration.settings.plugins_dir,
+        log_level=configuration.settings.logs.level,
+        poll_timeout=settings.poll_timeout,
+    )
+
+
+def _limits(configuration: Configuration) -> BatchLimits:
+    batch = configuration.settings.triggerer.batch
+    return BatchLimits(max_events=batch.max_events, max_bytes=batch.max_bytes)
+
+
+def open_sources(configuration: Configuration) -> AbstractAsyncContextManager[Clients]:
+    """What a command without a daemon reaches the sources by."""
+    return open_clients(configuration.connections, child_settings(configuration), configuration.environment)
