@@ -443,11 +443,9 @@ async def test_two_triggerers_share_the_watchers_and_a_leave_hands_over(database
 
             async def shared():
                 both = [set(first._running), set(second._running)]
-                return not (both[0] & both[1]) and both[0] | both[1] == {f"{name}_items" for name in tapes}
+                return all(both) and not (both[0] & both[1]) and both[0] | both[1] == {f"{n}_items" for n in tapes}
 
             await until(shared)
-            assert first._running
-            assert second._running
 
         async def all_back():
             return len(first._running) == 6
