@@ -11,7 +11,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Integer, and_, bindparam, cast, delete, exists, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    literal,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningUpdate
 
@@ -77,10 +90,10 @@ async def claim_all(
 
 
 def _is_kept(owner: str) -> ColumnElement[bool]:
-    """Another living triggerer has it; no correlated query, which an upsert's condition cannot have."""
+    """Another living triggerer has it. In an upsert's condition SQLAlchemy correlates nothing: the column is named."""
     p, t = watcher_position.c, triggerer.c
-    living = select(t.id).where(t.expires_at > database_now())
-    return and_(p.owner.is_not(None), p.owner != owner, p.owner.in_(living))
+    of_position = t.id == literal_column("watcher_position.owner")
+    return and_(p.owner.is_not(None), p.owner != owner, exists().where(of_position, t.expires_at > database_now()))
 
 
 def _is_newer(format_: ColumnElement[int]) -> ColumnElement[bool]:
