@@ -505,6 +505,10 @@ async def test_what_nobody_has_room_for_is_left_out_and_named_until_somebody_has
             await until(lambda: _is(named(), ["tape4_items"]))
             await hosts(second, 1)
             await hosts(first, 3)
+            async with database.reading() as session:
+                shown = Metrics().exposition(await watchers.listed(session)).decode()
+            assert 'watcher_left_out{asset="tape4",watcher="tape4_items"} 1.0' in shown
+            assert 'watcher_left_out{asset="tape3",watcher="tape3_items"} 0.0' in shown
         await until(lambda: _is(named(), ["tape3_items", "tape4_items"]))
     async with triggerer(database, tapes) as alone:
         await seen(database, 5)
