@@ -176,9 +176,9 @@ class TriggererSettings(Section):
     capacity: Annotated[int, Field(ge=1)] = 10_000
     """Most watchers that this process hosts; what no triggerer has room for is left out, and named."""
     grace: Duration = timedelta(seconds=30)
-    """Time to finish in when told to stop."""
+    """Time to finish in when told to stop; what hangs longer is named in the log, and the process ends with exit code 1."""
     poll_timeout: PositiveDuration = timedelta(minutes=5)
-    """Longest time for one batch of one poll."""
+    """Longest time for one batch of one poll, for making a trigger, and for its check."""
     batch: TriggerBatchSettings = TriggerBatchSettings()
     """How much a trigger may yield at once."""
     isolation: IsolationSettings = IsolationSettings()

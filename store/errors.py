@@ -9,9 +9,10 @@ StoreError
 │   └── TryFenced          a try that is superseded, ended or already claimed: it may change nothing
 ├── PositionLost           the position moved on (take-over or rewind): drop the batch, read the position again
 ├── NotLeading             another process schedules and starts runs: roll back and stand by
-├── ConnectionLost         the database went away before COMMIT: nothing was written, try again later (503)
+├── DatabaseUnavailable    the database is gone, full, read-only, locked or too slow: nothing was written, try later (503)
+│   └── ConnectionLost     it went away before COMMIT (503)
 ├── CommitUnknown          the connection broke during COMMIT: read the position again, never retry blindly (503)
-├── DatabaseUnusable       the configured address cannot be a metadata database
+├── DatabaseUnusable       what is at the configured address cannot be the metadata database, until a person acts (503)
 ├── SchemaOutdated         the database's schema is older or newer than this program
 ├── BackendUnusable        the configured store backend cannot be imported or lacks a method
 ├── BackendFailed          the configured store backend did not do what it was asked for (503)
@@ -51,7 +52,11 @@ class PositionLost(StoreError): ...
 class NotLeading(StoreError): ...
 
 
-class ConnectionLost(StoreError):
+class DatabaseUnavailable(StoreError):
+    """The database cannot do now what anyone asks of it; nothing was written."""
+
+
+class ConnectionLost(DatabaseUnavailable):
     """The connection to the database could not be made or broke before COMMIT; nothing was written."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, Literal, NewType, Self, TypeAlias, get_args
 
 AssetId = NewType("AssetId", int)
@@ -109,15 +109,6 @@ class TryKey:
     def json(self) -> dict[str, Any]:
         """As a job is told who it is."""
         return {"task_instance_id": self.task_instance_id, **self.bindings}
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueuedEvent:
-    """An event that waits, since `created_at`, for the rest of a job's schedule; `asset` is its asset's name."""
-
-    event_id: int
-    asset: str
-    created_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)

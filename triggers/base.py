@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Iter
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
+from time import monotonic
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import anyio
@@ -85,6 +86,9 @@ class Position:
     watermark: JsonValue
     state: JsonObject
     rows: RowChanges = RowChanges()
+    silent: bool = False
+    """Only the working state moved, and only because it must not grow too old: no watermark is written, no history and no
+    line of the log, and a rewind can be undone as before. Not for a first position, nor beside events."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,16 +116,21 @@ class TriggerBatch:
     """Events and the position that makes them true, committed together.
 
     `position` None: the poll found nothing and there is nothing worth a write; then `events` is empty. `caught_up` is
-    False when more is waiting right now: the host does not pause the loop before the next batch.
+    False when more is waiting right now: the host does not pause the loop before the next batch. `whole_since` stands in
+    the last batch of a look that reached the end of the source: when that look began, by `time.monotonic`. From it people
+    learn how far the watcher lags behind.
     """
 
     events: Sequence[TriggerEvent] = ()
     position: Position | None = None
     caught_up: bool = True
+    whole_since: float | None = None
 
     def __post_init__(self) -> None:
         if self.events and self.position is None:
             raise ValueError("a batch with events must carry the position that makes them true")
+        if self.events and self.position is not None and self.position.silent:
+            raise ValueError("the position of a batch with events is not silent")
 
 
 class BaseConnection(BaseModel, ABC):
@@ -278,14 +287,14 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         first: StoredPosition | None = position
         while True:
-            caught_up = True
+            caught_up, began = True, monotonic()
             async with aclosing(self.poll(first)) as batches:
                 while (batch := await self._next(batches)) is not None:
                     caught_up = batch.caught_up
                     if batch.position is not None:
                         yield batch
             first = None
-            yield TriggerBatch(caught_up=caught_up)
+            yield TriggerBatch(caught_up=caught_up, whole_since=began if caught_up else None)
             if caught_up:
                 await self.pause()
 

@@ -6,8 +6,8 @@ import os
 import socket
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,35 +16,32 @@ from typing import Final
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-from sqlalchemy import URL, make_url
 
 from config.models import Configuration
-from config.settings import Settings
-from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
-from store.database import Database, migrations, sqlite_url
-from store.errors import BackendUnusable
-from store.metastore import MetastoreStoreBackend
-from store.processes.file_locks import exclusive
+from store.catalog import catalog_sync
+from store.database import Database
 from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.cleanup import Cleaner, Limits
 from watcher.containment import Part, leaves, run_part
-from watcher.declaring import apply, jobs_to_start, submitters
+from watcher.declaring import declared, jobs_to_start, submitters
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
 from watcher.errors import PartEnded, StartRefused
+from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
-from watcher.home import Home, open_home
+from watcher.home import Home, open_home, refusing_os_errors
 from watcher.http_server import listen, serve
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
+from watcher.metadata import check_store, logs_directory, open_backend, open_database, patiently
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
 from watcher.sources import child_settings, hosted
@@ -78,30 +75,8 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
 
     Raises `StartRefused`, a lock's error, what the database refuses, or `PartEnded` when a part ended by itself.
     """
-    settings = configuration.settings
     async with AsyncExitStack() as stack:
-        home = stack.enter_context(open_home(settings.home))
-        process = Process(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
-        stack.enter_context(
-            logs.configure(
-                logs_directory(settings),
-                level=settings.logs.level,
-                json=settings.logs.as_json,
-                owner=process.id,
-                max_file_mb=settings.logs.max_file_mb,
-            )
-        )
-        check_store(settings)
-        database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
-        backend = open_backend(settings, database)
-        applied = await apply(configuration, database)
-        listening_socket = None
-        if "api" in options.roles:
-            listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
-        asset_ids = applied.asset_ids
-        daemon = Daemon(
-            configuration, options, home, process, database, backend, asset_ids, listening_socket, fork_server
-        )
+        daemon = await _build(stack, configuration, options, fork_server)
         try:
             await daemon.serve()
         except BaseExceptionGroup as group:
@@ -110,45 +85,37 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
             raise
 
 
-@asynccontextmanager
-async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[Database]:
-    """The metadata database with this program's schema; an embedded one is locked and migrated by itself."""
-    async with AsyncExitStack() as stack:
-        url = database_url(settings)
-        if url.get_backend_name() == "sqlite":
-            stack.enter_context(exclusive(Path(f"{url.database}.lock")))
-        idle_limit = settings.triggerer.lease.total_seconds() * 2 / 3
-        database = await stack.enter_async_context(Database.open(url, idle_in_transaction_timeout=idle_limit))
-        if upgrade or database.dialect == "sqlite":
-            await migrations.upgrade(database)
-        await migrations.check(database)
-        yield database
-
-
-def check_store(settings: Settings) -> None:
-    """Whether the configured store backend can be made. Raises `BackendUnusable`."""
-    backend = check_backend(settings.store.backend, settings.store.options)
-    if settings.workers.state_store_backend is not None and not issubclass(backend, MetastoreStoreBackend):
-        raise BackendUnusable(
-            f"the store backend {settings.store.backend} cannot mark the references of a worker-side backend; "
-            "leave settings.workers.state_store_backend out, or settings.store.backend"
+async def _build(
+    stack: AsyncExitStack, configuration: Configuration, options: RunOptions, fork_server: ForkServer
+) -> Daemon:
+    settings = configuration.settings
+    home = stack.enter_context(open_home(settings.home))
+    process = Process(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
+    directory = logs_directory(settings)
+    with refusing_os_errors(f"log files cannot be written to {directory}"):
+        stack.enter_context(
+            logs.configure(
+                directory,
+                level=settings.logs.level,
+                json=settings.logs.as_json,
+                owner=process.id,
+                max_file_mb=settings.logs.max_file_mb,
+            )
         )
+    check_store(settings)
+    database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
+    backend = open_backend(settings, database)
 
+    async def apply() -> catalog_sync.Applied:
+        async with database.transaction() as connection:
+            return await catalog_sync.apply(connection, declared(configuration), database.dialect)
 
-def open_backend(settings: Settings, database: Database) -> BaseStoreBackend:
-    """The configured store backend. Raises `BackendUnusable`."""
-    return load_backend(settings.store.backend, settings.store.options, database)
-
-
-def database_url(settings: Settings) -> URL:
-    """Where the metadata database is: as configured, or the home's embedded one."""
-    url = settings.database.url
-    return sqlite_url(settings.home / "watcher.db") if url is None else make_url(url.get_secret_value())
-
-
-def logs_directory(settings: Settings) -> Path:
-    """Where the log files are: the configured folder, or the home's own."""
-    return settings.logs.directory or settings.home / "logs"
+    applied = await patiently(apply)
+    listening_socket = None
+    if "api" in options.roles:
+        listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
+    asset_ids = applied.asset_ids
+    return Daemon(configuration, options, home, process, database, backend, asset_ids, listening_socket, fork_server)
 
 
 @dataclass(eq=False, repr=False)
@@ -170,24 +137,27 @@ class Daemon:
         self._entries = self.backend.entries(self.database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
         self._secret = self._signing_key()
+        self._metrics = Metrics()
+        self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
+        self._health = Health(
+            recent_block=lambda: self._watchdog.recent_block, waits_for="not everything has started yet; wait"
+        )
         self._leadership = Leadership(
             database=self.database,
             owner=self.home.id,
             heartbeat=self._settings.triggerer.heartbeat,
             lease=self._settings.triggerer.lease,
             on_taken=self._look_for_runs,
+            health=self._health,
         )
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
         self._relay = HintRelay(database=self.database, process_id=self.process.id, deliver=self._deliver)
-        self._metrics = Metrics()
-        self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
         self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
         self._inquirer.prepare(self._settings.plugins_dir, self.configuration.environment)
         self._stopping = anyio.Event()
-        self._ready = False
 
     async def serve(self) -> None:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
@@ -201,10 +171,10 @@ class Daemon:
                     await self._start_part(tasks, "API", serve, app, self.listening_socket)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
-                    self._ready = True
+                    self._health.waits_for = None
                     log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid)
                     await signals.receive()
-                    self._ready = False
+                    self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
                     log.info("daemon.stopping", grace=self._settings.triggerer.grace.total_seconds())
                     tasks.start_soon(_force_shutdown, signals, workers)
@@ -234,6 +204,7 @@ class Daemon:
                 await run_part(name, run, *arguments, task_status=task_status)
             except PartEnded:
                 log.exception("daemon.part_ended", part=name)
+                self._health.end(name)
                 self._watchdog.end_within_grace()
                 raise
 
@@ -288,11 +259,13 @@ class Daemon:
                 committer=committer,
                 clients=clients,
                 poll_timeout=settings.poll_timeout,
+                report=WatcherReport(starts_now=hosted.starts_now),
             ),
             heartbeat=settings.heartbeat,
             lease=settings.lease,
             capacity=settings.capacity,
             on_release=lambda names: self._relay.send(Hint(what="watchers", names=names)),
+            health=self._health,
         )
 
     def _make_dispatcher(self) -> Dispatcher:
@@ -313,6 +286,7 @@ class Daemon:
             limits=admission.Limits(parallelism=scheduler.parallelism, memory_mb=scheduler.memory_mb or share),
             lease=self._settings.triggerer.lease,
             on_end=self._after_try,
+            health=self._health,
         )
 
     def _api_context(self, clients: Clients) -> ApiContext:
@@ -332,7 +306,7 @@ class Daemon:
             worker_backend=worker_backend,
             hint=self._hint,
             configuration_hash=self.configuration.hash,
-            ready=lambda: self._ready,
+            health=self._health,
             control=control(self.configuration, self.asset_ids, self.database, clients, self._hint, self._owe_copy),
             on_watermark=self._owe_copy,
             submitters=self._submitters,

@@ -10,28 +10,15 @@ from pydantic import BaseModel
 
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
-from store.catalog import catalog_sync
-from store.catalog.catalog_sync import Applied, Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
-from store.database import Database
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.keys import Batching, Cron, JobDefinition, Role
 from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
 from watcher.errors import StartRefused
 from watcher.isolation.inquiries import ForeignConnection
-from watcher.loops import insist
 from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 from watcher.vocabulary import SUBMITTERS, submitter_class
-
-
-async def apply(configuration: Configuration, database: Database) -> Applied:
-    """Make the database's mirror equal to the configuration; a session that was cut is no answer."""
-
-    async def begin() -> Applied:
-        async with database.transaction() as connection:
-            return await catalog_sync.apply(connection, declared(configuration), database.dialect)
-
-    return await insist("daemon.apply_failed", begin)
 
 
 def declared(configuration: Configuration) -> Declared:

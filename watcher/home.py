@@ -6,13 +6,15 @@ import os
 import secrets
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from store.processes.file_locks import exclusive
 from watcher.errors import StartRefused
 
+SHORTEST_SECRET: Final = 32
 _MISREAD = frozenset(":,#*?[]{}\\")
 """A job gets files of the home by PYTHONPATH, Spark's lists of folders, and --py-files, which are URIs with wildcards."""
 
@@ -25,8 +27,19 @@ class Home:
     id: str
 
     def secret(self) -> bytes:
-        """The key that signs the tries' tokens, made on first use (0600)."""
-        return bytes.fromhex(_made_once(self.folder / "secret", lambda: secrets.token_hex(64)))
+        """The key that signs the tries' tokens, made on first use (0600). Raises `StartRefused` for one that is too short."""
+        path = self.folder / "secret"
+        with refusing_os_errors(f"{path} cannot be read"):
+            text = _made_once(path, lambda: secrets.token_hex(64))
+        try:
+            secret = bytes.fromhex(text)
+        except ValueError:
+            secret = b""
+        if len(secret) < SHORTEST_SECRET:
+            raise StartRefused(
+                f"{path} holds no secret of at least {SHORTEST_SECRET} bytes in hexadecimal; remove it, and another one is made"
+            )
+        return secret
 
 
 def lock_path(folder: Path) -> Path:
@@ -41,9 +54,36 @@ def open_home(folder: Path) -> Iterator[Home]:
         raise StartRefused(
             f"settings.home {folder} holds {misread}, which Spark takes for more than a name; choose another folder"
         )
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with exclusive(lock_path(folder)):
-        yield Home(folder=folder, id=_made_once(folder / "home_id", lambda: str(uuid.uuid4())))
+    with ExitStack() as stack:
+        with refusing_os_errors(f"settings.home {folder} cannot be used"):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            stack.enter_context(exclusive(lock_path(folder)))
+            home_id = _made_once(folder / "home_id", lambda: str(uuid.uuid4()))
+        if not _is_id(home_id):
+            raise StartRefused(
+                f"{folder / 'home_id'} holds no id, so {folder} is no daemon's home; choose another folder"
+            )
+        yield Home(folder=folder, id=home_id)
+
+
+@contextmanager
+def refusing_os_errors(happened: str) -> Iterator[None]:
+    """What the operating system refuses is a reason not to start. Raises `StartRefused`."""
+    try:
+        yield
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it holds no text"
+        raise StartRefused(
+            f"{happened}: {reason}; let this account read and write there, or choose another place"
+        ) from error
+
+
+def _is_id(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _made_once(path: Path, make: Callable[[], str]) -> str:

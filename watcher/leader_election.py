@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.errors import NotLeading
 from store.processes import leaders
+from watcher.health import Health
 from watcher.loops import insist, keep_going
 
 AFTER_EXPIRY: Final = timedelta(milliseconds=20)
@@ -36,6 +37,7 @@ class Leadership:
     heartbeat: timedelta
     lease: timedelta
     on_taken: Callable[[], None]
+    health: Health = field(default_factory=Health)
     _epoch: int | None = None
     _again_in: timedelta = timedelta(0)
 
@@ -61,6 +63,10 @@ class Leadership:
 
     async def campaign(self) -> None:
         """Renew the lease, or take it when nobody holds it; who stands by sleeps until it would end."""
+        await self._renew_or_take()
+        self.health.beat("leader election", self.heartbeat)
+
+    async def _renew_or_take(self) -> None:
         self._again_in = self.heartbeat
         async with self.database.statements() as connection:
             if self._epoch is not None:

@@ -11,7 +11,7 @@ import anyio
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from store.errors import CommitUnknown, ConnectionLost, StoreError
+from store.errors import CommitUnknown, DatabaseUnavailable, StoreError
 
 AGAIN: Final = 1.0
 """Seconds before a beginning that the database cut short is tried again."""
@@ -78,6 +78,6 @@ async def insist(event: str, begin: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await begin()
-        except (ConnectionLost, CommitUnknown, TimeoutError) as error:
+        except (CommitUnknown, DatabaseUnavailable) as error:
             log.warning(event, error=str(error), again_in=AGAIN)
         await anyio.sleep(AGAIN)

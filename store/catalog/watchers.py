@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import Select, and_, bindparam, case, exists, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import all_of, one_of
+from store.database.paging import all_of, now_of, one_of
 from store.database.schema import asset, database_now, triggerer, watcher, watcher_position
 from store.errors import no_watcher
 
@@ -28,14 +28,31 @@ class WatcherRow:
     position_version: int | None
     watermark: str | None
     last_poll_at: datetime | None
+    lag_at_poll: int | None
     last_event_at: datetime | None
     error: str | None
     error_count: int
+    seen_at: datetime
 
     @property
     def is_left_out(self) -> bool:
         """No triggerer hosts it although one should; `error` says why."""
         return self.state == "stopped" and self.error is not None
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """Since the last whole poll that is committed, or found nothing, began; None before there was any."""
+        if self.last_poll_at is None or self.lag_at_poll is None:
+            return None
+        return max((self.seen_at - self.last_poll_at).total_seconds(), 0) + self.lag_at_poll
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polled:
+    """A watcher looked at its source so long `ago`; its last whole poll had begun `lag` seconds before that look."""
+
+    ago: timedelta
+    lag: int
 
 
 async def listed(connection: AsyncConnection) -> Sequence[WatcherRow]:
@@ -52,9 +69,10 @@ def _watchers() -> Select[Any]:
     w, p = watcher.c, watcher_position.c
     state = case((w.paused, "paused"), else_=w.state).label("state")
     own = (w.name, w.trigger, state, w.paused, w.last_poll_at, w.last_event_at, w.error, w.error_count)
+    of_polls = (w.lag_seconds.label("lag_at_poll"), database_now().label("seen_at"))
     of_position = (p.owner, p.version.label("position_version"), p.watermark)
     return (
-        select(*own, asset.c.name.label("asset"), *of_position)
+        select(*own, *of_polls, asset.c.name.label("asset"), *of_position)
         .join(asset, asset.c.id == w.asset_id)
         .outerjoin(watcher_position, p.watcher == w.name)
         .where(w.active)
@@ -103,11 +121,15 @@ async def set_left_out(connection: AsyncConnection, reasons: Mapping[str, str]) 
     await connection.execute(left, [{"which": name, "error": why} for name, why in sorted(reasons.items())])
 
 
-async def set_polled(connection: AsyncConnection, owner: str, polled: Mapping[str, datetime]) -> None:
-    """Record when watchers last looked at their source, many at once; likewise."""
-    if polled:
-        rows = [{"which": name, "whose": owner, "at": at} for name, at in sorted(polled.items())]
-        await connection.execute(_OWN.values(last_poll_at=bindparam("at")), rows)
+async def set_polled(connection: AsyncConnection, owner: str, polled: Mapping[str, Polled]) -> None:
+    """Record when watchers last looked at their source, many at once, by the database's clock; likewise."""
+    if not polled:
+        return
+    now = await now_of(connection)
+    looks = [
+        {"which": name, "whose": owner, "at": now - look.ago, "lag": look.lag} for name, look in sorted(polled.items())
+    ]
+    await connection.execute(_OWN.values(last_poll_at=bindparam("at"), lag_seconds=bindparam("lag")), looks)
 
 
 _OWN: Final = update(watcher).where(

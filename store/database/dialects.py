@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 from sqlalchemy import Table, TableValuedAlias, Text, bindparam, cast, func
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.types import TypeEngine
 
 Upsert: TypeAlias = postgresql.Insert | sqlite.Insert
 T = TypeVar("T")
@@ -32,3 +33,9 @@ def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
     """The values in pieces that fit one statement."""
     for start in range(0, len(values), MANY):
         yield values[start : start + MANY]
+
+
+def rows_of(name: str, columns: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
+    """PostgreSQL's table of rows given as parameters, an array `<name>_<column>` for each column, and their `place`."""
+    arrays = (bindparam(f"{name}_{column}", type_=postgresql.ARRAY(type_)) for column, type_ in columns.items())
+    return func.unnest(*arrays).table_valued(*columns, with_ordinality="place", name=name).render_derived()

@@ -26,12 +26,16 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from store.errors import CommitUnknown, ConnectionLost, DatabaseUnusable
+from store.database.outages import Outages
+from store.errors import CommitUnknown, ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
 
 READ_DEADLINE: Final = 60.0
 WRITE_DEADLINE: Final = 120.0
 COMMIT_DEADLINE: Final = 30.0
+CONNECT_DEADLINE: Final = 15.0
 CLOSE_DEADLINE: Final = 5.0
+SQLITE_PATIENCE: Final = 30.0
+"""Seconds for which a statement waits while another program has the file locked."""
 RESERVED: Final = 3
 """Sessions beside those of transactions for statements by themselves: no heartbeat waits behind commits."""
 
@@ -44,13 +48,17 @@ class Database:
     """Connections to the metadata database. Made by `open`.
 
     A connection is never cancelled half-way: once begun it runs shielded, and ends by itself within its deadline
-    (`TimeoutError`). A caller that is cancelled already begins none.
+    (`DatabaseUnavailable`). A caller that is cancelled already begins none.
     Nesting one in another of the same task can wait for itself: pass the connection on instead.
     """
+
+    outage: StoreError | None = None
+    """Why the database failed a commit, since it last kept one; None: it did not, or the error was its caller's own."""
 
     def __init__(self, url: URL, pool_size: int, idle_in_transaction_timeout: float) -> None:
         self.url = url
         self.loop = asyncio.get_running_loop()
+        self._place = url.database or ""
         self._idle_milliseconds = str(int(idle_in_transaction_timeout * 1000))
         if self.dialect == "sqlite":
             self._writer, self._reader = _sqlite_engine(url, 1), _sqlite_engine(url, pool_size, read_only=True)
@@ -74,7 +82,7 @@ class Database:
         try:
             yield database
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(CLOSE_DEADLINE, shield=True):
                 await database._writer.dispose()
                 await database._reader.dispose()
                 await database._single.dispose()
@@ -87,10 +95,11 @@ class Database:
     def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """One writing transaction: committed when the block ends, rolled back when it raises.
 
-        Raises `ConnectionLost` when the database went away before COMMIT: nothing was written. Raises `CommitUnknown`
-        when the connection broke during COMMIT, or COMMIT took too long: then only the database knows.
+        Raises `DatabaseUnavailable`, or `ConnectionLost` when the database went away before COMMIT: nothing was written.
+        Raises `CommitUnknown` when the connection broke during COMMIT, or COMMIT took too long: then only the database
+        knows. Raises `DatabaseUnusable` when that will stay so until a person acts.
         """
-        return _connected(self._writer, WRITE_DEADLINE, commits=True)
+        return self._writing(self._writer)
 
     def statements(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A connection on which each statement is a transaction of its own, in one round trip; on SQLite, one for all.
@@ -98,27 +107,47 @@ class Database:
         Nothing is held between two statements, so nobody waits for us while we are slow or stopped. Only for statements
         that may be done again: `ConnectionLost` leaves open what became of the last one.
         """
-        if self.dialect == "sqlite":
-            return self.transaction()
-        return _connected(self._single, WRITE_DEADLINE)
+        return self._writing(self._single)
+
+    @asynccontextmanager
+    async def _writing(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        outages = Outages(place=self._place, writing=True)
+        try:
+            async with _connected(engine, WRITE_DEADLINE, outages) as connection:
+                before = self._changes(connection)
+                yield connection
+                kept = before is None or before != self._changes(connection)
+        except (DatabaseUnavailable, DatabaseUnusable, CommitUnknown) as error:
+            self.outage = error
+            raise
+        if kept:
+            self.outage = None
 
     @asynccontextmanager
     async def session_of_its_own(self) -> AsyncIterator[Any]:
         """Asyncpg's connection, beside the pool and for the block alone (PostgreSQL). Raises `ConnectionLost`."""
         connection = self._single.connect()
+        outages = Outages(place=self._place, writing=False)
         try:
-            with anyio.CancelScope(shield=True), anyio.fail_after(READ_DEADLINE), _losses_told():
-                await _begin(connection)
+            with anyio.CancelScope(shield=True), _within(READ_DEADLINE), _outages_named(outages):
+                await _begin(connection, outages)
                 driver = (await connection.get_raw_connection()).driver_connection
                 await connection.run_sync(lambda synchronous: synchronous.detach())
             yield driver
         finally:
-            with anyio.move_on_after(CLOSE_DEADLINE, shield=True):
+            with anyio.CancelScope(shield=True):
                 await _give_back(connection)
 
-    def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A connection on one snapshot; the database refuses to write in it. Raises `ConnectionLost`."""
-        return _connected(self._reader, READ_DEADLINE)
+    def reading(self, deadline: float | None = None) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A connection on one snapshot; the database refuses to write in it. Raises as `transaction` does."""
+        return _connected(self._reader, deadline or READ_DEADLINE, Outages(place=self._place, writing=False))
+
+    def _changes(self, connection: AsyncConnection) -> int | None:
+        """How many rows it has written, where a commit of nothing succeeds on a full disk: SQLite."""
+        if self.dialect != "sqlite" or connection.sync_connection is None:
+            return None
+        driver: Any = connection.sync_connection.connection.driver_connection
+        return int(driver.total_changes)
 
 
 def sqlite_url(path: Path) -> URL:
@@ -142,16 +171,16 @@ def _checked(url: URL) -> URL:
 
 
 @asynccontextmanager
-async def _connected(engine: AsyncEngine, deadline: float, *, commits: bool = False) -> AsyncIterator[AsyncConnection]:
+async def _connected(engine: AsyncEngine, deadline: float, outages: Outages) -> AsyncIterator[AsyncConnection]:
     await checkpoint_if_cancelled()
     connection = engine.connect()
     with anyio.CancelScope(shield=True):
         try:
-            with anyio.fail_after(deadline), _losses_told():
-                await _begin(connection)
+            with _within(deadline), _outages_named(outages):
+                await _begin(connection, outages)
                 yield connection
-            if commits:
-                with _unknown_outcomes_told(), anyio.fail_after(COMMIT_DEADLINE):
+            if outages.writing:
+                with _outcome_named(outages), anyio.fail_after(COMMIT_DEADLINE):
                     await connection.commit()
         finally:
             await _give_back(connection)
@@ -160,51 +189,54 @@ async def _connected(engine: AsyncEngine, deadline: float, *, commits: bool = Fa
 async def _give_back(connection: AsyncConnection) -> None:
     """Whatever rolling back says of a session that is gone: what it did not commit is undone, and the pool makes another."""
     if connection.sync_connection is not None:
-        with suppress(OSError, DBAPIError):
+        with anyio.move_on_after(CLOSE_DEADLINE), suppress(OSError, DBAPIError):  # the pool drops what does not answer
             await connection.close()
 
 
-async def _begin(connection: AsyncConnection) -> None:
+async def _begin(connection: AsyncConnection, outages: Outages) -> None:
     """Take a connection now, so that a refusal is known as one, and begin: a backend's session only joins."""
     try:
         await connection.start()
-    except OSError as error:  # asyncpg's word for "nobody listens"
-        raise ConnectionLost(
-            f"the database cannot be reached: {error}; start it, or correct settings.database.url"
-        ) from error
+    except Exception as error:
+        if (outage := outages.named(error, connecting=True)) is not None:
+            raise outage from error
+        raise
     await connection.begin()
 
 
 @contextmanager
-def _losses_told() -> Iterator[None]:
+def _within(deadline: float) -> Iterator[None]:
+    with anyio.move_on_after(deadline) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise DatabaseUnavailable(
+            f"the database took longer than {deadline:g} s; look what it does, or who holds its locks"
+        )
+
+
+@contextmanager
+def _outages_named(outages: Outages) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        if _is_loss(error):
-            raise ConnectionLost("the connection to the database broke; nothing of the transaction was kept") from error
+        if (outage := outages.named(error)) is not None:
+            raise outage from error
         raise
 
 
 @contextmanager
-def _unknown_outcomes_told() -> Iterator[None]:
+def _outcome_named(outages: Outages) -> Iterator[None]:
     try:
         yield
     except (OSError, DBAPIError) as error:  # TimeoutError is an OSError
-        if isinstance(error, DBAPIError) and not _is_loss(error):
-            raise  # the database answered: it refused
-        raise CommitUnknown(
-            "the connection to the database broke during COMMIT; read what it has before going on"
-        ) from error
-
-
-_ENDED: Final = frozenset({"25P03", "25P04", "57P01", "57P02", "57P03", "57P05"})
-"""SQLSTATEs with which the server ends a session, or begins none: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
-
-
-def _is_loss(error: DBAPIError) -> bool:
-    """The session is over, also where the driver has only read the server's last word and not its end."""
-    sqlstate = str(getattr(error.orig, "sqlstate", None) or "")
-    return error.connection_invalidated or sqlstate in _ENDED or sqlstate.startswith("08")
+        outage = outages.named(error)
+        if isinstance(error, OSError) or error.connection_invalidated or isinstance(outage, ConnectionLost):
+            raise CommitUnknown(
+                "the connection to the database broke during COMMIT; read what it has before going on"
+            ) from error
+        if outage is None:
+            raise
+        raise outage from error  # the database answered: it refused
 
 
 def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> AsyncEngine:
@@ -216,7 +248,7 @@ def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> Asyn
         pool_timeout=WRITE_DEADLINE,
     )
     # The timeout comes first: turning on WAL needs the file for itself.
-    pragmas = ["busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"]
+    pragmas = [f"busy_timeout={SQLITE_PATIENCE * 1000:.0f}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"]
     if read_only:
         pragmas.append("query_only=ON")
 
@@ -243,10 +275,11 @@ def _postgresql_engine(url: URL, pool_size: int, idle_milliseconds: str) -> Asyn
         pool_timeout=READ_DEADLINE,
         isolation_level=WRITING,
         connect_args={
+            "timeout": CONNECT_DEADLINE,
             "server_settings": {
                 "application_name": "asset-watcher",
                 "idle_in_transaction_session_timeout": idle_milliseconds,
-            }
+            },
         },
     )
     event.listen(engine.sync_engine, "checkout", _refuse_closed)

@@ -305,6 +305,8 @@ job = _table(
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
     Column("clock", String(1000)),  # the cron that `next_tick` was reckoned by
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
+    Column("rest_to", BigInteger),  # queued events up to this one are decided on: runs of them follow at once
+    Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
@@ -335,6 +337,7 @@ queued_event = _table(
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
+    Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # a look's probes
 )
 
 run = _table(

@@ -1,21 +1,24 @@
-"""The one transaction of a detection: position, working state, events, queue rows, watermark entry and its history."""
+"""The one transaction of detections: positions, working states, events, queue rows, watermark entries and their history."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from time import monotonic
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import BigInteger, Select, Text, bindparam, func, select, update
+from sqlalchemy import ARRAY, Select, Text, bindparam, func, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import Writer
-from store.database.schema import asset, database_now, watcher
+from store.database.dialects import rows_of
+from store.database.schema import asset, database_now, watcher, watcher_position
 from store.detection import events, positions
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
-from store.errors import PositionLost, no_asset
+from store.errors import PositionLost, StoreError, no_asset
 from store.state import statements
 from store.state.attributed import AttributedEntries
 from store.values import WATERMARK_SUFFIX
@@ -37,15 +40,24 @@ class Detection:
         return self.held.watcher + WATERMARK_SUFFIX
 
     @property
-    def place(self) -> dict[str, Any]:
-        """Where the watermark's entry is."""
-        return {"b_asset_id": self.asset_id, "b_key": self.key}
+    def size(self) -> int:
+        """How many characters it stores."""
+        position = self.position
+        texts = (position.source_identity, position.state, position.watermark)
+        return sum(len(event.extra) for event in self.events) + sum(map(len, texts))
 
     @property
     def entry(self) -> dict[str, Any]:
         """The parameters of the watermark's entry."""
+        place = {"b_asset_id": self.asset_id, "b_key": self.key}
         content = {"b_value": self.position.watermark, "b_is_ref": False, "b_expected": None}
-        return {**self.place, **content, **statements.attribution(self.writer)}
+        return {**place, **content, **statements.attribution(self.writer)}
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """As PostgreSQL's statements take it."""
+        watermark = {"asset_id": self.asset_id, "key": self.key, "value": self.position.watermark}
+        return {**vars(self.held), **self.position.columns, **watermark, "write_id": self.writer.write_id}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,80 +68,158 @@ class Committed:
     dag_ids: frozenset[str]
 
 
-async def commit(connection: AsyncConnection, detections: Sequence[Detection]) -> Sequence[Committed | PositionLost]:
-    """Write detections in the caller's transaction, and answer for each: of one that lost its position nothing is written."""
-    one = _commit_postgresql if connection.dialect.name == "postgresql" else _commit_sqlite
-    return [await one(connection, detection) for detection in detections]
+Answer: TypeAlias = Committed | PositionLost | IntegrityError | StoreError | None
+"""What became of a detection. An error: nothing of it is written. None: nothing either, since its position was locked."""
+
+
+async def commit(
+    connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool = False
+) -> Sequence[Answer]:
+    """Write detections, of different watchers, in the caller's transaction, and answer for each.
+
+    PostgreSQL waits for whoever has locked one of the positions, or skips those. What it refuses is raised, and then none
+    can be committed. SQLite leaves a detection out that is refused, unless it is the only one; and it may answer for the
+    first ones only, when writing takes long: the others were not begun.
+    """
+    if connection.dialect.name == "postgresql":
+        return await _commit_postgresql(connection, detections, skip_locked=skip_locked)
+    if len(detections) == 1:
+        return [await _commit_sqlite(connection, detections[0])]
+    return await _commit_in_savepoints(connection, detections)
+
+
+async def keep(connection: AsyncConnection, held: HeldPosition, position: NewPosition) -> HeldPosition:
+    """Write a newer working state and nothing else: no watermark, no history. Raises `PositionLost`."""
+    moved = await connection.execute(positions.keep(), positions.parameters(held, position))
+    version = moved.scalar_one_or_none()
+    if version is None:
+        raise _lost(held)
+    await positions.change_rows(connection, held.watcher, position.rows, connection.dialect.name)
+    return replace(held, version=version)
 
 
 def _lost(held: HeldPosition) -> PositionLost:
     return PositionLost(f"the position of {held.watcher} moved on without us; it is read again")
 
 
-_ADVANCE: Final = positions.advance()
+LONGEST_WRITING: Final = 0.05
+"""Seconds after which a group of SQLite's ends: other writers wait for it."""
 _SEE: Final = update(watcher).where(watcher.c.name == bindparam("b_watcher")).values(last_event_at=database_now())
-_ENTRIES: Final = {dialect: AttributedEntries(dialect) for dialect in ("sqlite", "postgresql")}
+_ENTRIES: Final = AttributedEntries("sqlite")
+
+
+async def _commit_in_savepoints(connection: AsyncConnection, detections: Sequence[Detection]) -> Sequence[Answer]:
+    answers: list[Answer] = []
+    until = monotonic() + LONGEST_WRITING
+    for detection in detections:
+        try:
+            async with connection.begin_nested():
+                answers.append(await _commit_sqlite(connection, detection))
+        except (IntegrityError, StoreError) as refused:
+            answers.append(refused)
+        if monotonic() > until:
+            break
+    return answers
 
 
 async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> Committed | PositionLost:
     """One writer: nothing is locked, and each statement sees everything."""
     held = detection.held
     parameters = positions.parameters(held, detection.position)
-    version = (await connection.execute(_ADVANCE, parameters)).scalar_one_or_none()
+    version = (await connection.execute(positions.advance(), parameters)).scalar_one_or_none()
     if version is None:
         return _lost(held)
     await positions.change_rows(connection, held.watcher, detection.position.rows, "sqlite")
     appended = await events.append(connection, detection.events)
-    await _ENTRIES["sqlite"].write(connection, detection.entry, detection.writer)
+    await _ENTRIES.write(connection, detection.entry, detection.writer)
     if detection.events:
         await connection.execute(_SEE, {"b_watcher": held.watcher})
     return Committed(held=replace(held, version=version), dag_ids=appended.dag_ids)
 
 
-async def _commit_postgresql(connection: AsyncConnection, detection: Detection) -> Committed | PositionLost:
+async def _commit_postgresql(
+    connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool
+) -> Sequence[Answer]:
     """Two statements, each a chain whose links wait for one another.
 
-    The first locks in the order of all transactions (position, asset, key of the watermark) and stores the events; the
+    The first locks in the order of all transactions (positions, assets, keys of the watermarks) and stores the events; the
     second sees what these waits let through.
     """
-    held = detection.held
-    first = {**positions.parameters(held, detection.position), **events.parameters(detection.events)}
-    row = (await connection.execute(_advance_and_append(), {**first, **detection.place})).one_or_none()
-    if row is None:
-        return _lost(held)
-    if not row.waited:  # nothing was locked, so nothing was stored: the position must not move either
-        raise no_asset(detection.asset_id)
-    await positions.change_rows(connection, held.watcher, detection.position.rows, "postgresql")
-    dag_ids: Sequence[str] = ()
-    if row.ids:
-        second = {**detection.entry, "b_watcher_name": held.watcher, "b_ids": row.ids}
-        dag_ids = (await connection.execute(_queue_and_write(), second)).scalar_one() or ()
-    else:
-        await _ENTRIES["postgresql"].write(connection, detection.entry, detection.writer)
-    return Committed(held=replace(held, version=row.version), dag_ids=frozenset(dag_ids))
+    new = events.parameters([event for detection in detections for event in detection.events])
+    by = [detection.held.watcher for detection in detections for _ in detection.events]
+    given = {**_rows("held", detections), **new, "new_detected_by": by}
+    first = (await connection.execute(_advance_and_append(skip_locked=skip_locked), given)).one()
+    versions = dict(zip(first.watchers or (), first.versions or (), strict=True))
+    waited = frozenset(first.waited or ())
+    written = sorted(
+        (d for d in detections if d.held.watcher in versions), key=lambda detection: detection.held.watcher
+    )
+    for detection in written:
+        if detection.held.watcher not in waited:  # no asset was locked, so nothing was stored: it must not move either
+            raise no_asset(detection.asset_id)
+        await positions.change_rows(connection, detection.held.watcher, detection.position.rows, "postgresql")
+    woken = await _queue_and_write(connection, written, first.ids or ())
+    committed: dict[str, Answer] = {}
+    for detection in written:
+        held = replace(detection.held, version=versions[detection.held.watcher])
+        dag_ids = woken.get(detection.asset_id, frozenset()) if detection.events else frozenset()
+        committed[held.watcher] = Committed(held=held, dag_ids=dag_ids)
+    return [committed.get(d.held.watcher, None if skip_locked else _lost(d.held)) for d in detections]
+
+
+_COLUMNS: Final = {
+    "held": {name: watcher_position.c[name].type for name in ("watcher", "epoch", "version", *NewPosition.COLUMNS)}
+    | {name: statements.WATERMARKS[name] for name in ("asset_id", "key")},
+    "written": statements.WATERMARKS,
+}
+"""What each statement is given of detections."""
+
+
+def _rows(name: str, detections: Sequence[Detection]) -> dict[str, Any]:
+    rows = [detection.row for detection in detections]
+    return {f"{name}_{column}": [row[column] for row in rows] for column in _COLUMNS[name]}
+
+
+async def _queue_and_write(
+    connection: AsyncConnection, written: Sequence[Detection], event_ids: Sequence[int]
+) -> Mapping[int, frozenset[str]]:
+    """The jobs that got queue rows, by asset."""
+    if not written:
+        return {}
+    seen = [detection.held.watcher for detection in written if detection.events]
+    parameters = {**_rows("written", written), "b_ids": event_ids, "b_seen": seen}
+    rows = await connection.execute(_queue_and_write_statement(), parameters)
+    return {row.asset_id: frozenset(row.dag_ids) for row in rows}
 
 
 @cache
-def _advance_and_append() -> Select[Any]:
-    moved = positions.advance().cte("moved")
-    of_watcher = asset.c.id == bindparam("b_asset_id", type_=BigInteger())
-    home = select(asset.c.id).join_from(moved, asset, of_watcher)
-    locked_asset = home.with_for_update(read=True, key_share=True, of=asset).cte("locked_asset")
-    lock = statements.key_lock(locked_asset.c.id, bindparam("b_key", type_=Text()))
-    locked_key = select(lock.label("lock")).select_from(locked_asset).cte("locked_key")
-    event = events.insertion(events.given(), after=locked_key).cte("event")
+def _advance_and_append(*, skip_locked: bool) -> Select[Any]:
+    moved = positions.advance_all(rows_of("held", _COLUMNS["held"]), skip_locked=skip_locked).cte("moved")
+    home = select(moved.c.watcher, moved.c.asset_id, moved.c.key).join_from(
+        moved, asset, asset.c.id == moved.c.asset_id
+    )
+    home = home.order_by(moved.c.asset_id, moved.c.key)
+    locked_asset = home.with_for_update(read=True, key_share=True, of=asset).cte("locked_asset").c
+    lock = statements.key_lock(locked_asset.asset_id, locked_asset.key)
+    locked_key = select(locked_asset.watcher, lock.label("lock")).cte("locked_key")
+    new = events.given(detected_by=watcher.c.name.type)
+    event = events.insertion(new, only=new.c.detected_by == locked_key.c.watcher).cte("event")
     ids = select(func.array_agg(event.c.id)).scalar_subquery()
-    waited = select(func.count()).select_from(locked_key).scalar_subquery()
-    return select(moved.c.version, ids.label("ids"), waited.label("waited")).select_from(moved)
+    waited = select(func.array_agg(locked_key.c.watcher)).scalar_subquery()
+    watchers, versions = (func.array_agg(column) for column in (moved.c.watcher, moved.c.version))
+    return select(watchers.label("watchers"), versions.label("versions"), waited.label("waited"), ids.label("ids"))
 
 
 @cache
-def _queue_and_write() -> Select[Any]:
-    """The edges are locked before the watcher's row, as a reload does."""
+def _queue_and_write_statement() -> Select[Any]:
+    """The edges are locked before the watchers' rows, as a reload does."""
     queued = events.queue("postgresql").cte("queued")
-    woken = select(func.array_agg(queued.c.dag_id.distinct()).label("dag_ids")).select_from(queued).cte("woken")
-    entry = statements.write("postgresql", attributed=True).cte("entry")
-    this = watcher.c.name == bindparam("b_watcher_name")
-    after_edges = select(func.count()).select_from(woken).scalar_subquery() > 0
-    seen = update(watcher).where(this, after_edges).values(last_event_at=database_now()).cte("seen")
-    return select(woken.c.dag_ids).add_cte(entry, seen)
+    dag_ids = func.array_agg(queued.c.dag_id.distinct()).label("dag_ids")
+    woken = select(queued.c.asset_id, dag_ids).group_by(queued.c.asset_id).cte("woken")
+    history = statements.write_watermarks(rows_of("written", _COLUMNS["written"])).cte("history")
+    after_edges = select(func.count()).select_from(woken).scalar_subquery() >= 0
+    this = watcher.c.name == func.any(bindparam("b_seen", type_=ARRAY(Text)))
+    in_order = select(watcher.c.name).where(this, after_edges).order_by(watcher.c.name).with_for_update(key_share=True)
+    mine = in_order.cte("mine")
+    seen = update(watcher).where(watcher.c.name == mine.c.name).values(last_event_at=database_now()).cte("seen")
+    return select(woken.c.asset_id, woken.c.dag_ids).add_cte(history, seen)

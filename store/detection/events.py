@@ -30,8 +30,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
+from sqlalchemy.types import TypeEngine
 
-from store.database.dialects import chunks
+from store.database.dialects import chunks, rows_of
 from store.database.paging import Page, Window, begins, equal, like, one_of, page
 from store.database.schema import (
     asset,
@@ -105,17 +106,17 @@ def parameters(events: Sequence[NewEvent]) -> Mapping[str, Sequence[Any]]:
     return {f"new_{name}": [value[name] for value in values] for name in _NAMES}
 
 
-def given() -> TableValuedAlias:
-    """PostgreSQL's table of the events that `parameters` holds, and their `place`."""
-    arrays = (bindparam(f"new_{name}", type_=ARRAY(_e[name].type)) for name in _NAMES)
-    return func.unnest(*arrays).table_valued(*_NAMES, with_ordinality="place", name="given").render_derived()
+def given(**more: TypeEngine[Any]) -> TableValuedAlias:
+    """PostgreSQL's table of the events that `parameters` holds, and of `more` arrays beside them."""
+    return rows_of("new", {**{name: _e[name].type for name in _NAMES}, **more})
 
 
-def insertion(new: TableValuedAlias, after: FromClause | None = None) -> ReturningInsert[Any]:
-    """Store the events of `given`, in the order of their places; `after` there is a row of that."""
+def insertion(new: FromClause, only: ColumnElement[bool] | None = None) -> ReturningInsert[Any]:
+    """Store the events of `given`, in the order of their places; `only` some of them, chosen by another table."""
     names = [*_NAMES, "timestamp"]
     source = select(*(new.c[name] for name in _NAMES), database_now()).order_by(new.c.place)
-    source = source.select_from(new if after is None else after.join(new, true()))
+    if only is not None:
+        source = source.where(only)
     return insert(asset_event).from_select(names, source).returning(_e.id, _e.timestamp)
 
 
@@ -124,12 +125,12 @@ _INSERT_ARRAYS: Final = insertion(given())
 
 @cache
 def queue(dialect: str) -> ReturningInsert[Any]:
-    """Queue rows of the events `b_ids`; returns the jobs, a row for each."""
+    """Queue rows of the events `b_ids`; returns job and asset of each."""
     ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
     here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
     owed = _by_asset(here).union(_by_alias(here))
     columns = ["dag_id", "event_id", "asset_id", "created_at"]
-    return insert(queued_event).from_select(columns, owed).returning(queued_event.c.dag_id)
+    return insert(queued_event).from_select(columns, owed).returning(queued_event.c.dag_id, queued_event.c.asset_id)
 
 
 def _by_asset(here: ColumnElement[bool]) -> Select[Any]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cache
+from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
     ColumnElement,
+    FromClause,
     Integer,
     and_,
     bindparam,
@@ -132,6 +134,8 @@ class RowDifferences:
 class NewPosition:
     """Where a watcher goes on; the texts are JSON, `format` counts how its class has written `state`."""
 
+    COLUMNS: ClassVar = ("source_identity", "format", "state", "watermark")
+
     source_identity: str
     state: str
     watermark: str
@@ -140,27 +144,52 @@ class NewPosition:
 
     @property
     def columns(self) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in CONTENT}
+        return {name: vars(self)[name] for name in self.COLUMNS}
 
 
-CONTENT: Final = ("source_identity", "format", "state", "watermark")
-"""What a position consists of, beside who holds it and its large set."""
-
-
+@cache
 def advance() -> ReturningUpdate[Any]:
     """Move a position one version on, if it is the one that is held (`b_watcher`, `b_epoch`, `b_version`).
 
     The first statement of a commit: the lock and the fence. A rewind's kept position goes with the first commit after it.
     """
+    return _fenced({**{name: bindparam(f"b_{name}") for name in NewPosition.COLUMNS}, "previous": None})
+
+
+@cache
+def keep() -> ReturningUpdate[Any]:
+    """Like `advance`, for a newer state at the same place: the watermark stays, and what an undo goes back to."""
+    return _fenced({name: bindparam(f"b_{name}") for name in ("format", "state")})
+
+
+def _fenced(content: Mapping[str, Any]) -> ReturningUpdate[Any]:
     p = watcher_position.c
     held = (p.watcher == bindparam("b_watcher"), p.epoch == bindparam("b_epoch"), p.version == bindparam("b_version"))
-    content: dict[str, Any] = {name: bindparam(f"b_{name}") for name in CONTENT}
-    moved = {**content, "version": p.version + 1, "previous": None, "updated_at": database_now()}
-    return update(watcher_position).where(*held).values(moved).returning(p.version)
+    return update(watcher_position).where(*held).values({**content, **_moved()}).returning(p.version)
+
+
+def advance_all(given: FromClause, *, skip_locked: bool) -> ReturningUpdate[Any]:
+    """`advance` for the positions of `given`, PostgreSQL's; returns what is given of those that are held, and new versions.
+
+    Positions are locked in order of name. One that somebody else has locked is waited for, or left out.
+    """
+    p = watcher_position.c
+    held = (p.watcher == given.c.watcher, p.epoch == given.c.epoch, p.version == given.c.version)
+    free = select(*given.c).join_from(watcher_position, given, and_(*held)).order_by(p.watcher)
+    locked = free.with_for_update(of=watcher_position, skip_locked=skip_locked).cte("locked").c
+    content = {name: locked[name] for name in NewPosition.COLUMNS}
+    moved = (
+        update(watcher_position).where(p.watcher == locked.watcher).values({**content, "previous": None, **_moved()})
+    )
+    return moved.returning(locked.watcher, locked.asset_id, locked.key, p.version)
+
+
+def _moved() -> dict[str, Any]:
+    return {"version": watcher_position.c.version + 1, "updated_at": database_now()}
 
 
 def parameters(held: HeldPosition, position: NewPosition) -> dict[str, Any]:
-    """Those of `advance`."""
+    """Those of `advance` and `keep`."""
     place = {"b_watcher": held.watcher, "b_epoch": held.epoch, "b_version": held.version}
     return {**place, **{f"b_{name}": text for name, text in position.columns.items()}}
 

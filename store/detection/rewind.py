@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.dialects import upsert
 from store.database.schema import database_now, triggerer, watcher, watcher_position, watcher_position_row
 from store.detection import positions
-from store.detection.positions import CONTENT, FIRST_FORMAT, NewPosition
+from store.detection.positions import FIRST_FORMAT, NewPosition
 from store.errors import Conflict, NotFound
 
 KEPT: Final = "@previous"  # no watcher's name holds an @
@@ -30,7 +30,7 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     """
     p, r = watcher_position.c, watcher_position_row.c
     here = p.watcher == watcher
-    position = select(*(p[name] for name in CONTENT)).where(here, p.version == version)
+    position = select(*(p[name] for name in NewPosition.COLUMNS)).where(here, p.version == version)
     before = (await connection.execute(position.with_for_update())).mappings().one_or_none()
     if before is None:
         raise Conflict(f"the position of {watcher} moved meanwhile; ask again")
@@ -63,7 +63,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | No
     return row.version + 1, previous["watermark"]
 
 
-_MOVED: Final = (*CONTENT, "previous", "updated_at")
+_MOVED: Final = (*NewPosition.COLUMNS, "previous", "updated_at")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,6 +35,29 @@ def exclusive(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def exclusive_database(path: Path) -> Iterator[None]:
+    """Hold an embedded database for one daemon, whatever path leads there. Raises `HeldElsewhere`.
+
+    The second lock is on the file itself, which symbolic and hard links and other homes share; SQLite's own locks are
+    fcntl's and do not meet flock's. They would end if this process closed a descriptor of the file while it uses the
+    database, so the block encloses that use.
+    """
+    with exclusive(Path(f"{path}.lock")):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise HeldElsewhere(
+                    f"another daemon uses the database {path}, by this path or another; stop it first, "
+                    "or give this one a database of its own"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+
 def _write(descriptor: int, content: bytes) -> None:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, content, 0)

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, bindparam, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of, equal
 from store.database.schema import asset, database_now, job, queued_event, run
-from store.keys import JobDefinition, QueuedEvent
+from store.keys import JobDefinition
 
 ACTIVE = ("queued", "running")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rest:
+    """The part of a long queue, up to the event `to`, that was decided on already: its runs follow, whatever is queued now.
+
+    `completed_by` completed the condition; None: a tick alone decided.
+    """
+
+    to: int
+    completed_by: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +39,10 @@ class JobQueue:
     clock: str | None
     """The cron that `next_tick` was reckoned by."""
     next_tick: datetime | None
+    rest: Rest | None
     active_runs: int
-    events: Sequence[QueuedEvent]
+    first_events: Mapping[str, int]
+    """The lowest queued event of each asset that has any, by the asset's name."""
     now: datetime
 
 
@@ -57,37 +70,89 @@ async def set_clock(connection: AsyncConnection, queue: JobQueue, next_tick: dat
 
 
 async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | None:
-    """Lock a job's queue against other schedulers and read it, oldest event first; None when the job was removed or paused.
+    """Lock a job's queue against other schedulers and look at it; None when the job was removed or paused.
 
-    Whoever adds events to the queue is not kept waiting: the lock leaves the job's key alone.
+    The look costs a few probes of an index for each queued asset, however many events are queued. Whoever adds events to
+    the queue is not kept waiting: the lock leaves the job's key alone.
     """
     row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).mappings().one_or_none()
     if row is None:
         return None
-    rows = (await connection.execute(_QUEUE, {"b_dag_id": dag_id})).all()
-    events = [QueuedEvent(event_id=r.event_id, asset=r.asset, created_at=r.created_at) for r in rows if r.event_id]
-    return JobQueue(dag_id=dag_id, **row, active_runs=rows[0].runs, events=events, now=rows[0].now)
+    job_row = dict(row)
+    to, completed_by = job_row.pop("rest_to"), job_row.pop("rest_completed_by")
+    rows = (await connection.execute(_LOOK, {"b_dag_id": dag_id})).all()
+    return JobQueue(
+        dag_id=dag_id,
+        **job_row,
+        rest=None if to is None else Rest(to=to, completed_by=completed_by),
+        active_runs=rows[0].runs,
+        first_events={row.name: row.first_event for row in rows if row.name is not None},
+        now=rows[0].now,
+    )
 
 
 _q = queued_event.c
 _DAG_ID: Final = bindparam("b_dag_id", type_=job.c.dag_id.type)
 _LOCK_JOB: Final = (
     select(job.c.task_id, job.c.definition, job.c.cron, job.c.clock, job.c.next_tick)
+    .add_columns(job.c.rest_to, job.c.rest_completed_by)
     .where(job.c.dag_id == _DAG_ID, job.c.active, ~job.c.paused)
     .with_for_update(key_share=True)
 )
 
 
-_RUNS: Final = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
-_QUEUE: Final = (
-    select(_q.event_id, asset.c.name.label("asset"), _q.created_at, _RUNS.label("runs"), database_now().label("now"))
-    .select_from(job)
-    .outerjoin(queued_event, _q.dag_id == job.c.dag_id)
-    .outerjoin(asset, asset.c.id == _q.asset_id)
-    .where(job.c.dag_id == _DAG_ID)
-    .order_by(_q.event_id)
-)
-"""A row for each event, or one without; the clock is read after the events are known, so none is from the future."""
+def _look() -> Select[Any]:
+    """Each queued asset by one probe behind the one before; the last row has none, so that there is a row."""
+    mine = _q.dag_id == _DAG_ID
+    lowest = select(func.min(_q.asset_id).label("asset_id")).where(mine).cte("queued_asset", recursive=True)
+    following = select(func.min(_q.asset_id)).where(mine, _q.asset_id > lowest.c.asset_id).scalar_subquery()
+    each = lowest.union_all(select(following).where(lowest.c.asset_id.is_not(None)))
+    first = select(func.min(_q.event_id)).where(mine, _q.asset_id == each.c.asset_id).scalar_subquery()
+    active = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
+    look = select(asset.c.name, first.label("first_event"), active.label("runs"), database_now().label("now"))
+    return look.select_from(each).outerjoin(asset, asset.c.id == each.c.asset_id)
+
+
+_LOOK: Final = _look()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """When the oldest and the newest of a job's queued events came; `now` is the database's clock after that."""
+
+    oldest: datetime
+    newest: datetime
+    now: datetime
+
+
+async def span(connection: AsyncConnection, dag_id: str) -> Span:
+    """Of a job's queue that is locked and not empty. Reads all of it in the database: for queues whose condition is met."""
+    times = {
+        name: of(_q.created_at, type_=_q.created_at.type) for name, of in (("oldest", func.min), ("newest", func.max))
+    }
+    query = select(*(time.label(name) for name, time in times.items()), database_now().label("now"))
+    row = (await connection.execute(query.where(_q.dag_id == dag_id))).one()
+    return Span(**row._mapping)  # noqa: SLF001  SQLAlchemy's public name
+
+
+async def oldest(connection: AsyncConnection, dag_id: str, limit: int, to: int | None) -> Sequence[int]:
+    """The first events of a locked queue, in order, up to the event `to` (None: all)."""
+    upper = true() if to is None else _q.event_id <= to
+    ids = select(_q.event_id).where(_q.dag_id == dag_id, upper).order_by(_q.event_id).limit(limit)
+    return (await connection.execute(ids)).scalars().all()
+
+
+async def newest(connection: AsyncConnection, dag_id: str) -> int:
+    """The last event of a queue that is not empty."""
+    last: int = (await connection.execute(select(func.max(_q.event_id)).where(_q.dag_id == dag_id))).scalar_one()
+    return last
+
+
+async def set_rest(connection: AsyncConnection, dag_id: str, rest: Rest | None) -> None:
+    """Keep what of a locked queue is decided on and has no runs yet."""
+    to, completed_by = (None, None) if rest is None else (rest.to, rest.completed_by)
+    this = update(job).where(job.c.dag_id == dag_id)
+    await connection.execute(this.values(rest_to=to, rest_completed_by=completed_by))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ through (https://www.postgresql.org/docs/current/transaction-iso.html#XACT-READ-
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any, Final
@@ -14,6 +15,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Executable,
+    FromClause,
     Insert,
     Select,
     Text,
@@ -24,6 +26,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    null,
     or_,
     select,
     true,
@@ -31,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.dml import ReturningInsert
 
-from store.base import Writer
+from store.base import AssetStoreWriterKind, Writer
 from store.database.dialects import upsert
 from store.database.schema import asset_store, asset_store_history, database_now, task_store
 
@@ -101,19 +104,48 @@ def _write_entry(dialect: str, *, attributed: bool) -> ReturningInsert[Any]:
     names = _ATTRIBUTION if attributed else ("write_id",)
     content = {name: bindparam(f"b_{name}", type_=_e[name].type) for name in ("value", "is_ref")}
     by = {_ATTRIBUTION[name].name: bindparam(f"b_{name}", type_=_ATTRIBUTION[name].type) for name in names}
-    entry: dict[str, Any] = {**content, **by, "updated_at": database_now()}
-    # None for a key that never was. Versions go on after a delete, so a clean-up leaves the newest row of every key.
-    newest = select(func.max(_h.version)).where(_h.asset_id == _ASSET, _h.key == _KEY)
-    new = {"asset_id": _ASSET, "key": _KEY, "version": func.coalesce(newest.scalar_subquery(), 0) + 1, **entry}
+    new = _new_entry({"asset_id": _ASSET, "key": _KEY, **content, **by})
     expected = bindparam("b_expected", type_=BigInteger())
     version = func.coalesce(VERSION.scalar_subquery(), 0)
-    source = select(*new.values()).where(or_(expected.is_(None), expected == version))
-    return (
-        upsert(asset_store, dialect)
-        .from_select(list(new), source)
-        .on_conflict_do_update(index_elements=list(asset_store.primary_key), set_={**entry, "version": _e.version + 1})
-        .returning(_e.version)
-    )
+    return _upsert(dialect, new, select(*new.values()).where(or_(expected.is_(None), expected == version)))
+
+
+def _new_entry(values: Mapping[str, ColumnElement[Any]]) -> dict[str, ColumnElement[Any]]:
+    """With the version of an entry that is not there.
+
+    It is 1 for a key that never was. Versions go on after a delete, so a clean-up leaves the newest row of every key.
+    """
+    newest = select(func.max(_h.version)).where(_h.asset_id == values["asset_id"], _h.key == values["key"])
+    version = func.coalesce(newest.scalar_subquery(), 0) + 1
+    return {**values, "version": version, "updated_at": database_now()}
+
+
+def _upsert(dialect: str, new: Mapping[str, ColumnElement[Any]], source: Select[Any]) -> ReturningInsert[Any]:
+    keys = [column.name for column in asset_store.primary_key]
+    entry = upsert(asset_store, dialect).from_select(list(new), source)
+    changed: dict[str, ColumnElement[Any]] = {name: entry.excluded[name] for name in new if name not in keys}
+    changed["version"] = _e.version + 1
+    return entry.on_conflict_do_update(index_elements=keys, set_=changed).returning(_e.version, _e.asset_id, _e.key)
+
+
+WATERMARKS: Final = {name: _e[name].type for name in ("asset_id", "key", "value")} | {
+    name: _ATTRIBUTION[name].type for name in ("watcher", "write_id")
+}
+"""The columns that `write_watermarks` is given."""
+
+
+def write_watermarks(given: FromClause) -> Insert:
+    """PostgreSQL's `write` for the entries of many watchers, whose keys are locked: all of it."""
+    by: dict[str, ColumnElement[Any]] = {c.name: cast(null(), c.type) for c in _ATTRIBUTION.values()}
+    by |= {_ATTRIBUTION[name].name: given.c[name] for name in ("watcher", "write_id")}
+    by[_ATTRIBUTION["kind"].name] = literal(AssetStoreWriterKind.WATCHER.value, _h.kind.type)
+    new = _new_entry({**{name: given.c[name] for name in ("asset_id", "key", "value")}, "is_ref": false(), **by})
+    entries = _upsert("postgresql", new, select(*new.values()).order_by(given.c.asset_id, given.c.key))
+    written = entries.returning(_e.value, _e.updated_at, *_ATTRIBUTION.values()).cte("entry").c
+    by_history = {name: written[column.name] for name, column in _ATTRIBUTION.items()}
+    values = {name: written[name] for name in ("asset_id", "key", "version", "value")} | by_history
+    values["written_at"] = written.updated_at
+    return insert(asset_store_history).from_select(list(values), select(*values.values()))
 
 
 def _write_history(version: ColumnElement[Any]) -> Insert:

@@ -98,7 +98,8 @@ class Strict(Algorithm):
 
 
 QUIET_COMMIT_SECONDS: Final = 60.0
-"""State that moved without a new version is written at most this often."""
+"""What moved without a new version is written at most this often: how far a scan is that a crash would resume, and what
+is gone from the strict set. That the clock moved on (horizon, `up_to`) is nothing to write."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +124,8 @@ class Scanner:
         self._min_age = min_age
         self._written_at = now
         self._nothing_stored = stored is None
-        self._resumed = self._state.began is not None
+        self._unfinished = self._state.began is not None
+        """The stored position is one of a scan under way: its end is written."""
 
     @property
     def cursor(self) -> str | None:
@@ -138,12 +140,14 @@ class Scanner:
         watermark = self._watermark_of_events()
         candidates = self._algorithm.candidates(page, self._state, self._handled)
         versions = [version for version in candidates if self._is_new(version, page.clock)]
+        due = now - self._written_at >= QUIET_COMMIT_SECONDS
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
+            must_write = must_write or (due and self._unfinished)
         else:
-            must_write = must_write or self._resumed or self._state.is_baseline
             self._end()
-        write = bool(versions) or must_write or now - self._written_at >= QUIET_COMMIT_SECONDS
+            must_write = must_write or self._unfinished or (due and self._handled.has_forgotten)
+        write = bool(versions) or must_write
         return Step(versions=versions, watermark=watermark, position=self._position(now) if write else None)
 
     @property
@@ -188,7 +192,6 @@ class Scanner:
         state = self._state
         self._state = ScanState(horizon=state.next_horizon, up_to=self._reached())
         self._algorithm.end(self._state, self._handled)
-        self._resumed = False
 
     def _reached(self) -> Moment | None:
         return None if self._state.began is None else self._state.began - self._min_age
@@ -196,6 +199,7 @@ class Scanner:
     def _position(self, now: float) -> Position:
         self._written_at = now
         self._nothing_stored = False
+        self._unfinished = self._state.began is not None
         return Position(
             watermark=self._state.watermark(len(self._handled.members)),
             state=self._state.to_json(),

@@ -100,6 +100,11 @@ class HandledVersions:
             self._inserted.pop(member, None)
         self._deleted.update(members)
 
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether single members are to be deleted; what a horizon passed is gone without that."""
+        return bool(self._deleted)
+
     def take_changes(self) -> RowChanges:
         """All differences since the last call; the caller owes their commit."""
         # A member that was deleted and added again is in both: `RowChanges` inserts last.

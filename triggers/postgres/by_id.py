@@ -58,6 +58,10 @@ class RowsByIdReader(Reader[Ledger]):
         """The sizes of `ranges` add up to the number of rows."""
         return {"ranges": [list(limits) for limits in ranges_of([row[0] for row in rows])]}
 
+    def has_moved(self, written: Ledger) -> bool:
+        """Gaps opened or closed, or `where` left rows out."""
+        return self.memory != written
+
     def state(self) -> JsonObject:
         return self.memory.to_state()
 

@@ -19,11 +19,15 @@ from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Snapshot, Windo
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """`files` tells a rewritten table, None before the first read; `until`: everything committed before is accounted for."""
+    """`files` tells a rewritten table, None before the first read; `until`: everything committed before is accounted for.
+
+    `left_out`: how many rows `where` did without, since this process reads.
+    """
 
     window: Window
     files: int | None = None
     until: str = BEFORE_ALL_TIME
+    left_out: int = 0
 
 
 class RowsByUpdateReader(Reader[Memory]):
@@ -67,11 +71,20 @@ class RowsByUpdateReader(Reader[Memory]):
         before, living = self.memory.until, await self._living()
         rows = await self._new_rows(living)
         await self.judge(*self._reason_for_alarm(living))
-        return self.batch_of([row for row in rows if row["keep"]], {"from": before, "to": self.memory.until})
+        kept = [row for row in rows if row["keep"]]
+        self.memory = replace(self.memory, left_out=self.memory.left_out + len(rows) - len(kept))
+        return self.batch_of(kept, {"from": before, "to": self.memory.until})
 
     @staticmethod
     def name_rows(rows: Sequence[Any]) -> JsonObject:
         return {"keys": parse_all([row["key"] for row in rows])}
+
+    def has_moved(self, written: Memory) -> bool:
+        """`where` left rows out; without a row, floor and snapshot only follow the clock."""
+        return self.memory.left_out != written.left_out
+
+    def is_aged(self) -> bool:
+        return self.memory.window.has_aged_since(self._written[0].window)
 
     def state(self) -> JsonObject:
         return {**self.memory.window.to_state(), "files": self.memory.files, "until": self.memory.until}
@@ -82,9 +95,10 @@ class RowsByUpdateReader(Reader[Memory]):
         return RowChanges(delete_below=window.xmin, insert={xid: xid for xid in new})
 
     def watermark(self) -> dict[str, JsonValue]:
+        """With the transaction that was open for longest only where that is an alarm: others end without being written."""
         window = self.memory.window
         oldest: JsonValue = None
-        if window.checkpoints:
+        if window.checkpoints and self.alarm is not None:
             first = window.checkpoints[0]
             oldest = {"transaction": min(first.alive), "pid": self._pids.get(min(first.alive)), "since": first.moment}
         return {"up_to": self.memory.until, "floor": window.floor, "seen": len(window.handled), "oldest": oldest}
@@ -112,7 +126,7 @@ class RowsByUpdateReader(Reader[Memory]):
         self._refuse_what_is_not_exact(snapshot, rows)
         visible = [row for row in rows if row["xid"] is not None]
         window = self.memory.window.read(snapshot, {row["xid"] for row in visible})
-        self.memory = Memory(window=window, files=rows[0]["files"], until=living.at)
+        self.memory = replace(self.memory, window=window, files=rows[0]["files"], until=living.at)
         return visible
 
     def _refuse_what_is_not_exact(self, snapshot: Snapshot, rows: Sequence[Any]) -> None:

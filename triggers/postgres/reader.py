@@ -6,7 +6,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Self, TypeVar
 
@@ -35,7 +35,7 @@ class Reader(ABC, Generic[MemoryT]):
     """Reads what is new since its memory. After an error it is not used again: the next starts from the last commit."""
 
     moved_state_every: timedelta = timedelta(minutes=1)
-    """How often a memory that moved without an event is worth a write."""
+    """How often a memory that moved without an event is worth a write. The clock's moves are worth none."""
 
     def __init__(self, source: Source, memory: MemoryT, *, written: MemoryT) -> None:
         self.source = source
@@ -82,6 +82,14 @@ class Reader(ABC, Generic[MemoryT]):
     def watermark(self) -> dict[str, JsonValue]:
         """Answers "up to when? what is still open, and who holds it?"."""
 
+    @abstractmethod
+    def has_moved(self, written: MemoryT) -> bool:
+        """Whether the memory tells more than the one that was written, but for the time."""
+
+    def is_aged(self) -> bool:
+        """Whether what was written is soon too old to go on from: then the memory is written silently."""
+        return False
+
     def row_changes(self, written: MemoryT) -> RowChanges:  # noqa: ARG002  # for memories that may grow large
         """How the large part of the memory differs from the one that was written."""
         return RowChanges()
@@ -90,6 +98,8 @@ class Reader(ABC, Generic[MemoryT]):
         """The rows as events; the position only if there is one, or if that is worth a write."""
         events = [*self.events_of(rows, self.options, watermark)]
         position = self.position() if events or self.worth_a_write() else None
+        if position is None and self.is_aged():
+            position = replace(self.position(), silent=True)
         return TriggerBatch(events=events, position=position, caught_up=caught_up)
 
     @classmethod
@@ -112,7 +122,7 @@ class Reader(ABC, Generic[MemoryT]):
 
     def worth_a_write(self) -> bool:
         due = anyio.current_time() - self._written_at >= self.moved_state_every.total_seconds()
-        return due and self._written != (self.memory, self.alarm)
+        return due and (self.has_moved(self._written[0]) or self._written[1] != self.alarm)
 
     async def judge(self, reason: str | None, transaction: str | None) -> None:
         """Warns once for each transaction that others wait for too long, while there is a `reason` to."""

@@ -25,6 +25,8 @@ BEFORE_ALL_TIME: Final = "-infinity"
 XID_SPACE: Final = 2**32
 FURTHEST_BACK: Final = 2**31 - 10**6
 """xids on a row have 32 bits: a last snapshot further back than this cannot be told from the future."""
+OLD: Final = 2**27
+"""Transactions after which a snapshot is written anew, whatever happened: far below `FURTHEST_BACK`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,9 @@ class Window:
 
     def too_far_back(self, snapshot: Snapshot) -> bool:
         return self.xmin is not None and snapshot.xmax - self.xmin >= FURTHEST_BACK
+
+    def has_aged_since(self, written: Window) -> bool:
+        return self.xmin is not None and written.xmin is not None and self.xmin - written.xmin >= OLD
 
     def to_state(self) -> JsonObject:
         """Small JSON, without `handled`: that may be large and is kept as rows."""

@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 
 from store.database import Database
 from store.state.attributed import AttributedEntries
+from watcher.health import Health
 from watcher.loops import Hint
 from watcher.metrics import Metrics
 from watcher.submit.base import Submitter
@@ -41,8 +42,8 @@ class ApiContext:
     """What jobs are told of the worker-side backend: `{path, options}`."""
     anonymous: str = "anonymous"
     """Who acts when `auth` is none."""
-    ready: Callable[[], bool] = lambda: True
-    """Whether everything this process does has started."""
+    health: Health = field(default_factory=Health)
+    """How this process is doing."""
     stopping: anyio.Event = field(default_factory=anyio.Event)
     """Set when the process ends: streams end at once."""
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None

@@ -19,7 +19,8 @@ from store.errors import (
     BackendFailed,
     CommitUnknown,
     Conflict,
-    ConnectionLost,
+    DatabaseUnavailable,
+    DatabaseUnusable,
     InvalidValue,
     NotFound,
     StoreError,
@@ -42,7 +43,8 @@ _KINDS: Final[Mapping[type[Exception], tuple[int, str]]] = {
 """The status of what the store and the sources refuse, and the word for it in the Execution API."""
 UNAVAILABLE: Final = (
     BackendFailed,
-    ConnectionLost,
+    DatabaseUnavailable,
+    DatabaseUnusable,
     CommitUnknown,
     DBAPIError,
     PoolTimeout,

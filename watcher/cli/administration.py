@@ -57,7 +57,7 @@ async def _open(settings: Settings, upgrade: bool) -> None:
 
 async def _check(settings: Settings) -> None:
     from store.database import Database, migrations  # noqa: PLC0415  see watcher.cli
-    from watcher.app import database_url  # noqa: PLC0415
+    from watcher.metadata import database_url  # noqa: PLC0415
 
     async with Database.open(database_url(settings)) as database:
         await migrations.check(database)
@@ -132,9 +132,9 @@ def cleanup_task_states(
 
 async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
     from watcher import logs  # noqa: PLC0415  see watcher.cli
-    from watcher.app import logs_directory, open_backend  # noqa: PLC0415
     from watcher.cleanup import Cleaner, Limits  # noqa: PLC0415
     from watcher.cli.connections import opened_database  # noqa: PLC0415
+    from watcher.metadata import logs_directory, open_backend  # noqa: PLC0415
 
     settings, console = configuration.settings, Console(stderr=True)
     directory = logs_directory(settings)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import Exit, Failure, Unavailable
 
 if TYPE_CHECKING:
     from watcher.isolation.inquiries import Inquirer
@@ -47,8 +47,9 @@ class ApiClient:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
+        accepted: int | None = None,
     ) -> httpx.Response:
-        """The answer, if it is no refusal."""
+        """The answer, if it is no refusal; the status `accepted` is none."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
         try:
             answer = await self.client.request(method, path, params=given, json=body, headers=headers)
@@ -56,7 +57,8 @@ class ApiClient:
             raise Failure(
                 f"nobody answers at {self.client.base_url}: {error}; start `watcher run`, or give --url"
             ) from error
-        check(answer)
+        if answer.status_code != accepted:
+            check(answer)
         return answer
 
 
@@ -74,6 +76,8 @@ def check(answer: httpx.Response) -> None:
         return
     if answer.status_code == httpx.codes.UNAUTHORIZED:
         raise Failure("the daemon asks who you are; give --token or WATCHER_TOKEN (`watcher token create` makes one)")
+    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        raise Unavailable(_sentence(answer))
     raise Failure(_sentence(answer), _CODES.get(answer.status_code, Exit.FAILED))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli import administration, assets, configuration, runs, store, watchers
+from watcher.cli import administration, assets, configuration, runs, status, store, watchers
 from watcher.cli.failures import EXIT_CODES, Commands
 from watcher.machine import program_version
 
@@ -35,7 +35,7 @@ def watcher(
 
 for function in (configuration.run, configuration.demo, configuration.check, configuration.schema):
     app.command()(function)
-for part in (watchers.top, watchers.watchers, assets.assets, runs.runs, store.store):
+for part in (watchers.top, status.top, watchers.watchers, assets.assets, runs.runs, store.store):
     app.add_typer(part)
 for part in (
     administration.db,

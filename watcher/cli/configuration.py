@@ -95,7 +95,7 @@ def check(
 
 
 def _check_store(configuration: Configuration, *, as_json: bool) -> None:
-    from watcher.app import check_store  # noqa: PLC0415  see watcher.cli
+    from watcher.metadata import check_store  # noqa: PLC0415  see watcher.cli
 
     try:
         check_store(configuration.settings)

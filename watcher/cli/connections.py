@@ -7,6 +7,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 import httpx
 
@@ -18,10 +19,14 @@ from store.processes.file_locks import is_held
 from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
-from watcher.app import control, database_url, logs_directory, open_backend
+from watcher.app import control
 from watcher.cli.api_client import ApiClient
-from watcher.home import lock_path
+from watcher.home import lock_path, refusing_os_errors
+from watcher.metadata import database_url, logs_directory, open_backend
 from watcher.sources import open_sources
+
+OPEN_DEADLINE: Final = 8.0
+"""Seconds for the database's first answer to a command."""
 
 
 @asynccontextmanager
@@ -64,9 +69,10 @@ async def opened_database(settings: Settings, *, upgrade: bool = False) -> Async
     url = database_url(settings)
     embedded = url.get_backend_name() == "sqlite"
     if embedded and settings.database.url is None:
-        settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with refusing_os_errors(f"settings.home {settings.home} cannot be used"):
+            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     async with Database.open(url) as database:
         if upgrade or (embedded and not is_held(lock_path(settings.home))):
             await migrations.upgrade(database)
-        await migrations.check(database)
+        await migrations.check(database, OPEN_DEADLINE)
         yield database

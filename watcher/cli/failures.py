@@ -10,12 +10,12 @@ from typer.core import TyperGroup
 
 from config.errors import ConfigurationInvalid
 from store.errors import StoreError
-from watcher.errors import StartRefused
+from watcher.errors import PartEnded, StartRefused
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed, or the daemon cannot be reached; 2 wrong words or a wrong configuration; "
     "3 `check --connect` found an error; 4 there is no such thing; 5 refused because of the state of things, "
-    "as another version or a name that is taken; 130 interrupted."
+    "as another version or a name that is taken; 6 `status` says that something is wrong; 130 interrupted."
 )
 
 
@@ -25,6 +25,7 @@ class Exit(IntEnum):
     CHECK_FAILED = 3
     NOT_FOUND = 4
     CONFLICT = 5
+    UNWELL = 6
     INTERRUPTED = 130
 
 
@@ -34,6 +35,10 @@ class Failure(Exception):
     def __init__(self, sentence: str, code: Exit = Exit.FAILED) -> None:
         super().__init__(sentence)
         self.code = code
+
+
+class Unavailable(Failure):
+    """The daemon answers that it cannot do it now."""
 
 
 class Commands(TyperGroup):
@@ -46,7 +51,7 @@ class Commands(TyperGroup):
             raise typer.Exit(Exit.INTERRUPTED) from None
         except Failure as error:
             failure = error
-        except (ConfigurationInvalid, StoreError, StartRefused) as error:
+        except (ConfigurationInvalid, StoreError, StartRefused, PartEnded) as error:
             failure = Failure(str(error), Exit.USAGE if isinstance(error, ConfigurationInvalid) else Exit.FAILED)
         typer.echo(str(failure), err=True)
         raise typer.Exit(failure.code)

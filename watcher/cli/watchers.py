@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import aclosing
 from functools import partial
@@ -41,7 +40,7 @@ async def list_watchers(api: ApiClient, show: Show) -> None:
 async def show_watcher(api: ApiClient, show: Show, name: Name) -> None:
     """Show one watcher."""
     watcher = await api.get(_path(name))
-    show(watcher, lambda: properties(watcher | {"open": _description(api, watcher)}))
+    show(watcher, lambda: properties(watcher | {"open": description(api, watcher)}))
 
 
 @command(watchers, "rename")
@@ -128,28 +127,6 @@ def _echo(records: Iterable[Any], show: Show) -> None:
         typer.echo(json.dumps(record) if show.as_json else as_text(record))
 
 
-@command(top, "status")
-async def _status(api: ApiClient, show: Show) -> None:
-    """Say how everything is doing."""
-    health = await api.get("/api/v2/monitor/health")
-    rows = (await api.get("/api/v2/watchers"))["watchers"]
-    states = Counter("paused" if watcher["paused"] else watcher["state"] for watcher in rows)
-    where = "none runs here" if api.logs_here is not None else str(api.client.base_url)
-    status = {"daemon": where, **health, "watchers": dict(states)}
-    parts = {
-        "daemon": where,
-        **{part: health[part]["status"] for part in ("metadatabase", "scheduler", "triggerer")},
-        "watchers": ", ".join(f"{count} {state}" for state, count in sorted(states.items())),
-    }
-    show(status, lambda: properties(parts))
-    failing = [watcher for watcher in rows if watcher["error"]]
-    if failing and not show.as_json:
-        show(failing, lambda: table(failing, COLUMNS))
-    waiting = [(watcher["name"], sentence) for watcher in rows if (sentence := _description(api, watcher))]
-    if waiting and not show.as_json:
-        show(waiting, lambda: properties(dict(waiting)))
-
-
 @command(top, "poll")
 async def _poll(
     api: ApiClient,
@@ -194,7 +171,7 @@ def _show_preview(preview: dict[str, Any], show: Show) -> None:
         show(preview["shown"], lambda: table(preview["shown"], fields(count="count", watermark="watermark")))
 
 
-def _description(api: ApiClient, watcher: dict[str, Any]) -> str | None:
+def description(api: ApiClient, watcher: dict[str, Any]) -> str | None:
     from watcher.vocabulary import Descriptions, describe  # noqa: PLC0415  see watcher.cli
 
     described = describe if api.inquirer is None else Descriptions(api.inquirer).describe

@@ -8,7 +8,7 @@ not end with its home, by the home that has taken it over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 
 import anyio
@@ -24,6 +24,7 @@ from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.followed_try import LOOK_EVERY, POLL_EVERY, FollowedTry, warn_of_submitter
 from watcher.dispatcher.run_starter import RunStarter
 from watcher.dispatcher.submissions import Submissions
+from watcher.health import Health
 from watcher.leader_election import Leadership
 from watcher.loops import Wakeup, insist, keep_going
 
@@ -42,6 +43,7 @@ class Dispatcher:
     limits: Limits
     lease: timedelta
     on_end: Callable[[], None]
+    health: Health = field(default_factory=Health)
 
     def __post_init__(self) -> None:
         self._followed: dict[str, FollowedTry] = {}
@@ -135,10 +137,11 @@ class Dispatcher:
 
     async def _keep_beating(self) -> None:
         while True:
-            await anyio.sleep(self.lease.total_seconds() / 3)
+            await anyio.sleep((self.lease / 3).total_seconds())
             async with keep_going("dispatcher.heartbeat_failed"):
                 await self._beat()
 
     async def _beat(self) -> None:
         async with self.database.statements() as connection:
             await triggerers.beat_dispatcher(connection, self.process, self.lease, self.database.dialect)
+        self.health.beat("dispatcher", self.lease / 3)

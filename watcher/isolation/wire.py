@@ -8,6 +8,7 @@ of the child's log, and its signs of life, come at any time.
 from __future__ import annotations
 
 import json
+import math
 import socket
 import struct
 import threading
@@ -141,6 +142,8 @@ def batch_contents(batch: TriggerBatch, limits: BatchLimits) -> Iterator[bytes]:
     limits.check_events(len(batch.events))
     position = batch.position
     answer: Frame = {"events": len(batch.events), "caught_up": batch.caught_up, "position": None}
+    if batch.whole_since is not None:
+        answer["whole_since"] = batch.whole_since
     if position is not None:
         answer["position"] = _position_json(position)
         yield from _row_parts("delete", ([member] for member in position.rows.delete), len(position.rows.delete))
@@ -200,6 +203,7 @@ def _position_json(position: Position) -> Frame:
     return {
         "watermark": position.watermark,
         "state": position.state,
+        "silent": position.silent,
         "clear": rows.clear,
         "delete_below": rows.delete_below,
     }
@@ -259,6 +263,7 @@ class Parts:
                 events=self._events,
                 caught_up=bool(answer["caught_up"]),
                 position=None if position is None else self._position(position),
+                whole_since=_moment(answer.get("whole_since")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenFrame(f"an answer is no batch: {error!r}") from None
@@ -267,7 +272,13 @@ class Parts:
         rows = RowChanges(
             clear=position["clear"], delete_below=position["delete_below"], delete=self._delete, insert=self._insert
         )
-        return Position(watermark=position["watermark"], state=position["state"], rows=rows)
+        silent = bool(position["silent"])
+        return Position(watermark=position["watermark"], state=position["state"], rows=rows, silent=silent)
 
     def stored(self, position: Frame | None) -> StoredPosition | None:
         return None if position is None else StoredPosition(state=position["state"], rows=self._insert)
+
+
+def _moment(value: Any) -> float | None:
+    """Of the clock that all processes of a machine share."""
+    return value if isinstance(value, float) and math.isfinite(value) else None

@@ -9,11 +9,11 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -50,7 +50,7 @@ def configure(directory: Path, *, level: str, json: bool, owner: str, max_file_m
     structlog.configure(
         processors=[*shared, *ends],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Stderr(stream=sys.stderr))),
         cache_logger_on_first_use=False,  # the loggers of modules must follow when the block ends
     )
     try:
@@ -80,6 +80,21 @@ def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -
     finally:
         root.setLevel(level)
         root.removeHandler(handler)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stderr:
+    """What structlog writes to. The disk behind stderr may be full, or its reader gone: that must end no daemon."""
+
+    stream: TextIO
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self.stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self.stream.flush()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +128,14 @@ class _Keep:
 def _line(record: Mapping[str, Any]) -> str:
     first = {name: record[name] for name in _FIRST if name in record}
     return _ENCODER.encode({**first, **record})
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
 
 
 class LogFiles:
@@ -154,9 +177,7 @@ class LogFiles:
             os.close(self._handles.pop(path))
             handle = None
         if handle is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
-            self._handles[path] = handle
+            handle = self._handles[path] = _opened(path)
             if len(self._handles) > _OPEN_AT_MOST:
                 os.close(self._handles.popitem(last=False)[1])
         self._handles.move_to_end(path)

@@ -1,15 +1,18 @@
-"""Which runs a job's queue makes now, as a pure function of the queue, the schedule and the clock.
+"""Which runs a job's queue makes now, as pure functions of the queue, the schedule and the clock.
 
 Deterministic and independent of load: the same rows and the same time give the same runs, whoever looks, however often.
+A look knows the queued assets only; the events themselves are read once it is due that they become runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from operator import itemgetter
+from typing import Final
 
-from store.keys import Batching, Condition, QueuedEvent
+from store.keys import Batching, Condition
 from watcher.scheduler.conditions import Resolved, is_met
 
 
@@ -27,9 +30,10 @@ class PlannedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Runs to make now, and when to look again by the clock alone (None: only when something happens)."""
+    """Runs to make now, whether more of the queue is decided on, and when to look again by the clock alone (None: never)."""
 
     runs: Sequence[PlannedRun] = ()
+    has_rest: bool = False
     look_again_in: timedelta | None = None
 
 
@@ -53,45 +57,56 @@ class Capacity:
         return self.active >= self.allowed
 
 
-def plan(
-    queue: Sequence[QueuedEvent],
-    waits: Waits,
-    batching: Batching,
-    capacity: Capacity,
-    *,
-    now: datetime,
-    ticks: Sequence[datetime] = (),
-) -> Plan:
-    """Decide on a job's queue, given oldest event first, and on the ticks that are due for a run each.
+MOST_EVENTS: Final = 10_000
+"""Queued events that become runs in one transaction, unless one run takes more; the rest follows in the next."""
+MOST_RUNS: Final = 1_000
+"""Runs made in one transaction, likewise."""
 
-    With `each` every event has its own run, and so has every tick. Else the first tick's run takes what is queued, also
-    before the condition is met.
+
+def completing(first_events: Mapping[str, int], waits: Waits) -> int | None:
+    """The event with which the condition is met, given the lowest queued event of each asset; None while it is not."""
+    assets: set[str] = set()
+    for asset, event_id in sorted(first_events.items(), key=itemgetter(1)):
+        assets.add(asset)
+        if waits.condition is not None and is_met(waits.condition, assets, waits.aliases):
+            return event_id
+    return None
+
+
+def is_due(completed_by: int | None, batching: Batching, capacity: Capacity, *, ticks: Sequence[datetime] = ()) -> bool:
+    """Whether what is queued becomes runs, once it was collected for long enough.
+
+    With `each` every event has its own run. Else a tick takes what is queued, also before the condition is met; without
+    one the job collects on while it has as many runs as it may: a run's end looks again.
     """
     if batching.mode == "each":
-        own = [PlannedRun(event_ids=[event.event_id], completed_by=event.event_id) for event in queue]
-        met = _completing(queue, waits) is not None
-        return Plan(runs=(*(own if met else ()), *(PlannedRun(tick=tick) for tick in ticks)))
-    if not ticks:
-        return _of_events(queue, waits, batching, capacity, now)
-    first, *pieces = _pieces(queue, _completing(queue, waits), batching.max_events) or [PlannedRun()]
-    return Plan(runs=[replace(first, tick=ticks[0]), *pieces, *(PlannedRun(tick=tick) for tick in ticks[1:])])
+        return completed_by is not None
+    return bool(ticks) or (completed_by is not None and not capacity.is_used)
 
 
-def _of_events(
-    queue: Sequence[QueuedEvent], waits: Waits, batching: Batching, capacity: Capacity, now: datetime
-) -> Plan:
-    completed_by = _completing(queue, waits)
-    if completed_by is None or capacity.is_used:
-        return Plan()  # collects on; a run's end looks again
-    wait = _remaining(queue, batching, now)
-    if wait > timedelta(0):
-        return Plan(look_again_in=wait)
-    return Plan(runs=_pieces(queue, completed_by, batching.max_events))
+def collects(batching: Batching) -> bool:
+    """Whether it matters when the queued events came."""
+    return batching.mode != "each" and batching.debounce > timedelta(0)
 
 
-def _pieces(queue: Sequence[QueuedEvent], completed_by: int | None, max_events: int) -> list[PlannedRun]:
-    ids = [event.event_id for event in queue]
-    pieces = [ids[start : start + max_events] for start in range(0, len(ids), max_events)]
+def remaining(oldest: datetime, newest: datetime, batching: Batching, now: datetime) -> timedelta:
+    """How long to collect on. An age below zero (a clock was set back) counts as due."""
+    since_last, since_first = now - newest, now - oldest
+    if since_last < timedelta(0) or since_first < timedelta(0):
+        return timedelta(0)
+    return min(batching.debounce - since_last, batching.max_wait - since_first)
+
+
+def most_at_once(batching: Batching) -> int:
+    """How many events one transaction turns into runs: as many as fill them, and those of one run at least."""
+    of_a_run = _of_a_run(batching)
+    return max(1, min(MOST_RUNS, MOST_EVENTS // of_a_run)) * of_a_run
+
+
+def runs_of(event_ids: Sequence[int], completed_by: int | None, batching: Batching) -> Sequence[PlannedRun]:
+    """The runs of these events, lowest first; `completed_by` None: a tick takes them before the condition is met."""
+    of_a_run = _of_a_run(batching)
+    pieces = (event_ids[start : start + of_a_run] for start in range(0, len(event_ids), of_a_run))
     if completed_by is None:
         return [PlannedRun(event_ids=piece) for piece in pieces]
     return [
@@ -100,21 +115,13 @@ def _pieces(queue: Sequence[QueuedEvent], completed_by: int | None, max_events: 
     ]
 
 
-def _completing(queue: Sequence[QueuedEvent], waits: Waits) -> int | None:
-    """The first event with which the condition is met; None while it is not."""
-    assets: set[str] = set()
-    for event in queue:
-        if event.asset not in assets and waits.condition is not None:
-            assets.add(event.asset)
-            if is_met(waits.condition, assets, waits.aliases):
-                return event.event_id
-    return None
+def with_ticks(runs: Sequence[PlannedRun], ticks: Sequence[datetime], batching: Batching) -> Sequence[PlannedRun]:
+    """A run for each tick that is due; the first one's takes the events of the first run, but with `each`."""
+    if batching.mode == "each" or not ticks:
+        return [*runs, *(PlannedRun(tick=tick) for tick in ticks)]
+    first, *others = runs or [PlannedRun()]
+    return [replace(first, tick=ticks[0]), *others, *(PlannedRun(tick=tick) for tick in ticks[1:])]
 
 
-def _remaining(queue: Sequence[QueuedEvent], batching: Batching, now: datetime) -> timedelta:
-    """How long to collect on. An age below zero (a clock was set back) counts as due."""
-    since_last = now - max(event.created_at for event in queue)
-    since_first = now - min(event.created_at for event in queue)
-    if since_last < timedelta(0) or since_first < timedelta(0):
-        return timedelta(0)
-    return min(batching.debounce - since_last, batching.max_wait - since_first)
+def _of_a_run(batching: Batching) -> int:
+    return 1 if batching.mode == "each" else batching.max_events

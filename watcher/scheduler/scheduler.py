@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -15,12 +16,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import aliases, assets
 from store.database import Database
 from store.runs import queues, runs
-from store.runs.queues import JobQueue
+from store.runs.queues import JobQueue, Rest
 from watcher.leader_election import Leadership
 from watcher.loops import Wakeup, insist, keep_going
 from watcher.scheduler import ticks
 from watcher.scheduler.conditions import names_alias
-from watcher.scheduler.planning import Capacity, Plan, PlannedRun, Waits, plan
+from watcher.scheduler.planning import (
+    Capacity,
+    Plan,
+    PlannedRun,
+    Waits,
+    collects,
+    completing,
+    is_due,
+    most_at_once,
+    remaining,
+    runs_of,
+    with_ticks,
+)
 
 LOOK_EVERY: Final = timedelta(seconds=30)
 SHORTEST_PAUSE: Final = timedelta(seconds=1)
@@ -74,14 +87,21 @@ class Scheduler:
         self._look_at = at if anew else min(at, self._look_at)
 
     async def _schedule_all(self, dag_ids: Sequence[str]) -> None:
-        for dag_id in dag_ids if self._leadership.leads else ():
-            async with keep_going("scheduler.job_failed"):  # one job that cannot be decided on keeps no other waiting
-                made = await self._schedule(dag_id)
-                if made.look_again_in is not None:  # by then all is looked at; what comes meanwhile makes it no earlier
-                    self._look_in(made.look_again_in)
-                    self._collecting.add(dag_id)
-                if made.runs:
-                    self._on_runs()
+        """Jobs with much to do take turns."""
+        while dag_ids and self._leadership.leads:
+            dag_ids = [dag_id for dag_id in dag_ids if await self._has_rest(dag_id)]
+
+    async def _has_rest(self, dag_id: str) -> bool:
+        """Decide on a job's queue; whether more of it follows at once."""
+        made = Plan()
+        async with keep_going("scheduler.job_failed"):  # one job that cannot be decided on keeps no other waiting
+            made = await self._schedule(dag_id)
+            if made.look_again_in is not None:  # by then all is looked at; what comes meanwhile makes it no earlier
+                self._look_in(made.look_again_in)
+                self._collecting.add(dag_id)
+            if made.runs:
+                self._on_runs()
+        return made.has_rest
 
     def _log_late(self, late: set[str]) -> None:
         """Once when an asset gets late, once when it is not any more."""
@@ -96,17 +116,32 @@ class Scheduler:
             queue = await queues.lock_queue(connection, dag_id)
             if queue is None:
                 return Plan()
-            due = await self._tick(connection, queue)
-            condition = queue.definition.schedule
-            resolved = await aliases.resolved_names(connection, dag_id) if names_alias(condition) else {}
-            waits = Waits(condition=condition, aliases=resolved)
-            made = plan(queue.events, waits, queue.definition.batch, _capacity(queue), now=queue.now, ticks=due)
+            made = await self._plan(connection, queue)
             for number, planned in enumerate(made.runs):
                 await _create(connection, queue, number, planned)
         if made.runs:
             events = sum(len(planned.event_ids) for planned in made.runs)
             log.info("runs.created", dag_id=dag_id, runs=len(made.runs), events=events)
         return made
+
+    async def _plan(self, connection: AsyncConnection, queue: JobQueue) -> Plan:
+        batching, condition = queue.definition.batch, queue.definition.schedule
+        if queue.rest is not None:
+            rest = await _take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
+            if rest.runs:
+                return replace(rest, has_rest=True)  # when it has ended, what came meanwhile is looked at
+        ticks = await self._tick(connection, queue)
+        resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
+        completed_by = completing(queue.first_events, Waits(condition=condition, aliases=resolved))
+        if not is_due(completed_by, batching, _capacity(queue), ticks=ticks):
+            return Plan(runs=with_ticks([], ticks, batching))
+        if collects(batching) and not ticks:
+            span = await queues.span(connection, queue.dag_id)
+            wait = remaining(span.oldest, span.newest, batching, span.now)
+            if wait > timedelta(0):
+                return Plan(look_again_in=wait)
+        taken = await _take(connection, queue, completed_by)
+        return replace(taken, runs=with_ticks(taken.runs, ticks, batching))
 
     async def _tick(self, connection: AsyncConnection, queue: JobQueue) -> Sequence[datetime]:
         """Wind the job's clock; the ticks that get a run now.
@@ -127,6 +162,19 @@ class Scheduler:
             await queues.set_clock(connection, queue, ticks.following(cron, due[-1]))
         # The database's clock may have been set back after these ticks had their runs.
         return [tick for tick in due if not await runs.has_run(connection, queue.dag_id, _scheduled(tick))]
+
+
+async def _take(connection: AsyncConnection, queue: JobQueue, completed_by: int | None, to: int | None = None) -> Plan:
+    """Runs of the queue, up to the event `to`: as many as fit a transaction. That the rest is to follow outlives a crash."""
+    batching = queue.definition.batch
+    limit = most_at_once(batching)
+    event_ids = await queues.oldest(connection, queue.dag_id, limit + 1, to)
+    rest = None
+    if len(event_ids) > limit:
+        rest = Rest(to=to or await queues.newest(connection, queue.dag_id), completed_by=completed_by)
+    if rest != queue.rest:
+        await queues.set_rest(connection, queue.dag_id, rest)
+    return Plan(runs=runs_of(event_ids[:limit], completed_by, batching), has_rest=rest is not None)
 
 
 async def _create(connection: AsyncConnection, queue: JobQueue, number: int, planned: PlannedRun) -> None:

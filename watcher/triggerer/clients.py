@@ -123,6 +123,12 @@ class Hosted:
     limits: BatchLimits | None = None
     """None: a shipped trigger, which divides what it finds by its own options."""
 
+    @property
+    def starts_now(self) -> bool:
+        """What comes before its first position is not seen."""
+        shown: Mapping[str, Any] = getattr(self.options, "shown", {})  # a child's options
+        return getattr(self.options, "start", shown.get("start")) == "now"
+
 
 @asynccontextmanager
 async def open_trigger(

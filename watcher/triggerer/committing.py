@@ -17,19 +17,19 @@ from store.detection import detections
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition, RowDifferences
-from store.errors import PositionLost
 from store.values import to_json
 from triggers.base import JsonValue, Position, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
 from watcher.metrics import Metrics
 from watcher.triggerer.clients import Hosted
+from watcher.triggerer.group_commit import GroupCommit
 
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Committer:
-    """Commits batches: the position first (the fence), then everything it makes true.
+    """Commits batches, those of many watchers together: the position first (the fence), then everything it makes true.
 
     `on_watermark` is called with each watermark entry that was written, `on_events` with the jobs that got queue rows.
     """
@@ -38,6 +38,9 @@ class Committer:
     metrics: Metrics
     on_events: Callable[[frozenset[str]], None]
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
+
+    def __post_init__(self) -> None:
+        self._group = GroupCommit(self.database)
 
     async def commit(self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
         """Returns the position as it is now held.
@@ -49,15 +52,15 @@ class Committer:
             raise ConfigurationError(f"the trigger yielded a {type(batch).__name__}; mend it to yield `TriggerBatch`es")
         if batch.position is None:
             return held
+        if batch.position.silent:
+            async with self.database.transaction() as connection:
+                return await detections.keep(
+                    connection, held, new_position(identity, batch.position, hosted.trigger.format)
+                )
         write_id = uuid.uuid4().hex
         detection = _detection(hosted, held, identity, batch, batch.position, write_id)
-        entry = {"write_id": write_id, "key": detection.key}
-        async with self.database.transaction() as connection:
-            (committed,) = await detections.commit(connection, [detection])
-            if isinstance(committed, PositionLost):
-                raise committed
-            log.info("store.writing", events=len(batch.events), position_version=committed.held.version, **entry)
-        log.info("store.written", **entry)
+        committed = await self._group.commit(detection)
+        log.info("store.written", write_id=write_id, key=detection.key)
         self.on_watermark(hosted.asset_id, detection.key)
         if committed.dag_ids:
             self.on_events(committed.dag_ids)

@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import math
 import random
+import time
 import uuid
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 import anyio
@@ -32,6 +33,7 @@ from triggers.base import BaseEventTrigger, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
+from watcher.health import WatcherReport
 from watcher.isolation.trigger import ForeignTrigger
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
@@ -56,9 +58,8 @@ class Supervisor:
     committer: Committer
     clients: Clients
     poll_timeout: timedelta
-    last_poll_at: datetime | None = None
+    report: WatcherReport = field(default_factory=WatcherReport)
     _failures: int = 0
-    _state: str = ""
     _attempt: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _doing: str = ""
     _committing: bool = False
@@ -116,6 +117,7 @@ class Supervisor:
             await anyio.sleep(CLAIM_AGAIN)
             return
         self._held = loaded.held
+        self.report.has_position = loaded.state is not None
         if not self._failures:  # else it is failing until it runs again
             self._show("starting")
         self._begin("making the trigger")
@@ -147,7 +149,7 @@ class Supervisor:
             self._attempt.deadline = math.inf
             while batch is not _END:
                 held = await self._commit(held, identity, batch)
-                if self._state != "running":
+                if self.report.state != "running":
                     self._show("running")
                 self._failures = 0
                 await checkpoint()  # also with a trigger that never waits, the others get their turn
@@ -159,12 +161,19 @@ class Supervisor:
             self._committing = True
             held = await self.committer.commit(self.hosted, held, identity, batch)
             self._held, self._committing = held, False
-            self.last_poll_at = datetime.now(UTC)
+            self._note_poll(batch)
             log.debug("watcher.polled", caught_up=batch.caught_up)
             if batch.events:
                 items = sum(event.count for event in batch.events)
                 log.info("watcher.found", items=items, events=len(batch.events))
         return held
+
+    def _note_poll(self, batch: TriggerBatch) -> None:
+        """Of a batch that is durable."""
+        self.report.polled_at = time.monotonic()
+        self.report.has_position |= batch.position is not None
+        if batch.whole_since is not None:
+            self.report.whole_since = batch.whole_since
 
     async def _fail(self, error: BaseException) -> None:
         self._failures += 1
@@ -184,9 +193,9 @@ class Supervisor:
             await anyio.sleep(pause.total_seconds())
 
     def _show(self, state: str, error: str | None = None) -> None:
-        self._state = state
+        count = self._failures if error else 0
+        self.report.show(state, error, count)
         if self._states is not None:
-            count = self._failures if error else 0
             self._states.show(self.hosted.name, WatcherState(state=state, error=error, error_count=count))
         log.info("watcher.state", state=state)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 import anyio
@@ -12,11 +12,13 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from store.catalog import watchers
+from store.catalog.watchers import Polled
 from store.database import Database
 from store.detection import positions
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.processes import triggerers
 from store.processes.triggerers import CAPACITY, LivingTriggerer, Process
+from watcher.health import Health
 from watcher.leader_election import AFTER_EXPIRY
 from watcher.loops import Wakeup, insist, keep_going
 from watcher.triggerer.assignment import Assignment, assign
@@ -57,6 +59,7 @@ class Triggerer:
     lease: timedelta
     capacity: int = CAPACITY
     on_release: Callable[[frozenset[str]], None] = lambda _names: None
+    health: Health = field(default_factory=Health)
     wakeup: Wakeup = field(default_factory=Wakeup)
     _running: dict[str, _Running] = field(default_factory=dict)
     _ending: dict[str, _Running] = field(default_factory=dict)
@@ -115,6 +118,7 @@ class Triggerer:
             living = await triggerers.living(connection)
             paused = await watchers.paused_watchers(connection)
             held = await positions.held_by(connection, self.process.id)
+        self.health.beat("triggerer", self.heartbeat)
         self._assign(living)
         ours = self._assignment.of(self.process.id)
         for name in set(self._running) - (ours - paused):
@@ -175,13 +179,14 @@ class Triggerer:
             names = sorted(name for name, why in self._left_out.items() if why == reason)
             log.error("watcher.left_out", watchers=names, reason=reason)
 
-    def _polled(self) -> dict[str, datetime]:
-        polled = {name: running.supervisor.last_poll_at for name, running in self._running.items()}
-        return {name: at for name, at in polled.items() if at is not None}
+    def _polled(self) -> dict[str, Polled]:
+        polled = {name: running.supervisor.report.polled for name, running in self._running.items()}
+        return {name: look for name, look in polled.items() if look is not None}
 
     def _start(self, tasks: TaskGroup, name: str, position: LoadedPosition) -> None:
         """Host a watcher from the position that was claimed for it."""
         running = self._running[name] = _Running(supervisor=self.supervise(self.hosted[name]))
+        self.health.watchers[name] = running.supervisor.report
 
         async def supervised() -> None:
             try:
@@ -195,6 +200,7 @@ class Triggerer:
     def _stop(self, tasks: TaskGroup, name: str, state: str | None) -> None:
         """Let go of a watcher; the heart beats on meanwhile, however long its trigger takes."""
         self._ending[name] = self._running.pop(name)
+        self.health.watchers.pop(name, None)
         self._ending[name].scope.cancel()
         tasks.start_soon(self._release, name, state)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,8 +13,10 @@ from sqlalchemy import insert, select, update
 
 from store.database import schema
 from store.database.schema import database_now
+from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
+from watcher.health import Health, WatcherReport
 
 
 async def create_event(api: Api, asset: str = "landing", **body: Any) -> dict[str, Any]:
@@ -289,13 +292,41 @@ async def test_health_tells_of_signs_of_life(api: Api) -> None:
 
 async def test_probes(api: Api) -> None:
     assert (await api.get("/healthz")) == {"status": "alive"}
-    assert (await api.get("/readyz")) == {"status": "ready"}
+    assert (await api.get("/readyz")) == {"status": "ready", "reasons": [], "warnings": []}
     assert (await api.get("/api/v2/version"))["version"]
-    async with serving(replace(api.context, ready=lambda: False)) as client:
+    async with serving(replace(api.context, health=Health(waits_for="it is early"))) as client:
         assert (await client.get("/readyz")).status_code == 503
     async with serving(replace(api.context, configuration_hash="another")) as client:
         unready = await client.get("/readyz")
-        assert (unready.status_code, "configuration" in unready.json()["detail"]) == (503, True)
+        assert (unready.status_code, "configuration" in unready.json()["reasons"][0]) == (503, True)
+
+
+async def test_a_commit_that_fails_for_want_of_the_database_holds_readiness_until_one_succeeds(api: Api) -> None:
+    api.database.outage = DatabaseUnavailable("the disk is full; free some space there")
+    unready = await api.get("/readyz", status=503)
+    assert unready["reasons"] == ["the last commit failed: the disk is full; free some space there"]
+    assert (await api.get("/healthz")) == {"status": "alive"}
+    assert (await api.get("/api/v2/monitor/health"))["metadatabase"] == {"status": "unhealthy"}
+    await api.put("landing", "key", 1)
+    assert (await api.get("/readyz"))["reasons"] == []
+    assert (await api.get("/api/v2/monitor/health"))["metadatabase"] == {"status": "healthy"}
+
+
+async def test_what_this_process_knows_of_a_watcher_is_shown_over_its_row(api: Api) -> None:
+    now = time.monotonic()
+    report = WatcherReport(polled_at=now, whole_since=now - 100)
+    report.show("failing", "the disk is full", 3)
+    async with serving(replace(api.context, health=Health(watchers={"landing_files": report}))) as client:
+        shown = (await client.get("/api/v2/watchers/landing_files")).json()
+        metrics = (await client.get("/metrics")).text
+        await client.post("/api/v2/watchers/landing_files/pause")
+        paused = (await client.get("/api/v2/watchers/landing_files")).json()
+    assert (shown["state"], shown["error"], shown["error_count"]) == ("failing", "the disk is full", 3)
+    assert shown["last_poll_at"] is not None
+    assert shown["lag_seconds"] >= 100
+    assert 'watcher_errors_total{asset="landing",watcher="landing_files"} 3.0' in metrics
+    assert 'watcher_lag_seconds{asset="landing",watcher="landing_files"} 10' in metrics
+    assert (paused["state"], paused["error"]) == ("paused", None)
 
 
 async def test_the_whole_api_describes_itself(api: Api) -> None:

@@ -171,15 +171,16 @@ def test_assets_watchers_and_runs_are_listed_and_shown(watcher: Watcher) -> None
 def test_a_watcher_is_paused_and_resumed(watcher: Watcher) -> None:
     watcher("pause", "inbox_files")
     assert answer(watcher("watchers", "show", "inbox_files", "--json"))["paused"] is True
-    assert "paused" in watcher("status").stdout
+    assert "paused" in watcher("status", exits=1).stdout
     assert answer(watcher("resume", "inbox_files", "--json"))["paused"] is False
 
 
 def test_status_says_that_no_daemon_runs(watcher: Watcher) -> None:
-    status = answer(watcher("status", "--json"))
+    status = answer(watcher("status", "--json", exits=1))
 
     assert (status["daemon"], status["metadatabase"]["status"]) == ("none runs here", "healthy")
     assert status["watchers"] == {"stopped": 1}
+    assert status["problems"][0] == "no daemon runs here; start `watcher run`"
 
 
 def test_logs_are_printed_around_a_write(watcher: Watcher, configuration: Path) -> None:
@@ -385,7 +386,7 @@ def test_a_daemon_of_this_home_is_found_by_its_lock(watcher: Watcher, configurat
     """Nobody listens where the configuration says, so the attempt alone is what tells."""
     with exclusive(configuration.parent / ".watcher" / "daemon.lock"):
         assert "127.0.0.1:1" in watcher("status", exits=1).stderr
-    watcher("status")
+    assert "none runs here" in watcher("status", exits=1).stdout
 
 
 def test_a_log_is_followed_until_interrupted(configuration: Path, served: Served) -> None:

@@ -20,7 +20,7 @@ from tests.service.isolation.hosting import descendants
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
 
-pytestmark = pytest.mark.service
+pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 
 @pytest.fixture

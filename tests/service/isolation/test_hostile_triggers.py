@@ -110,6 +110,7 @@ async def test_what_never_answers_is_named_and_ended_whether_it_wants_or_not(
     await gone(processes)
 
 
+@pytest.mark.slow
 async def test_one_that_blocks_after_its_first_batch_is_ended_too(
     database: Database, server: ForkServer, tmp_path: Path
 ) -> None:
@@ -135,6 +136,7 @@ async def test_one_that_recovers_goes_on_where_it_was(database: Database, server
         assert (await host.watcher("moody")).error is None
 
 
+@pytest.mark.slow
 async def test_a_daemon_that_was_killed_leaves_no_process(tmp_path: Path) -> None:
     """Whatever the children do: nobody is left to tell them."""
     good = tmp_path / "good"

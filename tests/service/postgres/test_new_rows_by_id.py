@@ -243,6 +243,28 @@ async def test_state_that_moved_is_written_once_a_minute(
         assert host.committed.writes == 2
 
 
+async def test_a_gap_that_stays_open_is_written_once(
+    postgres_database: PostgresDatabase,
+    orders: asyncpg.Connection,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each poll is a minute after the one before, as far as it knows."""
+    monkeypatch.setattr(RowsByIdReader, "moved_state_every", timedelta(0))
+    async with hosted(postgres_database.dsn) as host:
+        slow = await connect()
+        async with slow.transaction():
+            await insert(slow)
+            await insert(orders)
+            await host.catch_up()
+            await host.poll()
+            written = host.committed.writes
+            for _ in range(50):
+                await orders.execute("BEGIN; SELECT 1; COMMIT")
+                await host.poll()
+            assert host.committed.writes == written
+
+
 async def test_another_table_under_the_same_name_is_noticed(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

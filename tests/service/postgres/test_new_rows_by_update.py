@@ -110,6 +110,41 @@ async def test_the_watermark_tells_who_keeps_the_floor_down(
         assert "alarm" not in host.committed.watermark
 
 
+async def test_the_clock_alone_is_never_written_and_rows_left_out_are(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each poll is a minute after the one before, as far as it knows."""
+    monkeypatch.setattr(RowsByUpdateReader, "moved_state_every", timedelta(0))
+    async with hosted(postgres_database.dsn, **OPTIONS, where="id < 100") as host:
+        await insert(customers, 1)
+        assert await host.catch_up() == [1]
+        written = host.committed.writes
+        for _ in range(50):
+            await customers.execute("SELECT pg_current_xact_id()")  # the server's transactions go on
+            await host.poll()
+        assert host.committed.writes == written
+        await insert(customers, 200)
+        await host.poll()
+        await host.poll()
+        assert host.committed.writes == written + 1
+
+
+async def test_a_snapshot_that_gets_too_old_is_written_silently(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triggers.postgres.window.OLD", 20)
+    async with hosted(postgres_database.dsn, **OPTIONS) as host:
+        written, watermark = host.committed.writes, host.committed.watermark
+        for _ in range(50):
+            await customers.execute("SELECT pg_current_xact_id()")
+            await host.poll()
+        assert 0 < host.committed.silent == host.committed.writes - written <= 3
+        assert host.committed.watermark == watermark
+        await insert(customers, 1)
+        await host.crash()
+        assert await host.catch_up() == [1]
+
+
 async def test_what_was_handled_is_kept_as_rows_and_forgotten_in_time(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
 ) -> None:

@@ -40,6 +40,8 @@ class Committed:
     watermark: Any = None
     events: list[Any] = field(default_factory=list)
     writes: int = 0
+    silent: int = 0
+    """Of these writes, those of the state alone."""
 
     def apply(self, batch: TriggerBatch) -> None:
         if batch.position is None:
@@ -51,9 +53,11 @@ class Committed:
         self.rows = {member: value for member, value in kept.items() if below is None or value >= below}
         self.rows = {member: value for member, value in self.rows.items() if member not in changes.delete}
         self.rows.update(changes.insert)
-        self.watermark = json.loads(json.dumps(batch.position.watermark))
+        if not batch.position.silent:
+            self.watermark = json.loads(json.dumps(batch.position.watermark))
         self.events += batch.events
         self.writes += 1
+        self.silent += batch.position.silent
 
     @property
     def ids(self) -> list[int]:

@@ -12,7 +12,9 @@ from sqlalchemy import select, text, update
 from store.catalog import aliases
 from store.database.schema import asset_alias, job_schedule_alias, leader, queued_event, run
 from store.errors import NotLeading
-from tests.databases import on_both
+from store.runs import queues
+from store.runs.queues import QueueFilter
+from tests.databases import on_both, statements_of
 from tests.service.scheduler.settings import (
     configure,
     consumed,
@@ -75,6 +77,64 @@ async def test_ten_thousand_events_of_a_paused_job_make_one_run_for_each_max_eve
     assert await made(database, "load") == [4000, 4000, 2000]
     assert await queued(database, "load") == []
     print(f"10,000 events in {time.monotonic() - begun:.2f} s on {database.dialect}")  # noqa: T201
+
+
+@on_both
+async def test_a_long_queue_is_turned_into_the_same_runs_by_many_transactions_also_after_a_crash(database, monkeypatch):
+    """The one event of `b` is among the first: what follows has runs although the condition is met no more."""
+    monkeypatch.setattr("watcher.scheduler.planning.MOST_EVENTS", 40)
+    ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=20)])
+    events = await tell(database, ids["a"], ids["b"], *[ids["a"]] * 98)
+    plan = await (await leading_scheduler(database))._schedule("load")
+    assert (len(plan.runs), plan.has_rest) == (2, True)
+    (late,) = await tell(database, ids["a"])
+    await (await leading_scheduler(database)).look()  # another process, later; the job has its run by now
+    runs = list((await consumed(database, "load")).values())
+    assert runs == [events[start : start + 20] for start in range(0, 100, 20)]
+    assert await queued(database, "load") == [late], "it waits for its own b"
+    await end_runs(database, "load")
+    await tell(database, ids["b"])
+    await (await leading_scheduler(database)).look()
+    assert await queued(database, "load") == []
+
+
+async def test_many_runs_of_one_event_each_are_made_by_many_transactions(database, monkeypatch):
+    monkeypatch.setattr("watcher.scheduler.planning.MOST_RUNS", 10)
+    ids = await configure(database, [job_on("load", "a", mode="each"), job_on("other", "a")])
+    scheduler = await leading_scheduler(database)
+    events = await tell(database, *[ids["a"]] * 35)
+    await scheduler.look()
+    assert list((await consumed(database, "load")).values()) == [[event] for event in events]
+    assert await made(database, "other") == [35]
+
+
+async def test_a_rest_that_a_person_removed_is_forgotten(database, monkeypatch):
+    monkeypatch.setattr("watcher.scheduler.planning.MOST_EVENTS", 2)
+    ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=2)])
+    await tell(database, ids["a"], ids["b"], *[ids["a"]] * 3)
+    scheduler = await leading_scheduler(database)
+    await scheduler._schedule("load")
+    async with database.transaction() as session:
+        await queues.remove(session, QueueFilter(dag_id="load"))
+    await end_runs(database, "load")
+    (waits,) = await tell(database, ids["a"])
+    await scheduler.look()
+    assert await queued(database, "load") == [waits]
+    await tell(database, ids["b"])
+    await scheduler.look()
+    assert await made(database, "load") == [2, 2]
+
+
+async def test_a_look_that_decides_nothing_reads_no_events(database):
+    ids = await configure(database, [job_on("load", {"all": ["a", "b"]}), job_on("busy", "a")])
+    scheduler = await leading_scheduler(database)
+    await tell(database, *[ids["a"]] * 50)
+    await scheduler.look()
+    await tell(database, *[ids["a"]] * 50)
+    for job in ("load", "busy"):  # one has not met its condition, the other has a run
+        with statements_of(database) as sent:
+            assert not (await scheduler._schedule(job)).runs
+        assert len(sent) == 3, "who leads, the job's row, and the look"
 
 
 @on_both

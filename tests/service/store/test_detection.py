@@ -22,7 +22,7 @@ from store.database.schema import (
     watcher_position,
     watcher_position_row,
 )
-from store.detection import detections, positions
+from store.detection import detections, positions, rewind
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition, RowDifferences
@@ -178,6 +178,28 @@ async def test_a_detection_without_events_moves_the_position_alone(database: Dat
     assert stored["asset_event"] == stored["queued_event"] == []
     assert stored["asset_store"][0]["value"] == '{"up_to": 1}'
     assert stored["watcher"][0]["last_event_at"] is None
+
+
+async def test_a_state_kept_silently_leaves_no_trace_but_its_version(database: Database, found: Detection) -> None:
+    """What an undo goes back to stays too."""
+    held = await commit(database, with_rows(found, insert={1: 10}))
+    async with database.transaction() as session:
+        back = NewPosition(source_identity="{}", state='{"n": 0}', watermark="0")
+        await rewind.rewind(session, "files", held.version, back, database.dialect)
+    before = await everything(database)
+    newer = replace(back, state='{"n": 9}', watermark="9", rows=RowDifferences(insert={5: 50}))
+    async with database.transaction() as session:
+        held = await detections.keep(session, replace(held, version=held.version + 1), newer)
+    after = await everything(database)
+    (position,) = after["watcher_position"]
+    assert (position["version"], position["state"], position["watermark"]) == (held.version, '{"n": 9}', "0")
+    assert position["previous"] is not None
+    assert [row["member"] for row in after["watcher_position_row"] if row["watcher"] == "files"] == [1, 5]
+    for table in ("asset_store", "asset_store_history", "asset_event", "watcher"):
+        assert after[table] == before[table]
+    with pytest.raises(PositionLost):
+        async with database.transaction() as session:
+            await detections.keep(session, replace(held, version=1), newer)
 
 
 async def test_row_changes_travel_with_the_events(database: Database, found: Detection) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, timedelta
 
 import anyio
 import pytest
 
 from store.catalog import watchers
-from store.catalog.watchers import WatcherState
+from store.catalog.watchers import Polled, WatcherState
 from store.database import Database
 from store.database.paging import Window
 from store.database.schema import api_token, dispatcher, triggerer
@@ -98,7 +99,8 @@ async def test_watchers_are_listed_by_name_with_their_state(database: Database) 
             ("files", "a", "stopped", None, 0),
             ("rows", "a", "failing", "no such table", 3),
         ]
-        assert await watchers.get(session, "rows") == found[1]
+        again = await watchers.get(session, "rows")
+        assert replace(again, seen_at=found[1].seen_at) == found[1]
         assert (found[0].owner, found[0].watermark, found[0].position_version) == (None, None, None)
 
 
@@ -160,19 +162,26 @@ async def test_what_nobody_hosts_says_why_and_what_somebody_hosts_does_not(datab
 
 @pytest.mark.usefixtures("_files_and_rows")
 async def test_many_polls_are_recorded_at_once(database: Database) -> None:
-    first, second = datetime(2026, 11, 20, 9, 0, 0, 123456, UTC), datetime(2026, 11, 20, 10, tzinfo=UTC)
+    just_now, long_ago = Polled(ago=timedelta(0), lag=1), Polled(ago=timedelta(hours=1), lag=10)
     await own(database, "t1", "rows", "files")
     async with database.transaction() as session:
-        await watchers.set_polled(session, "t1", {"rows": second, "files": first, "unknown": first})
+        await watchers.set_polled(session, "t1", {"rows": long_ago, "files": just_now, "unknown": just_now})
         await watchers.set_polled(session, "t1", {})
-        await watchers.set_polled(session, "t2", {"rows": first})
+        await watchers.set_polled(session, "t2", {"rows": just_now})
     async with database.reading() as session:
-        assert [row.last_poll_at for row in await watchers.listed(session)] == [first, second]
+        files, rows = await watchers.listed(session)
+    assert files.last_poll_at is not None
+    assert rows.last_poll_at is not None
+    assert files.last_poll_at - rows.last_poll_at == timedelta(hours=1)
+    assert files.lag_seconds is not None
+    assert rows.lag_seconds is not None
+    assert files.lag_seconds - rows.lag_seconds == pytest.approx(1 - 3610)
+    assert rows.lag_seconds >= 3610, "it goes on growing"
 
 
 @pytest.mark.usefixtures("_files_and_rows")
 async def test_two_triggerers_that_record_polls_of_the_same_watchers_do_not_deadlock(database: Database) -> None:
-    now = datetime.now(UTC)
+    now = Polled(ago=timedelta(0), lag=0)
     await own(database, "t1", "rows", "files")
 
     async def record(names: list[str]) -> None:

@@ -26,6 +26,7 @@ from store.state.transactions import Transaction
 from tests.databases import statements_of
 from tests.service.store import words
 from tests.service.store.words import append, apply, beat, declared, event
+from tests.service.triggerer.group_world import detectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +102,12 @@ HOT: dict[str, Hot] = {
         session, "files", RowDifferences(delete_below=1, delete=[1, 2], insert={3: 3}), w.database.dialect
     ),
     "detection": lambda session, w: detections.commit(session, [w.found(events=2)]),
+    "detection_skipping": lambda session, w: detections.commit(session, [w.found(events=2)], skip_locked=True),
+    "keep": lambda session, w: detections.keep(session, w.held, w.found().position),
     "append": lambda session, w: events.append(session, [event(w.asset_id)]),
     "lock_queue": lambda session, _: queues.lock_queue(session, "load"),
+    "newest": lambda session, _: queues.newest(session, "load"),
+    "span": lambda session, _: queues.span(session, "load"),
     "create_triggered_run": lambda session, _: _consume(session),
     "startable": lambda session, _: runs.startable(session),
     "running_runs": lambda session, _: runs.running_runs(session),
@@ -140,7 +145,7 @@ HOT: dict[str, Hot] = {
 async def _consume(session: AsyncConnection) -> None:
     queue = await queues.lock_queue(session, "load")
     assert queue is not None
-    taken = [queued.event_id for queued in queue.events]
+    taken = await queues.oldest(session, "load", 10, None)
     await runs.create_triggered_run(session, queue, "r2", taken, completed_by=taken[0], trace_id="t")
 
 
@@ -163,7 +168,7 @@ async def test_hot_statements_find_their_rows_by_an_index(world: World, name: st
     assert sent
     for statement, parameters in sent:
         plan = await explained(world.database, statement, parameters)
-        assert not re.search(r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked)", plan), f"{statement}\n{plan}"
+        assert not re.search(r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_asset)", plan), f"{statement}\n{plan}"
 
 
 async def test_a_scan_would_be_seen(world: World) -> None:
@@ -192,6 +197,22 @@ async def test_a_detection_costs_few_statements(world: World) -> None:
         assert counts == [2, 2, 2, 2]
     else:  # advance, entry, history; events, queue rows, the watcher's row; an order of ids is promised only one by one
         assert counts == [3, 3, 6, 5 + 500]
+
+
+async def test_detections_of_many_watchers_cost_as_few_statements_as_one(postgres: Database) -> None:
+    group = await detectors(postgres, 20)
+    with statements_of(postgres) as sent:
+        async with postgres.transaction() as session:
+            answers = await detections.commit(
+                session, [replace_rows(one.detection()) for one in group], skip_locked=True
+            )
+    assert all(isinstance(answer, Committed) for answer in answers)
+    assert len(sent) == 2
+
+
+def replace_rows(detection: Detection) -> Detection:
+    """Without the large set, which each watcher changes by statements of its own."""
+    return replace(detection, position=replace(detection.position, rows=RowDifferences()))
 
 
 async def test_reading_and_writing_an_entry_costs_few_statements(world: World) -> None:

@@ -15,7 +15,7 @@ from store.database.schema import job, queued_event, run, run_asset_event, task_
 from store.errors import NotFound
 from store.keys import JobDefinition
 from store.runs import jobs, queues, runs
-from store.runs.queues import JobQueue, QueueFilter
+from store.runs.queues import JobQueue, QueueFilter, Rest, Span
 from tests.effort import PATIENCE
 from tests.service.store.words import append, apply, declared, event, rows, until_somebody_waits
 
@@ -36,20 +36,41 @@ async def consume(database: Database, dag_id: str, run_id: str, at_most: int = 1
     """One look of a scheduler: a run of the oldest events."""
     async with database.transaction() as session:
         queue = await queues.lock_queue(session, dag_id)
-        if queue is None or not queue.events:
+        if queue is None or not queue.first_events:
             return []
-        taken = [queued.event_id for queued in queue.events][:at_most]
+        taken = await queues.oldest(session, dag_id, at_most, None)
         await runs.create_triggered_run(session, queue, run_id, taken, completed_by=taken[-1], trace_id="t")
     return taken
 
 
-async def test_a_queue_is_read_oldest_first_with_the_assets_names(database: Database, ids: dict[str, int]) -> None:
-    events = await append(database, [event(ids["b"]), event(ids["a"]), event(ids["b"])])
-    queue = await lock(database, "load")
+async def test_a_look_sees_the_lowest_event_of_each_asset_and_the_rows_are_read_oldest_first(
+    database: Database, ids: dict[str, int]
+) -> None:
+    empty = await lock(database, "load")
+    assert empty is not None
+    assert (empty.first_events, empty.rest) == ({}, None)
+    events = await append(database, [event(ids["b"]), event(ids["a"]), event(ids["b"]), event(ids["a"])])
+    queue, other = await lock(database, "load"), await lock(database, "report")
     assert queue is not None
-    assert [(queued.event_id, queued.asset) for queued in queue.events] == list(zip(events, "bab", strict=True))
+    assert other is not None
+    assert (queue.first_events, other.first_events) == ({"b": events[0], "a": events[1]}, {"a": events[1]})
     assert (queue.task_id, queue.definition, queue.active_runs) == ("load", JobDefinition(), 0)
-    assert all(queued.created_at <= queue.now for queued in queue.events)
+    async with database.reading() as session:
+        assert await queues.oldest(session, "load", 3, None) == events[:3]
+        assert await queues.oldest(session, "load", 9, events[1]) == events[:2]
+        assert await queues.newest(session, "report") == events[3]
+        span = await queues.span(session, "load")
+    assert span.oldest <= span.newest <= span.now
+
+
+async def test_the_rest_of_a_queue_that_was_decided_on_is_kept(database: Database, ids: dict[str, int]) -> None:
+    (first,) = await append(database, [event(ids["a"])])
+    for rest in (Rest(to=first, completed_by=first), Rest(to=first, completed_by=None), None):
+        async with database.transaction() as session:
+            await queues.set_rest(session, "load", rest)
+        queue = await lock(database, "load")
+        assert queue is not None
+        assert queue.rest == rest
 
 
 async def test_removed_and_paused_jobs_keep_their_queue_but_are_not_looked_at(
@@ -139,7 +160,7 @@ async def test_no_event_is_consumed_twice_by_one_job(database: Database, ids: di
     stale = await lock(database, "load")
     assert stale is not None
     await consume(database, "load", "r1")
-    taken = [queued.event_id for queued in stale.events]
+    taken = list(stale.first_events.values())
     with pytest.raises(IntegrityError):
         async with database.transaction() as session:
             await runs.create_triggered_run(session, stale, "r2", taken, completed_by=taken[0], trace_id="t")
@@ -199,25 +220,25 @@ async def test_a_deciding_scheduler_keeps_no_event_waiting(postgres: Database) -
             (late,) = await append(postgres, [event(ids["a"])])
     queue = await lock(postgres, "load")
     assert queue is not None
-    assert [queued.event_id for queued in queue.events] == [late]
+    assert queue.first_events == {"a": late}
 
 
 async def test_the_clock_is_read_after_the_lock_was_waited_for(postgres: Database) -> None:
     """Else an event that came meanwhile would look as if it came from the future."""
     ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"]}))).asset_ids
-    seen: list[JobQueue] = []
+    seen: list[Span] = []
 
     async def other() -> None:
-        queue = await lock(postgres, "load")
-        assert queue is not None
-        seen.append(queue)
+        async with postgres.transaction() as session:
+            assert await queues.lock_queue(session, "load") is not None
+            seen.append(await queues.span(session, "load"))
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
         await queues.lock_queue(session, "load")
         tasks.start_soon(other)
         await until_somebody_waits(postgres)
         await append(postgres, [event(ids["a"])])
-    assert [queued.created_at <= seen[0].now for queued in seen[0].events] == [True]
+    assert seen[0].newest <= seen[0].now
 
 
 async def test_events_are_not_deleted_from_under_a_deciding_scheduler(postgres: Database) -> None:

@@ -43,6 +43,7 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError
+from watcher.health import Health
 from watcher.isolation.child_handle import ChildSettings
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
@@ -168,7 +169,7 @@ def hosted(tapes, asset_ids, refused=()):
 
 
 @asynccontextmanager
-async def triggerer(database, tapes, *, process_id=None, refused=(), **settings):
+async def triggerer(database, tapes, *, process_id=None, refused=(), health=None, **settings):
     """A running triggerer that hosts a watcher `<name>_items` for each tape."""
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
@@ -192,6 +193,7 @@ async def triggerer(database, tapes, *, process_id=None, refused=(), **settings)
             process=process,
             hosted=hosted(tapes, applied.asset_ids, refused),
             supervise=supervise,
+            health=health or Health(),
             **{"heartbeat": timedelta(milliseconds=50), "lease": timedelta(seconds=5), **settings},
         )
         await tasks.start(running.run)
@@ -580,3 +582,25 @@ async def test_a_stop_releases_every_position(database, source):
     assert owner is None
     async with database.transaction() as session:
         assert await positions.claim(session, "tape_items", "33333333-3333-3333-3333-333333333333", database.dialect)
+
+
+@on_both
+async def test_a_watchers_lag_is_recorded_with_the_heartbeat_and_readiness_waits_for_the_first_position(
+    database, source
+):
+    source.items.append("one")
+    health = Health()
+    async with triggerer(database, {"tape": source.name}, health=health), anyio.create_task_group() as tasks:
+        tasks.cancel_scope.deadline = anyio.current_time() + PATIENCE
+        report = health.watchers["tape_items"]
+        while not report.has_position or report.whole_since is None:
+            await anyio.sleep(0.01)
+        row = None
+        while row is None or row.lag_seconds is None:
+            async with database.reading() as connection:
+                row = await watchers.get(connection, "tape_items")
+            await anyio.sleep(0.01)
+    assert not tasks.cancel_scope.cancelled_caught
+    assert row.last_poll_at is not None
+    assert health.beat_of("triggerer") is not None
+    assert not report.is_awaited

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -119,6 +120,8 @@ def row(name: str, watermark: str | None, trigger: str) -> WatcherRow:
         position_version=1,
         watermark=watermark,
         last_poll_at=None,
+        lag_at_poll=None,
+        seen_at=datetime(2026, 11, 20, tzinfo=UTC),
         last_event_at=None,
         error=None,
         error_count=0,

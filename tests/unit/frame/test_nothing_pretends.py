@@ -34,7 +34,6 @@ UNREAD_SETTINGS: Mapping[str, str] = {}
 """Settings that nothing reads yet, and why they are there."""
 
 UNSELECTED_COLUMNS: Mapping[str, str] = {
-    "watcher.lag_seconds": "shown when something measures it; REST answers null until then",
     "api_token.created_at": "for the list of tokens of a later release",
     "triggerer.host": "for whoever looks into the database: which process a lease belongs to",
     "triggerer.pid": "likewise",

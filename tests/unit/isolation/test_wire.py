@@ -43,6 +43,7 @@ BATCHES = st.builds(
     events=st.lists(st.builds(TriggerEvent, count=st.integers(0, 9), watermark=OBJECTS, payload=OBJECTS), max_size=4),
     position=st.builds(Position, watermark=JSON, state=OBJECTS, rows=ROWS),
     caught_up=st.booleans(),
+    whole_since=st.none() | st.floats(allow_nan=False, allow_infinity=False),
 )
 
 
@@ -61,6 +62,14 @@ def received(contents: Iterable[bytes]) -> tuple[Any, Parts]:
 def test_a_batch_arrives_as_it_was(batch: TriggerBatch) -> None:
     frame, parts = received(batch_contents(batch, BatchLimits()))
     assert parts.batch(frame["answer"]) == batch
+
+
+def test_a_silent_position_arrives_as_one() -> None:
+    batch = TriggerBatch(position=Position(watermark=1, state={}, silent=True))
+    frame, parts = received(batch_contents(batch, BatchLimits()))
+    arrived = parts.batch(frame["answer"]).position
+    assert arrived is not None
+    assert arrived.silent
 
 
 @given(st.none() | st.builds(StoredPosition, state=OBJECTS, rows=st.dictionaries(MEMBERS, MEMBERS, max_size=5)))

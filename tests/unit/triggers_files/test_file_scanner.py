@@ -75,16 +75,39 @@ def test_a_poll_that_found_nothing_writes_nothing() -> None:
     assert watcher.host.commits == 1
 
 
-def test_state_that_moved_is_written_once_a_minute() -> None:
+@pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])
+def test_the_clock_alone_is_never_written(algorithm: Algorithm) -> None:
+    watcher = Watcher(algorithm)
+    here = version("a", T)
+    watcher.look(page(here))
+    for minute in range(1, 500):
+        watcher.look(page(here, clock=T + minute * 60 * SECOND), after=60)
+    assert watcher.host.commits == 1
+    watcher.restart(algorithm)
+    assert watcher.look(page(here, version("b", T + HOUR), clock=T + 9 * HOUR)) == ["b"]
+
+
+def test_how_far_a_resumable_scan_is_is_written_once_a_minute() -> None:
+    watcher = Watcher()
+    watcher.look(page(last="a"))
+    watcher.look(page(last="b"), after=QUIET_COMMIT_SECONDS - 1)
+    assert (watcher.host.commits, watcher.state.cursor) == (1, "a")
+    watcher.look(page(last="c"), after=1)
+    assert (watcher.host.commits, watcher.state.cursor) == (2, "c")
+    watcher.look(page(last="d"), after=1)
+    assert watcher.host.commits == 2
+
+
+def test_how_far_a_later_scan_is_is_not_written_before_it_emits_and_its_end_then_is() -> None:
     watcher = Watcher()
     watcher.look(page())
-    watcher.look(page(clock=T + SECOND), after=QUIET_COMMIT_SECONDS - 1)
+    for minute in range(1, 9):
+        watcher.look(page(last=str(minute)), after=QUIET_COMMIT_SECONDS)
     assert watcher.host.commits == 1
-    watcher.look(page(clock=T + 2 * SECOND), after=1)
-    assert watcher.host.commits == 2
-    assert watcher.state.up_to == T + 2 * SECOND
-    watcher.look(page(clock=T + 3 * SECOND), after=1)
-    assert watcher.host.commits == 2
+    assert watcher.look(page(version("9", T), last="9")) == ["9"]
+    assert (watcher.host.commits, watcher.state.cursor) == (2, "9")
+    watcher.look(page())
+    assert (watcher.host.commits, watcher.state.cursor) == (3, None)
 
 
 def test_the_end_of_a_baseline_is_written() -> None:
@@ -221,8 +244,10 @@ def test_a_strict_scan_forgets_what_is_gone_and_emits_it_when_it_comes_back() ->
     watcher = Watcher(Strict(), start="all")
     here = version("a", T)
     assert watcher.look(page(here)) == ["a"]
-    assert watcher.look(page(), after=QUIET_COMMIT_SECONDS) == []
-    assert watcher.host.rows == {}
+    watcher.look(page(), after=QUIET_COMMIT_SECONDS - 1)
+    assert watcher.host.commits == 1
+    watcher.look(page(), after=1)
+    assert (watcher.host.rows, watcher.host.commits) == ({}, 2)
     assert watcher.look(page(here)) == ["a"]
     assert len(watcher.host.rows) == 1
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import anyio.to_thread
-from fastapi import APIRouter, HTTPException, Response
+import structlog
+from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from store.catalog import assets, catalog_sync, watchers
+from store.catalog.assets import Asset
+from store.catalog.watchers import WatcherRow
 from store.database import migrations
 from store.errors import SchemaOutdated
 from store.processes import audit, triggerers
@@ -22,10 +25,12 @@ from watcher.api.errors import UNAVAILABLE
 from watcher.api.parameters import UnorderedWindow
 from watcher.api.routes.logs import WriteId
 from watcher.api.shapes.base import JsonObject, Shape
+from watcher.health import PROBE_DEADLINE, Health
 from watcher.machine import program_version
 
 router = APIRouter(tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])
+log = structlog.get_logger()
 
 
 class AuditRecord(Shape):
@@ -52,13 +57,25 @@ async def list_audit(context: Context, _: Viewer, window: UnorderedWindow, write
 
 @router.get("/monitor/health")
 async def health(context: Context) -> dict[str, Any]:
-    """As Airflow tells it; our scheduler and dispatcher are one, and known by the dispatcher's sign of life."""
+    """As Airflow tells it; our scheduler and dispatcher are one, and known by the dispatcher's sign of life.
+
+    Of a database that does not answer soon only this process's own parts are told.
+    """
+    outage: Exception | None = context.database.outage
     try:
-        async with context.database.reading() as connection:
+        async with context.database.reading(PROBE_DEADLINE) as connection:
             newest = await triggerers.heartbeats(connection)
-    except UNAVAILABLE:
-        return {"metadatabase": {"status": "unhealthy"}, **_health({"scheduler": None, "triggerer": None})}
-    return {"metadatabase": {"status": "healthy"}, **_health(newest), "dag_processor": None}
+    except UNAVAILABLE as error:
+        outage, newest = error, _own_heartbeats(context.health)
+    of_database = {"metadatabase": {"status": "healthy" if outage is None else "unhealthy"}}
+    return {**of_database, **_health(newest), "dag_processor": None}
+
+
+def _own_heartbeats(health: Health) -> Mapping[str, Heartbeat | None]:
+    parts = {"scheduler": health.beat_of("dispatcher"), "triggerer": health.beat_of("triggerer")}
+    return {
+        kind: None if beat is None else Heartbeat(at=beat.at, lives=not beat.is_late) for kind, beat in parts.items()
+    }
 
 
 def _health(newest: Mapping[str, Heartbeat | None]) -> dict[str, Any]:
@@ -82,34 +99,47 @@ async def healthz() -> dict[str, str]:
     return {"status": "alive"}
 
 
-@probes.get("/readyz")
-async def readyz(context: Context) -> dict[str, str]:
-    """Everything has started, the database answers with this program's schema, and the configuration is the one applied."""
-    reason = await _unready(context)
-    if reason is not None:
-        raise HTTPException(503, reason)
-    return {"status": "ready"}
+class Readiness(Shape):
+    status: Literal["ready", "not ready"]
+    reasons: Sequence[str]
+    warnings: Sequence[str]
 
 
-async def _unready(context: ApiContext) -> str | None:
-    if not context.ready():
-        return "not everything has started yet"
+@probes.get("/readyz", responses={503: {"model": Readiness}})
+async def readyz(context: Context, response: Response) -> Readiness:
+    """Everything has started and works, and this process runs the configuration that was applied; 503 when not."""
+    reasons = context.health.reasons(context.database.outage) or await _stored_reasons(context)
+    if reasons:
+        response.status_code = 503
+    status: Literal["ready", "not ready"] = "not ready" if reasons else "ready"
+    return Readiness(status=status, reasons=reasons, warnings=context.health.warnings())
+
+
+async def _stored_reasons(context: ApiContext) -> list[str]:
+    """Why the process is not ready, as far as the database tells."""
     try:
-        await migrations.check(context.database)
-        async with context.database.reading() as connection:
+        await migrations.check(context.database, PROBE_DEADLINE)
+        async with context.database.reading(PROBE_DEADLINE) as connection:
             applied = await catalog_sync.applied_hash(connection)
     except SchemaOutdated as error:
-        return str(error)
-    except UNAVAILABLE:
-        return "the database does not answer"
+        return [str(error)]
+    except UNAVAILABLE as error:
+        return [f"the database does not answer: {error}"]
     if context.configuration_hash not in {None, applied}:
-        return "another process applied another configuration since; start this one again with the same file"
-    return None
+        return ["another process applied another configuration since; start this one again with the same file"]
+    return []
 
 
 @probes.get("/metrics")
 async def metrics(context: Context) -> Response:
-    async with context.database.reading() as connection:
-        rows, expected = await watchers.listed(connection), await assets.expected(connection)
-    exposition = partial(context.metrics.exposition, rows, expected, context.descriptions)
+    """Without the database, what this process counts."""
+    rows: Sequence[WatcherRow] = ()
+    expected: Sequence[Asset] = ()
+    try:
+        async with context.database.reading(PROBE_DEADLINE) as connection:
+            rows, expected = await watchers.listed(connection), await assets.expected(connection)
+    except UNAVAILABLE as error:
+        log.warning("api.metrics_incomplete", error=str(error))
+    merged = [context.health.merged(row) for row in rows]
+    exposition = partial(context.metrics.exposition, merged, expected, context.descriptions)
     return Response(await anyio.to_thread.run_sync(exposition), media_type=CONTENT_TYPE_LATEST)

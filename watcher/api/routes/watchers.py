@@ -11,6 +11,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Header, HTTPException, Response
 
 from store.catalog import watchers
+from store.catalog.watchers import WatcherRow
 from store.processes import audit
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
@@ -35,11 +36,17 @@ class Watcher(Shape):
     watermark: JsonValue
     last_poll_at: datetime | None
     last_event_at: datetime | None
-    lag_seconds: None = None
-    """Nothing measures it yet; the key is there because clients know it."""
+    lag_seconds: float | None
+    """Since the last whole look at the source that is committed, or found nothing, began."""
     error: str | None
     error_count: int
     paused: bool
+
+    @classmethod
+    def shown(cls, context: ApiContext, row: WatcherRow) -> Watcher:
+        """The row, with what this process knows better of a watcher that it hosts."""
+        row = context.health.merged(row)
+        return cls.of(row, lag_seconds=row.lag_seconds)
 
 
 class WatcherCollection(Shape):
@@ -51,13 +58,13 @@ class WatcherCollection(Shape):
 async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
     async with context.database.reading() as connection:
         rows = await watchers.listed(connection)
-    return WatcherCollection(watchers=[Watcher.of(row) for row in rows], total_entries=len(rows))
+    return WatcherCollection(watchers=[Watcher.shown(context, row) for row in rows], total_entries=len(rows))
 
 
 @router.get("/{name}")
 async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
     async with context.database.reading() as connection:
-        return Watcher.of(await watchers.get(connection, name))
+        return Watcher.shown(context, await watchers.get(connection, name))
 
 
 @router.post("/{name}/pause")
@@ -75,7 +82,7 @@ async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: b
         await watchers.set_paused(connection, name, paused=paused)
         action = "watcher.pause" if paused else "watcher.resume"
         await audit.record(connection, actor.name, action, name, write_id=new_write_id())
-        shown = Watcher.of(await watchers.get(connection, name))
+        shown = Watcher.shown(context, await watchers.get(connection, name))
     context.hint(Hint(what="watchers", names=frozenset({name})))
     return shown
 

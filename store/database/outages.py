@@ -1,0 +1,96 @@
+"""Which errors are the database's own: it is gone, starting, full, read-only, locked or out of connections.
+
+Everything else, as a constraint that is broken, belongs to whoever sent the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from store.errors import ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
+
+_SQLSTATES: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
+    "08": (ConnectionLost, "the connection to the database broke; nothing of the transaction was kept"),
+    "25006": (
+        DatabaseUnavailable,
+        "the database is read-only; let it write, or name the primary in settings.database.url",
+    ),
+    "25P03": (
+        ConnectionLost,
+        "this process was too slow for the database, which ended the session; give it more CPU time",
+    ),
+    "28": (DatabaseUnusable, "the database refuses the sign-in; correct user and password in settings.database.url"),
+    "3D": (DatabaseUnusable, "there is no such database; create it, or correct settings.database.url"),
+    "53100": (DatabaseUnavailable, "the disk of the database is full; free some space there"),
+    "53300": (
+        DatabaseUnavailable,
+        "the database has no connection left for us; raise its max_connections or end other sessions",
+    ),
+    "53": (DatabaseUnavailable, "the database is out of resources; look into its log"),
+    "55000": (DatabaseUnavailable, "the database takes no connections now; look into its log"),
+    "57P": (ConnectionLost, "the database is being stopped or started; nothing of the transaction was kept"),
+    "58": (DatabaseUnavailable, "the database cannot read or write its files; look into its log"),
+    "XX": (DatabaseUnavailable, "the database reports damage or a fault of its own; look into its log"),
+}
+"""By the beginning of PostgreSQL's error code. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+_CONNECTING: Final = frozenset({"55000"})
+"""Codes that mean this only while a connection is made."""
+_WRITING: Final = frozenset({"25006", 8})
+"""Codes that mean this only in a transaction that may write."""
+
+_SQLITE: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
+    3: (DatabaseUnusable, "this account may not open {place}; give it the file, or choose another one"),
+    5: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
+    6: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
+    8: (DatabaseUnavailable, "{place} is read-only; let this account write the file and its folder"),
+    10: (DatabaseUnavailable, "{place} cannot be read or written; look after its disk"),
+    11: (DatabaseUnusable, "{place} is damaged; put a backup in its place, or move it away to begin anew"),
+    13: (DatabaseUnavailable, "the disk of {place} is full; free some space there"),
+    14: (DatabaseUnusable, "{place} cannot be opened; make its folder, and let this account write there"),
+    15: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
+    26: (DatabaseUnusable, "{place} is no SQLite database; put a backup in its place, or move it away to begin anew"),
+}
+"""By SQLite's primary result code. https://www.sqlite.org/rescode.html"""
+_CODES: Final = {**_SQLSTATES, **_SQLITE}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outages:
+    """Judges errors of one database; `place` is what sentences call it: SQLite's file."""
+
+    place: str
+    writing: bool
+
+    def named(self, error: BaseException, *, connecting: bool = False) -> StoreError | None:
+        """What an error says of the database itself; None when it is the caller's own.
+
+        While `connecting`, what the operating system reports is the database's as well.
+        """
+        if isinstance(error, PoolTimeout):
+            return DatabaseUnavailable("all connections to the database are in use; look who holds them so long")
+        known = self._known(error.orig if isinstance(error, DBAPIError) and error.orig else error, connecting)
+        if known is None and isinstance(error, DBAPIError) and error.connection_invalidated:
+            return ConnectionLost("the connection to the database broke; nothing of the transaction was kept")
+        if known is None and connecting and isinstance(error, OSError):  # also asyncpg's word for "nobody listens"
+            reason = str(error) or "it does not answer"
+            return ConnectionLost(
+                f"the database cannot be reached: {reason}; start it, or correct settings.database.url"
+            )
+        return known
+
+    def _known(self, cause: BaseException, connecting: bool) -> StoreError | None:
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF or getattr(cause, "sqlstate", None) or ""
+        if (code in _CONNECTING and not connecting) or (code in _WRITING and not self.writing):
+            return None
+        beginnings = [code] if isinstance(code, int) else [code[:length] for length in (5, 3, 2)]
+        kind, sentence = next((_CODES[each] for each in beginnings if each in _CODES), (None, ""))
+        if kind is None:
+            return None
+        happened, _, remedy = sentence.format(place=self.place).partition("; ")
+        reason = " ".join(str(cause.__cause__ or cause).split())
+        return kind(f"{happened} ({reason}); {remedy}")

@@ -1,0 +1,86 @@
+"""When a process is ready, and what it warns of: from memory alone."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from store.errors import DatabaseUnavailable
+from watcher.health import Health, WatcherReport
+from watcher.watchdog import Block
+
+
+def report(
+    state: str = "", error: str | None = None, *, starts_now: bool = True, has_position: bool = False
+) -> WatcherReport:
+    made = WatcherReport(starts_now=starts_now, has_position=has_position)
+    if state:
+        made.show(state, error, 1 if error else 0)
+    return made
+
+
+def test_a_process_in_which_all_is_well_is_ready() -> None:
+    health = Health(watchers={"files": report("running", has_position=True)})
+    health.beat("triggerer", timedelta(hours=1))
+    assert health.reasons(None) == []
+    assert health.warnings() == []
+
+
+def test_each_thing_that_holds_readiness_is_named() -> None:
+    health = Health(waits_for="not everything has started yet", watchers={"files": report("starting")})
+    health.beat("triggerer", timedelta(0))
+    health.end("scheduler")
+    reasons = health.reasons(DatabaseUnavailable("the disk is full; free some space there"))
+    beginnings = [
+        "not everything has started yet",
+        "the scheduler has ended by itself",
+        "the last commit failed: the disk is full",
+        "the triggerer's heartbeat is late",
+        "the watcher files has no position yet",
+    ]
+    assert [reason[: len(beginning)] for reason, beginning in zip(reasons, beginnings, strict=True)] == beginnings
+
+
+@pytest.mark.parametrize(
+    ("watcher", "is_awaited", "is_warned_of"),
+    [
+        (report(), True, False),
+        (report("starting"), True, False),
+        (report("running", has_position=True), False, False),
+        (report("starting", starts_now=False), False, False),
+        (report("failing", "no such table"), False, True),
+        (report("blocked", "another source"), False, True),
+        (report("failing", "no such table", has_position=True), False, False),
+    ],
+)
+def test_a_watcher_that_starts_at_now_is_awaited_until_it_has_a_position_or_has_failed(
+    watcher: WatcherReport, is_awaited: bool, is_warned_of: bool
+) -> None:
+    health = Health(watchers={"files": watcher})
+    assert bool(health.reasons(None)) == is_awaited
+    assert bool(health.warnings()) == is_warned_of
+
+
+def test_a_watcher_that_has_failed_once_is_awaited_no_more() -> None:
+    watcher = report("failing", "no such table")
+    watcher.show("starting", None, 0)
+    assert Health(watchers={"files": watcher}).reasons(None) == []
+
+
+def test_a_recent_block_of_the_event_loop_is_a_warning() -> None:
+    block = Block(task="watcher files", watcher="files", since=time.monotonic() - 60, seconds=30.0)
+    health = Health(recent_block=lambda: block)
+    (warning,) = health.warnings()
+    assert warning.startswith("watcher files kept the event loop for 30.0 s, 30 s ago")
+    assert health.reasons(None) == []
+
+
+def test_lag_is_known_once_a_whole_poll_was_made_and_counts_from_its_start() -> None:
+    now = time.monotonic()
+    assert WatcherReport(polled_at=now).polled is None
+    polled = WatcherReport(polled_at=now, whole_since=now - 7.5).polled
+    assert polled is not None
+    assert polled.lag == 8
+    assert WatcherReport(polled_at=now, whole_since=now + 1).polled.lag == 0

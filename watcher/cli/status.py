@@ -1,0 +1,131 @@
+"""`watcher status`: how everything is doing, each wrong thing by its name, within seconds whatever does not answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import anyio
+import httpx
+import typer
+
+from watcher.cli.api_client import ApiClient
+from watcher.cli.commands import Show, command, properties, table
+from watcher.cli.failures import Exit, Failure, Unavailable
+from watcher.cli.watchers import COLUMNS, description
+
+top = typer.Typer()
+ASK_DEADLINE: Final = 7.0
+"""Seconds for all questions together; the daemon's own for its database are shorter."""
+PARTS: Final = ("metadatabase", "scheduler", "triggerer")
+
+
+@dataclass(kw_only=True)
+class Answers:
+    """What the daemon said in time; `silences` says what it did not."""
+
+    health: Mapping[str, Any]
+    readiness: Mapping[str, Any]
+    watchers: Sequence[dict[str, Any]]
+    assets: Sequence[Mapping[str, Any]]
+    silences: Sequence[str]
+
+    def problems(self) -> Iterator[str]:
+        """Each thing that is wrong."""
+        yield from (f"not ready: {reason}" for reason in self.readiness.get("reasons", ()))
+        yield from (f"the {part} is unhealthy" for part in PARTS if self.status_of(part) == "unhealthy")
+        for watcher in self.watchers:
+            if watcher["error"] and not watcher["paused"]:
+                yield f"the watcher {watcher['name']} is {watcher['state']}: {watcher['error']}"
+        yield from (f"the asset {asset['name']} is late" for asset in self.assets if asset["is_late"])
+        yield from self.silences
+
+    def status_of(self, part: str) -> str | None:
+        """Of the daemon's health; None when nothing is known of it."""
+        status: str | None = (self.health.get(part) or {}).get("status")
+        return status
+
+
+@command(top, "status")
+async def _status(api: ApiClient, show: Show) -> None:
+    """Say how everything is doing: exit code 0 when all is well, 1 when nobody answers, 6 when something is wrong."""
+    answers = await _ask(api)
+    daemonless = api.logs_here is not None
+    where = "none runs here" if daemonless else str(api.client.base_url)
+    states = Counter("paused" if watcher["paused"] else watcher["state"] for watcher in answers.watchers)
+    problems, warnings = list(answers.problems()), list(answers.readiness.get("warnings", ()))
+    if daemonless:
+        problems.insert(0, "no daemon runs here; start `watcher run`")
+    status = {"daemon": where, **answers.health, "watchers": dict(states), "problems": problems, "warnings": warnings}
+    parts = {
+        "daemon": where,
+        **{part: answers.status_of(part) for part in PARTS},
+        "watchers": ", ".join(f"{count} {state}" for state, count in sorted(states.items())),
+    }
+    show(status, lambda: properties(parts))
+    if not show.as_json:
+        _show_more(api, show, answers.watchers, {"wrong": problems, "warning": warnings})
+    if problems:
+        raise typer.Exit(Exit.FAILED if daemonless else Exit.UNWELL)
+
+
+def _show_more(api: ApiClient, show: Show, watchers: Sequence[dict[str, Any]], lines: Mapping[str, list[str]]) -> None:
+    failing = [watcher for watcher in watchers if watcher["error"]]
+    waiting = [(watcher["name"], sentence) for watcher in watchers if (sentence := description(api, watcher))]
+    if failing:
+        show(failing, lambda: table(failing, COLUMNS))
+    if waiting:
+        show(waiting, lambda: properties(dict(waiting)))
+    for kind, sentences in lines.items():
+        for sentence in sentences:
+            show(sentence, partial(str, f"{kind}: {sentence}"))
+
+
+async def _ask(api: ApiClient) -> Answers:
+    """Everything at once. Raises `Failure` when nobody answers, or the daemon does not know who asks."""
+    given: dict[str, Any] = {}
+    silences: list[str] = []
+    failures: list[Failure] = []
+
+    async def ask(what: str, question: Callable[[ApiClient], Awaitable[Any]]) -> None:
+        try:
+            with anyio.fail_after(ASK_DEADLINE):
+                given[what] = await question(api)
+        except TimeoutError:
+            silences.append(f"nothing is known of the {what}: no answer within {ASK_DEADLINE:g} s")
+        except (Unavailable, ValueError) as error:
+            silences.append(f"nothing is known of the {what}: {error}")
+        except Failure as error:
+            failures.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for what, question in QUESTIONS.items():
+            tasks.start_soon(ask, what, question)
+    if failures:
+        raise failures[0]
+    if not given:
+        raise Failure(f"{api.client.base_url} tells nothing: {silences[0]}; look into the daemon's log")
+    nothing: dict[str, Any] = {"health": {}, "readiness": {}, "watchers": [], "assets": []}
+    return Answers(**{**nothing, **given}, silences=silences)
+
+
+async def _health(api: ApiClient) -> Any:
+    return await api.get("/api/v2/monitor/health")
+
+
+async def _readiness(api: ApiClient) -> Any:
+    return (await api.send("GET", "/readyz", accepted=httpx.codes.SERVICE_UNAVAILABLE)).json()
+
+
+async def _watchers(api: ApiClient) -> Any:
+    return (await api.get("/api/v2/watchers"))["watchers"]
+
+
+async def _assets(api: ApiClient) -> Any:
+    return await api.all("/api/v2/assets", "assets")
+
+
+QUESTIONS: Final = {"health": _health, "readiness": _readiness, "watchers": _watchers, "assets": _assets}

@@ -1,0 +1,142 @@
+"""How this process is doing, as its parts report it in memory: so it can be told when the database is gone.
+
+`/readyz`, `monitor/health`, the states of watchers, `watcher status` and the metrics all read it here. Nothing of it waits
+for the database; what only the database knows of other processes is read elsewhere, within `PROBE_DEADLINE`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Final
+
+from store.catalog.watchers import Polled, WatcherRow
+from store.errors import StoreError
+from watcher.watchdog import Block
+
+PROBE_DEADLINE: Final = 3.0
+"""Seconds that a question for health may wait for the database."""
+MISSED: Final = 2
+"""Heartbeats that are missing when a part is late."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beat:
+    """A part's last sign of life, and how many seconds may pass until the next; `since` is `time.monotonic`'s."""
+
+    at: datetime
+    since: float
+    every: float
+
+    @property
+    def is_late(self) -> bool:
+        return monotonic() - self.since > MISSED * self.every
+
+
+@dataclass(kw_only=True, eq=False)
+class WatcherReport:
+    """What the process that hosts a watcher knows of it; its supervisor writes it."""
+
+    starts_now: bool = False
+    """What comes before its first position is not seen: whoever relies on it waits for that."""
+    state: str = ""
+    """As in the watcher's row; '' before this process has claimed the position."""
+    error: str | None = None
+    error_count: int = 0
+    has_position: bool = False
+    has_failed: bool = False
+    polled_at: float | None = None
+    """When it last looked, by `time.monotonic`."""
+    whole_since: float | None = None
+    """When the last whole poll that is committed, or found nothing, began."""
+
+    def show(self, state: str, error: str | None, error_count: int) -> None:
+        self.state, self.error, self.error_count = state, error, error_count
+        self.has_failed |= state in {"failing", "blocked"}
+
+    @property
+    def is_awaited(self) -> bool:
+        """Readiness waits for its first position."""
+        return self.starts_now and not self.has_position and not self.has_failed
+
+    @property
+    def polled(self) -> Polled | None:
+        """For the watcher's row, once a whole poll has been made."""
+        if self.polled_at is None or self.whole_since is None:
+            return None
+        ago = timedelta(seconds=monotonic() - self.polled_at)
+        return Polled(ago=ago, lag=math.ceil(max(self.polled_at - self.whole_since, 0)))
+
+
+@dataclass(kw_only=True, eq=False)
+class Health:
+    """Of one process. `waits_for` says why it is not ready as a whole; None once everything has started."""
+
+    recent_block: Callable[[], Block | None] = lambda: None
+    waits_for: str | None = None
+    watchers: dict[str, WatcherReport] = field(default_factory=dict)
+    """The hosted watchers that are not paused."""
+    _beats: dict[str, Beat] = field(default_factory=dict)
+    _ended: list[str] = field(default_factory=list)
+
+    def beat(self, part: str, every: timedelta) -> None:
+        """A part has renewed what it holds in the database, and does so again after `every`."""
+        self._beats[part] = Beat(at=datetime.now(UTC), since=monotonic(), every=every.total_seconds())
+
+    def end(self, part: str) -> None:
+        """A part has ended without being asked to."""
+        self._ended.append(part)
+
+    def beat_of(self, part: str) -> Beat | None:
+        """The last one of a part of this process."""
+        return self._beats.get(part)
+
+    def reasons(self, outage: StoreError | None) -> list[str]:
+        """Why this process is not ready, as far as memory tells; `outage` is the database's."""
+        return [*([self.waits_for] if self.waits_for else ()), *self._failures(outage)]
+
+    def _failures(self, outage: StoreError | None) -> Iterator[str]:
+        for part in self._ended:
+            yield f"the {part} has ended by itself; this process ends, start it again"
+        if outage is not None:
+            yield f"the last commit failed: {outage}"
+        for part, beat in self._beats.items():
+            if beat.is_late:
+                silent = monotonic() - beat.since
+                yield (
+                    f"the {part}'s heartbeat is late: the last was {silent:.0f} s ago, and one is due every "
+                    f"{beat.every:g} s; look after the database and the CPU"
+                )
+        for name, report in self._named():
+            if report.is_awaited:
+                yield f"the watcher {name} has no position yet, and starts at now; wait for its first look at the source"
+
+    def warnings(self) -> list[str]:
+        """What a person should look at, although this process is ready."""
+        lines = [
+            f"the watcher {name} has no position yet and is {report.state}"
+            + (f": {report.error}" if report.error else "")
+            for name, report in self._named()
+            if not report.has_position and report.state not in {"", "starting", "running"}
+        ]
+        block = self.recent_block()
+        if block is not None:
+            ago = monotonic() - block.since - block.seconds
+            lines.append(f"{block.task} kept the event loop for {block.seconds:.1f} s, {ago:.0f} s ago; it must await")
+        return lines
+
+    def _named(self) -> list[tuple[str, WatcherReport]]:
+        return sorted(self.watchers.items())
+
+    def merged(self, row: WatcherRow) -> WatcherRow:
+        """The row with what this process knows better: it may have been unable to record it."""
+        report = self.watchers.get(row.name)
+        if report is None or not report.state or row.paused:
+            return row
+        row = replace(row, state=report.state, error=report.error, error_count=report.error_count)
+        if (polled := report.polled) is None:
+            return row
+        return replace(row, last_poll_at=row.seen_at - polled.ago, lag_at_poll=polled.lag)

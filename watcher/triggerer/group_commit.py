@@ -1,0 +1,138 @@
+"""Group commit: detections that became ready while the commit before them ran are committed together.
+
+A group never waits for company. Who comes first while nobody commits leads: he takes along whoever waits, and when he has
+committed, the first of those who came meanwhile leads. A detection whose group could not keep it is asked again, once and
+alone: whoever is poisoned fails alone, and the others are committed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import anyio
+import structlog
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from store.database import Database
+from store.detection import detections
+from store.detection.detections import Committed, Detection
+from store.errors import CommitUnknown, ConnectionLost
+
+MOST_BATCHES: Final = 500
+MOST_CHARACTERS: Final = 4_000_000
+"""Of one group. A larger batch goes alone, on another connection."""
+ALONE_AT_ONCE: Final = 3
+"""Connections for those who go alone: each may wait for somebody who has locked its position."""
+
+log = structlog.get_logger()
+
+
+@dataclass(kw_only=True, eq=False)
+class _Member:
+    """A detection that waits. At its `turn` it has its answer, or `leads`, or goes alone."""
+
+    detection: Detection
+    context: Context = field(default_factory=copy_context)
+    """The watcher's: its records of the log belong to it, whoever leads."""
+    turn: anyio.Event = field(default_factory=anyio.Event)
+    leads: bool = False
+    answer: Committed | Exception | None = None
+
+
+class GroupCommit:
+    """Commits the detections of a process's watchers, each of which has one under way at most."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiting: deque[_Member] = deque()
+        self._commits = False
+        self._alone = anyio.Semaphore(ALONE_AT_ONCE)
+
+    async def commit(self, detection: Detection) -> Committed:
+        """Shielded from when it was begun. Raises `PositionLost`, `CommitUnknown`, or what refused this detection."""
+        await checkpoint_if_cancelled()
+        member = _Member(detection=detection)
+        with anyio.CancelScope(shield=True):
+            if detection.size <= MOST_CHARACTERS:
+                await self._commit_with_others(member)
+            if member.answer is None:
+                async with self._alone:
+                    await self._transact([member], skip_locked=False)
+        if not isinstance(member.answer, Committed):
+            raise member.answer or RuntimeError("a detection alone is always answered")
+        return member.answer
+
+    async def _commit_with_others(self, member: _Member) -> None:
+        self._waiting.append(member)
+        if self._commits:
+            await member.turn.wait()
+            if not member.leads:
+                return
+        self._commits = True
+        try:
+            await self._transact(self._next_group(), skip_locked=True)
+        finally:
+            self._commits = bool(self._waiting)
+            if self._waiting:
+                self._waiting[0].leads = True
+                self._waiting[0].turn.set()
+
+    def _next_group(self) -> list[_Member]:
+        """From the first that waits on, as many as fit; one of a watcher."""
+        group: dict[str, _Member] = {}
+        size = 0
+        while self._waiting and len(group) < MOST_BATCHES:
+            detection = self._waiting[0].detection
+            size += detection.size
+            if group and (size > MOST_CHARACTERS or detection.held.watcher in group):
+                break
+            group[detection.held.watcher] = self._waiting.popleft()
+        return list(group.values())
+
+    async def _transact(self, group: Sequence[_Member], *, skip_locked: bool) -> None:
+        """One transaction; its members are answered, or left to go alone. Those it had no time for wait on, in front."""
+        begun, announced = group, list[_Member]()
+        try:
+            async with self._database.transaction() as connection:
+                batches = [member.detection for member in group]
+                answers = await detections.commit(connection, batches, skip_locked=skip_locked)
+                begun = group[: len(answers)]
+                for member, answer in zip(begun, answers, strict=True):
+                    member.answer = answer
+                    if isinstance(answer, Committed):
+                        announced.append(member)
+                        _announce(member, answer)
+        except Exception as error:  # noqa: BLE001  each member raises it, or is tried alone
+            for member in begun:
+                member.answer = _outcome(error, alone=len(group) == 1)
+            for member in announced:
+                _withdraw(member, error)
+        finally:
+            self._waiting.extendleft(reversed(group[len(begun) :]))
+            for member in begun:
+                member.turn.set()
+
+
+def _outcome(error: Exception, *, alone: bool) -> Exception | None:
+    """Of a member whose transaction raised. None: nothing was written, and alone it may be better off."""
+    if isinstance(error, (CommitUnknown, ConnectionLost)):
+        return type(error)(*error.args)  # everybody raises his own
+    return error if alone else None
+
+
+def _announce(member: _Member, committed: Committed) -> None:
+    """Before COMMIT, so that whatever is stored is found in the log, wherever this process ends."""
+    entry = {"write_id": member.detection.writer.write_id, "key": member.detection.key}
+    written = {"events": len(member.detection.events), "position_version": committed.held.version}
+    member.context.run(partial(log.info, "store.writing", **written, **entry))
+
+
+def _withdraw(member: _Member, error: Exception) -> None:
+    """What was announced was not written, unless nobody knows."""
+    if not isinstance(error, CommitUnknown):
+        member.context.run(log.warning, "store.dropped", write_id=member.detection.writer.write_id, error=str(error))
