@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
+import psycopg
 import pytest
+from psycopg import sql
 from sqlalchemy import event, insert
 
 from store.database import Database, migrations, sqlite_url
-from store.database.schema import asset, database_now
+from store.database.schema import asset, database_now, metadata
 from tests.servers import PostgresServer
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]
@@ -32,11 +34,52 @@ async def _migrate(url: str) -> None:
         await migrations.upgrade(database)
 
 
+_SHAPE: Final = """
+    SELECT (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_attribute), (SELECT count(*) FROM pg_constraint),
+        (SELECT count(*) FROM pg_proc), (SELECT count(*) FROM pg_trigger), (SELECT count(*) FROM pg_namespace),
+        (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()),
+        (SELECT count(*) FROM pg_db_role_setting WHERE setdatabase = d.oid), d.datconnlimit
+    FROM pg_database AS d WHERE datname = current_database()"""
+"""What a test may have left that is no row."""
+
+
 @contextmanager
 def migrated_postgres(server: PostgresServer) -> Iterator[str]:
-    """The address of a fresh database with the schema in it."""
-    with server.database(template=server.template("metadata", migrate)) as database:
-        yield database.sqlalchemy_url
+    """The address of a database with the schema in it and nothing else: one that another test left, emptied, or a new one."""
+    name = server.emptied.pop() if server.emptied else server.create(server.template("metadata", migrate))
+    try:
+        yield server.sqlalchemy_url(name)
+    finally:
+        if _emptied(server, name):
+            server.emptied.append(name)
+        else:
+            server.drop(name)
+
+
+def _emptied(server: PostgresServer, name: str) -> bool:
+    """Whether the database is as good as new: a copy costs a third of a second, emptying a tenth of that."""
+    template = server.template("metadata", migrate)
+    if template not in server.shapes:
+        with psycopg.connect(server.dsn(template)) as connection:
+            server.shapes[template] = connection.execute(_SHAPE).fetchone()
+    with psycopg.connect(server.dsn(name), autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s AND pid != pg_backend_pid()",
+            [name],
+        )
+        if connection.execute(_SHAPE).fetchone() != server.shapes[template]:
+            return False
+        tables = [sql.Identifier(table) for table in metadata.tables]
+        exist = sql.SQL("SELECT {}").format(
+            sql.SQL(", ").join(sql.SQL("EXISTS (SELECT FROM {})").format(table) for table in tables)
+        )
+        answers = connection.execute(exist).fetchone() or ()
+        if filled := [table for table, has_rows in zip(tables, answers, strict=True) if has_rows]:
+            connection.execute(sql.SQL("TRUNCATE {} CASCADE").format(sql.SQL(", ").join(filled)))
+        connection.execute(
+            "SELECT setval(format('%I.%I', schemaname, sequencename), 1, false) FROM pg_sequences WHERE last_value IS NOT NULL"
+        )
+    return True
 
 
 def migrated_file(folder: Path) -> Path:

@@ -32,6 +32,9 @@ class PostgresServer:
     """A running PostgreSQL, known by the address of its superuser's own database."""
 
     address: str
+    emptied: list[str] = field(default_factory=list)
+    """Databases that a test left and that are as good as new."""
+    shapes: dict[str, Any] = field(default_factory=dict)
     _templates: dict[str, str] = field(default_factory=dict)
 
     def dsn(self, database: str = "postgres") -> str:
@@ -46,12 +49,17 @@ class PostgresServer:
     @contextlib.contextmanager
     def database(self, *, template: str = "template1") -> Iterator[PostgresDatabase]:
         """A fresh copy of `template`, dropped at the end together with the sessions that are still in it."""
-        name = f"test_{uuid4().hex}"
-        self.execute("CREATE DATABASE {} TEMPLATE {}", name, template)
+        name = self.create(template)
         try:
             yield PostgresDatabase(name=name, dsn=self.dsn(name), sqlalchemy_url=self.sqlalchemy_url(name))
         finally:
-            self._drop(name)
+            self.drop(name)
+
+    def create(self, template: str) -> str:
+        """The name of a fresh copy of `template`."""
+        name = f"test_{uuid4().hex}"
+        self.execute("CREATE DATABASE {} TEMPLATE {}", name, template)
+        return name
 
     def template(self, name: str, prepare: Callable[[str], None]) -> str:
         """The name of a database that `prepare(dsn)` filled once for this session, to be copied by `database`."""
@@ -63,16 +71,17 @@ class PostgresServer:
         return self._templates[name]
 
     def drop_templates(self) -> None:
-        for database in self._templates.values():
-            self._drop(database)
+        for database in (*self._templates.values(), *self.emptied):
+            self.drop(database)
         self._templates.clear()
+        self.emptied.clear()
 
     def execute(self, statement: str, *names: str) -> None:
         """Run one statement as superuser, outside a transaction; each `{}` stands for the next of `names`, quoted."""
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
             connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
-    def _drop(self, database: str) -> None:
+    def drop(self, database: str) -> None:
         """FORCE ends sessions but refuses prepared transactions: those are rolled back first, from inside."""
         with psycopg.connect(self.dsn(database), autocommit=True) as connection:
             pending = connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
