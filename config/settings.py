@@ -173,6 +173,8 @@ class TriggererSettings(Section):
     """Time between two renewals of the lease."""
     lease: PositiveDuration = timedelta(seconds=15)
     """Time after which others take over the watchers of a silent process; longer than `heartbeat`."""
+    capacity: Annotated[int, Field(ge=1)] = 10_000
+    """Most watchers that this process hosts; what no triggerer has room for is left out, and named."""
     grace: Duration = timedelta(seconds=30)
     """Time to finish in when told to stop; what hangs longer is named in the log, and the process ends with exit code 1."""
     poll_timeout: PositiveDuration = timedelta(minutes=5)

@@ -111,9 +111,11 @@ def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
         if not statement.startswith("BEGIN"):
             sent.append((statement, parameters[0] if isinstance(parameters, list) else parameters))
 
-    engine = database._writer.sync_engine
-    event.listen(engine, "before_cursor_execute", remember)
+    engines = {database._writer.sync_engine, database._single.sync_engine}
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", remember)
     try:
         yield sent
     finally:
-        event.remove(engine, "before_cursor_execute", remember)
+        for engine in engines:
+            event.remove(engine, "before_cursor_execute", remember)

@@ -201,6 +201,8 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
     Options: ClassVar[type[BaseModel]]
     connection_type: ClassVar[str | None] = None
     """The `type` of connection this trigger needs, a registered name or a dotted path; None when it needs none."""
+    format: ClassVar[int] = 1
+    """Of the states this class yields: count it up when a program before it could not read them. It reads all up to it."""
 
     def __init__(self, options: OptionsT, client: ClientT, context: TriggerContext) -> None:
         """`client` is what the connection's `open` gave (None without a connection). No I/O here."""

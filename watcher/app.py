@@ -33,6 +33,7 @@ from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
 from watcher.errors import PartEnded, StartRefused
 from watcher.health import Health, WatcherReport
+from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home, refusing_os_errors
 from watcher.http_server import listen, serve
 from watcher.isolation.children import Children
@@ -149,10 +150,11 @@ class Daemon:
             on_taken=self._look_for_runs,
             health=self._health,
         )
-        self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._hint(Hint(what="tries")))
+        self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._triggerer: Triggerer | None = None
+        self._relay = HintRelay(database=self.database, process_id=self.process.id, deliver=self._deliver)
         self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
         self._inquirer.prepare(self._settings.plugins_dir, self.configuration.environment)
         self._stopping = anyio.Event()
@@ -163,6 +165,7 @@ class Daemon:
             async with anyio.create_task_group() as tasks:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
                 clients = Clients(self.configuration.connections, tasks, children)
+                await self._start_part(tasks, "exchange of hints", self._relay.run)
                 if self.listening_socket is not None:
                     app = create_app(self._api_context(clients))
                     await self._start_part(tasks, "API", serve, app, self.listening_socket)
@@ -208,7 +211,12 @@ class Daemon:
         await tasks.start(part, name=name)
 
     def _hint(self, hint: Hint) -> None:
-        """Wake who has something to do after a commit."""
+        """Wake who has something to do after a commit, in this process and in others; queues are the leader's."""
+        self._deliver(hint)
+        if hint.what != "queues" or not self._leadership.leads:
+            self._relay.send(hint)
+
+    def _deliver(self, hint: Hint) -> None:
         match hint.what:
             case "queues":
                 self._scheduler.wakeup.set(hint.names)
@@ -218,8 +226,15 @@ class Daemon:
                 self._triggerer.wakeup.set(hint.names)
 
     def _look_for_runs(self) -> None:
-        self._hint(Hint(what="queues"))
-        self._hint(Hint(what="tries"))
+        self._deliver(Hint(what="queues"))
+        self._deliver(Hint(what="tries"))
+
+    def _after_try(self) -> None:
+        """The leader looks what may start instead."""
+        self._look_for_runs()
+        if not self._leadership.leads:
+            self._relay.send(Hint(what="queues"))
+            self._relay.send(Hint(what="tries"))
 
     def _owe_copy(self, asset_id: int, key: str) -> None:
         if self._copies is not None:
@@ -227,8 +242,12 @@ class Daemon:
 
     def _make_triggerer(self, clients: Clients) -> Triggerer:
         settings = self._settings.triggerer
-        hint, owe_copy = self._scheduler.wakeup.set, self._owe_copy
-        committer = Committer(database=self.database, metrics=self._metrics, on_events=hint, on_watermark=owe_copy)
+        committer = Committer(
+            database=self.database,
+            metrics=self._metrics,
+            on_events=lambda dag_ids: self._hint(Hint(what="queues", names=dag_ids)),
+            on_watermark=self._owe_copy,
+        )
         return Triggerer(
             database=self.database,
             process=self.process,
@@ -244,6 +263,8 @@ class Daemon:
             ),
             heartbeat=settings.heartbeat,
             lease=settings.lease,
+            capacity=settings.capacity,
+            on_release=lambda names: self._relay.send(Hint(what="watchers", names=names)),
             health=self._health,
         )
 
@@ -264,7 +285,7 @@ class Daemon:
             replace(self.process, id=self.home.id),
             limits=admission.Limits(parallelism=scheduler.parallelism, memory_mb=scheduler.memory_mb or share),
             lease=self._settings.triggerer.lease,
-            on_end=self._look_for_runs,
+            on_end=self._after_try,
             health=self._health,
         )
 

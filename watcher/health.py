@@ -7,7 +7,7 @@ for the database; what only the database knows of other processes is read elsewh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -79,6 +79,8 @@ class Health:
     waits_for: str | None = None
     watchers: dict[str, WatcherReport] = field(default_factory=dict)
     """The hosted watchers that are not paused."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """The watchers that no living triggerer hosts although it should, as far as this one knows, each with the reason."""
     _beats: dict[str, Beat] = field(default_factory=dict)
     _ended: list[str] = field(default_factory=list)
 
@@ -122,6 +124,7 @@ class Health:
             for name, report in self._named()
             if not report.has_position and report.state not in {"", "starting", "running"}
         ]
+        lines += [f"nobody hosts the watcher {name}: {reason}" for name, reason in sorted(self.left_out.items())]
         block = self.recent_block()
         if block is not None:
             ago = monotonic() - block.since - block.seconds

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final
 
 import anyio
 import structlog
@@ -19,7 +20,10 @@ from store.database import Database
 from store.errors import NotLeading
 from store.processes import leaders
 from watcher.health import Health
-from watcher.loops import keep_going
+from watcher.loops import insist, keep_going
+
+AFTER_EXPIRY: Final = timedelta(milliseconds=20)
+"""Who sleeps until another's lease ends wakes a little later, so that it has ended."""
 
 log = structlog.get_logger()
 
@@ -35,6 +39,7 @@ class Leadership:
     on_taken: Callable[[], None]
     health: Health = field(default_factory=Health)
     _epoch: int | None = None
+    _again_in: timedelta = timedelta(0)
 
     @property
     def leads(self) -> bool:
@@ -44,10 +49,11 @@ class Leadership:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Campaign until cancelled, then resign. Started once it is known who leads."""
         try:
-            await self.campaign()
+            await insist("leader.campaign_failed", self.campaign)
             task_status.started()
             while True:
-                await anyio.sleep(self.heartbeat.total_seconds())
+                await anyio.sleep(self._again_in.total_seconds())
+                self._again_in = self.heartbeat  # also when this campaign fails
                 async with keep_going("leader.campaign_failed"):
                     await self.campaign()
         finally:
@@ -56,22 +62,24 @@ class Leadership:
                     await self._resign()
 
     async def campaign(self) -> None:
-        """Renew the lease, or take it when nobody holds it."""
+        """Renew the lease, or take it when nobody holds it; who stands by sleeps until it would end."""
         await self._renew_or_take()
         self.health.beat("leader election", self.heartbeat)
 
     async def _renew_or_take(self) -> None:
-        if self._epoch is not None:
-            async with self.database.transaction() as connection:
+        self._again_in = self.heartbeat
+        async with self.database.statements() as connection:
+            if self._epoch is not None:
                 if await leaders.renew(connection, self._epoch, self.lease):
                     return
-            self._step_down()
-        async with self.database.transaction() as connection:
-            taken = await leaders.take(connection, self.owner, self.lease, self.database.dialect)
-        if taken is not None:
-            self._epoch = taken
-            log.info("leader.taken", epoch=taken)
-            self.on_taken()
+                self._step_down()
+            campaign = await leaders.take(connection, self.owner, self.lease, self.database.dialect)
+        if campaign.epoch is None:
+            self._again_in = min(self.heartbeat, campaign.expires_in + AFTER_EXPIRY)
+            return
+        self._epoch = campaign.epoch
+        log.info("leader.taken", epoch=campaign.epoch)
+        self.on_taken()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:

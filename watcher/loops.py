@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from itertools import count
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import anyio
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from store.errors import StoreError
+from store.errors import CommitUnknown, DatabaseUnavailable, StoreError
+
+LONGEST_PAUSE: Final = 2.0
+"""Seconds before what the database cut short is tried again."""
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
 
+HintKind: TypeAlias = Literal["queues", "tries", "watchers"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """Something may be due, said between tasks of this process; losing one costs time, never work.
+    """Something may be due, said between tasks and, on PostgreSQL, processes; losing one costs time, never work.
 
     Queues of jobs, tries to start or stop, or watchers; no names mean all of them.
     """
 
-    what: Literal["queues", "tries", "watchers"]
+    what: HintKind
     names: frozenset[str] = frozenset()
 
 
@@ -63,3 +73,20 @@ async def keep_going(event: str) -> AsyncIterator[None]:
         log.error(event, error=str(error), kind=type(error).__name__)  # noqa: TRY400  expected: no traceback
     except Exception as error:  # the boundary of a loop that must go on
         log.exception(event, error=str(error), kind=type(error).__name__)
+
+
+async def insist(event: str, attempt: Callable[[], Awaitable[T]], *, seconds: float = math.inf) -> T:
+    """What it returns, tried again while the database is unavailable: a machine that is too busy cuts sessions, too.
+
+    An attempt may have taken effect before the next one. Raises what the last one raised, after so many seconds.
+    """
+    give_up_at = anyio.current_time() + seconds
+    for attempts in count(1):
+        try:
+            return await attempt()
+        except (CommitUnknown, DatabaseUnavailable) as error:
+            if anyio.current_time() >= give_up_at:
+                raise
+            log.warning(event, error=str(error), attempts=attempts)
+        await anyio.sleep(min(0.2 * attempts, LONGEST_PAUSE))
+    raise AssertionError

@@ -4,45 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import count
 from pathlib import Path
 from typing import Final, TypeVar
 
-import anyio
-import structlog
 from sqlalchemy import URL, make_url
 
 from config.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
 from store.database import Database, migrations, sqlite_url
-from store.errors import BackendUnusable, CommitUnknown, DatabaseUnavailable
+from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
 from store.processes.file_locks import exclusive_database
 from watcher.home import refusing_os_errors
+from watcher.loops import insist
 
 START_PATIENCE: Final = 30.0
 """Seconds for which a starting daemon waits for its database."""
 T = TypeVar("T")
 
-log = structlog.get_logger()
 
-
-async def patiently(attempt: Callable[[], Awaitable[T]], seconds: float | None = None) -> T:
-    """What it returns, tried again while the database is unavailable, for so many seconds (None: `START_PATIENCE`).
-
-    An attempt may have taken effect before the next one. Raises what the last one raised.
-    """
-    give_up_at = anyio.current_time() + (START_PATIENCE if seconds is None else seconds)
-    for attempts in count(1):
-        try:
-            return await attempt()
-        except (DatabaseUnavailable, CommitUnknown) as error:
-            if anyio.current_time() >= give_up_at:
-                raise
-            log.warning("database.awaited", error=str(error), attempts=attempts)
-        await anyio.sleep(min(0.2 * attempts, 2))
-    raise AssertionError
+async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+    """What it returns, tried again for `START_PATIENCE` while the database is unavailable."""
+    return await insist("database.awaited", attempt, seconds=START_PATIENCE)
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from watcher.vocabulary import Descriptions, describe
 OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "errors", "event_loop_lag_seconds", "events", "items"),
-        *("lag_seconds", "position_version", "store_writes"),
+        *("lag_seconds", "left_out", "position_version", "store_writes"),
     }
 )
 """Names, behind `watcher_`, that no trigger's gauge may have."""
@@ -66,14 +66,17 @@ class _Stored(Collector):
         errors = CounterMetricFamily("watcher_errors", "Failures of a watcher since it last worked", labels=_LABELS)
         text = "Commits and rewinds of a watcher's position"
         versions = GaugeMetricFamily("watcher_position_version", text, labels=_LABELS)
+        text = "1: no triggerer hosts the watcher although one should"
+        left_out = GaugeMetricFamily("watcher_left_out", text, labels=_LABELS)
         text = "Since the last whole look of a watcher that is committed, or found nothing, began"
         lags = GaugeMetricFamily("watcher_lag_seconds", text, labels=_LABELS)
         for watcher in self.watchers:
             if watcher.lag_seconds is not None:
                 lags.add_metric([watcher.name, watcher.asset], watcher.lag_seconds)
+            left_out.add_metric([watcher.name, watcher.asset], watcher.is_left_out)
             errors.add_metric([watcher.name, watcher.asset], watcher.error_count)
             versions.add_metric([watcher.name, watcher.asset], watcher.position_version or 0)
-        yield from (errors, versions, lags, *self._described())
+        yield from (errors, versions, lags, left_out, *self._described())
         text = "1: no event came for longer than expect_every"
         late = GaugeMetricFamily("watcher_asset_late", text, labels=["asset"])
         ages = GaugeMetricFamily("watcher_asset_age_seconds", "Since the asset's newest event", labels=["asset"])

@@ -45,6 +45,7 @@ def _trigger(watcher: WatcherConfig, configuration: Configuration) -> type[BaseE
         options=watcher.options.given,
         connection=connection,
         folder=configuration.folder,
+        format=watcher.options.format,
     )
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Select, bindparam, case, select, update
+from sqlalchemy import Select, and_, bindparam, case, exists, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of, now_of, one_of
-from store.database.schema import asset, database_now, watcher, watcher_position
+from store.database.schema import asset, database_now, triggerer, watcher, watcher_position
 from store.errors import no_watcher
 
 
@@ -33,6 +33,11 @@ class WatcherRow:
     error: str | None
     error_count: int
     seen_at: datetime
+
+    @property
+    def is_left_out(self) -> bool:
+        """No triggerer hosts it although one should; `error` says why."""
+        return self.state == "stopped" and self.error is not None
 
     @property
     def lag_seconds(self) -> float | None:
@@ -81,15 +86,56 @@ async def set_state(connection: AsyncConnection, name: str, state: str, *, error
     await connection.execute(row.values(state=state, error=error, error_count=error_count))
 
 
-async def set_polled(connection: AsyncConnection, polled: Mapping[str, Polled]) -> None:
-    """Record when watchers last looked at their source, many at once, by the database's clock."""
+@dataclass(frozen=True, kw_only=True)
+class WatcherState:
+    """How a watcher is doing."""
+
+    state: str
+    error: str | None = None
+    error_count: int = 0
+
+
+async def set_states(connection: AsyncConnection, owner: str, states: Mapping[str, WatcherState]) -> None:
+    """Record how watchers are doing, in order of name; of one whose position another holds by now, nothing."""
+    if states:
+        rows = [{"which": name, "whose": owner, **vars(state)} for name, state in sorted(states.items())]
+        new = _OWN.values({name: bindparam(name) for name in ("state", "error", "error_count")})
+        await connection.execute(new, rows)
+
+
+async def set_stopped(connection: AsyncConnection, names: Collection[str]) -> None:
+    """Record of watchers, in order of name, that their triggerer ended."""
+    if names:
+        row = update(watcher).where(watcher.c.name == bindparam("which"))
+        stopped = row.values(state="stopped", error=None, error_count=0)
+        await connection.execute(stopped, [{"which": name} for name in sorted(names)])
+
+
+async def set_left_out(connection: AsyncConnection, reasons: Mapping[str, str]) -> None:
+    """Record why nobody hosts these watchers; of one that a living triggerer holds, nothing."""
+    w, p, t = watcher.c, watcher_position.c, triggerer.c
+    hosted = exists().where(p.watcher == w.name, t.id == p.owner, t.expires_at > database_now())
+    same = and_(w.state == "stopped", w.error.is_not_distinct_from(bindparam("error")))
+    row = update(watcher).where(w.name == bindparam("which"), ~hosted, ~same)
+    left = row.values(state="stopped", error=bindparam("error"), error_count=0)
+    await connection.execute(left, [{"which": name, "error": why} for name, why in sorted(reasons.items())])
+
+
+async def set_polled(connection: AsyncConnection, owner: str, polled: Mapping[str, Polled]) -> None:
+    """Record when watchers last looked at their source, many at once, by the database's clock; likewise."""
     if not polled:
         return
     now = await now_of(connection)
-    row = update(watcher).where(watcher.c.name == bindparam("which"))
-    row = row.values(last_poll_at=bindparam("at"), lag_seconds=bindparam("lag"))
-    looks = [{"which": name, "at": now - look.ago, "lag": look.lag} for name, look in sorted(polled.items())]
-    await connection.execute(row, looks)
+    looks = [
+        {"which": name, "whose": owner, "at": now - look.ago, "lag": look.lag} for name, look in sorted(polled.items())
+    ]
+    await connection.execute(_OWN.values(last_poll_at=bindparam("at"), lag_seconds=bindparam("lag")), looks)
+
+
+_OWN: Final = update(watcher).where(
+    watcher.c.name == bindparam("which"),
+    exists().where(watcher_position.c.watcher == watcher.c.name, watcher_position.c.owner == bindparam("whose")),
+)
 
 
 async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-from sqlalchemy import Table, TableValuedAlias, bindparam, func
+from sqlalchemy import Table, TableValuedAlias, Text, bindparam, cast, func
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeEngine
 
@@ -19,6 +19,14 @@ MANY: Final = 5_000
 def upsert(table: Table, dialect: str) -> Upsert:
     """An INSERT that knows ON CONFLICT; both databases spell it alike, SQLAlchemy keeps it per dialect."""
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+def each_pair(parameter: str, dialect: str) -> TableValuedAlias:
+    """The members (`key`, `value`) of a JSON object, given as one parameter's text."""
+    given = bindparam(parameter, type_=Text())
+    if dialect == "postgresql":
+        return func.json_each_text(cast(given, postgresql.JSON)).table_valued("key", "value", name="asked")
+    return func.json_each(given).table_valued("key", "value", name="asked")
 
 
 def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +36,8 @@ CONNECT_DEADLINE: Final = 15.0
 CLOSE_DEADLINE: Final = 5.0
 SQLITE_PATIENCE: Final = 30.0
 """Seconds for which a statement waits while another program has the file locked."""
+RESERVED: Final = 3
+"""Sessions beside those of transactions for statements by themselves: no heartbeat waits behind commits."""
 
 OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
 WRITING: Final = "READ COMMITTED"
@@ -60,9 +62,12 @@ class Database:
         self._idle_milliseconds = str(int(idle_in_transaction_timeout * 1000))
         if self.dialect == "sqlite":
             self._writer, self._reader = _sqlite_engine(url, 1), _sqlite_engine(url, pool_size, read_only=True)
+            self._single = self._writer
         else:
             self._writer = _postgresql_engine(url, pool_size, self._idle_milliseconds)
             self._reader = self._writer.execution_options(**READING)
+            reserved = _postgresql_engine(url, RESERVED, self._idle_milliseconds)
+            self._single = reserved.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
     @asynccontextmanager
@@ -80,23 +85,35 @@ class Database:
             with anyio.move_on_after(CLOSE_DEADLINE, shield=True):
                 await database._writer.dispose()
                 await database._reader.dispose()
+                await database._single.dispose()
 
     @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""
         return self.url.get_backend_name()
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """One writing transaction: committed when the block ends, rolled back when it raises.
 
         Raises `DatabaseUnavailable`, or `ConnectionLost` when the database went away before COMMIT: nothing was written.
         Raises `CommitUnknown` when the connection broke during COMMIT, or COMMIT took too long: then only the database
         knows. Raises `DatabaseUnusable` when that will stay so until a person acts.
         """
+        return self._writing(self._writer)
+
+    def statements(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A connection on which each statement is a transaction of its own, in one round trip; on SQLite, one for all.
+
+        Nothing is held between two statements, so nobody waits for us while we are slow or stopped. Only for statements
+        that may be done again: `ConnectionLost` leaves open what became of the last one.
+        """
+        return self._writing(self._single)
+
+    @asynccontextmanager
+    async def _writing(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         outages = Outages(place=self._place, writing=True)
         try:
-            async with _connected(self._writer, WRITE_DEADLINE, outages) as connection:
+            async with _connected(engine, WRITE_DEADLINE, outages) as connection:
                 before = self._changes(connection)
                 yield connection
                 kept = before is None or before != self._changes(connection)
@@ -105,6 +122,21 @@ class Database:
             raise
         if kept:
             self.outage = None
+
+    @asynccontextmanager
+    async def session_of_its_own(self) -> AsyncIterator[Any]:
+        """Asyncpg's connection, beside the pool and for the block alone (PostgreSQL). Raises `ConnectionLost`."""
+        connection = self._single.connect()
+        outages = Outages(place=self._place, writing=False)
+        try:
+            with anyio.CancelScope(shield=True), _within(READ_DEADLINE), _outages_named(outages):
+                await _begin(connection, outages)
+                driver = (await connection.get_raw_connection()).driver_connection
+                await connection.run_sync(lambda synchronous: synchronous.detach())
+            yield driver
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _give_back(connection)
 
     def reading(self, deadline: float | None = None) -> AbstractAsyncContextManager[AsyncConnection]:
         """A connection on one snapshot; the database refuses to write in it. Raises as `transaction` does."""
@@ -151,9 +183,14 @@ async def _connected(engine: AsyncEngine, deadline: float, outages: Outages) -> 
                 with _outcome_named(outages), anyio.fail_after(COMMIT_DEADLINE):
                     await connection.commit()
         finally:
-            if connection.sync_connection is not None:
-                with anyio.move_on_after(CLOSE_DEADLINE):  # what does not answer is dropped by the pool
-                    await connection.close()
+            await _give_back(connection)
+
+
+async def _give_back(connection: AsyncConnection) -> None:
+    """Whatever rolling back says of a session that is gone: what it did not commit is undone, and the pool makes another."""
+    if connection.sync_connection is not None:
+        with anyio.move_on_after(CLOSE_DEADLINE), suppress(OSError, DBAPIError):  # the pool drops what does not answer
+            await connection.close()
 
 
 async def _begin(connection: AsyncConnection, outages: Outages) -> None:

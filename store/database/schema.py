@@ -96,6 +96,24 @@ def _sqlite_now(_element: Any, _compiler: Any, **_options: Any) -> str:
     return "(strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')"
 
 
+class database_time_in(FunctionElement[datetime]):  # noqa: N801  likewise
+    """So many seconds (a float) after `database_now`."""
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
+@compiles(database_time_in, "postgresql")
+def _postgresql_time_in(element: Any, compiler: Any, **options: Any) -> str:
+    return f"(clock_timestamp() + make_interval(secs => {compiler.process(element.clauses, **options)}))"
+
+
+@compiles(database_time_in, "sqlite")
+def _sqlite_time_in(element: Any, compiler: Any, **options: Any) -> str:
+    seconds = compiler.process(element.clauses, **options)
+    return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {seconds} || ' seconds') || '000')"
+
+
 _big_id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER primary keys by itself
 NAME = String(250)
 UUID = String(36)
@@ -158,6 +176,7 @@ watcher_position = _table(
     Column("epoch", BigInteger, nullable=False, server_default="0"),  # +1 at every take-over
     Column("version", BigInteger, nullable=False, server_default="0"),  # +1 at every commit and rewind; never back
     Column("watermark", Text),
+    Column("format", Integer, nullable=False, server_default="1"),  # of `state`, by the count of its trigger's class
     Column("state", Text),  # JSON object; null until the first commit
     Column("previous", Text),
     Column("updated_at", UtcDateTime),
@@ -176,6 +195,7 @@ triggerer = _table(
     Column("id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
+    Column("capacity", Integer, nullable=False, server_default="10000"),  # most watchers that it hosts
     Column("started_at", UtcDateTime, nullable=False),
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),

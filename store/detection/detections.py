@@ -42,7 +42,9 @@ class Detection:
     @property
     def size(self) -> int:
         """How many characters it stores."""
-        return sum(len(event.extra) for event in self.events) + sum(map(len, self.position.columns.values()))
+        position = self.position
+        texts = (position.source_identity, position.state, position.watermark)
+        return sum(len(event.extra) for event in self.events) + sum(map(len, texts))
 
     @property
     def entry(self) -> dict[str, Any]:

@@ -6,16 +6,31 @@ Take-over raises the epoch before anyone reads the position; a rewind raises the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from sqlalchemy import FromClause, and_, bindparam, delete, exists, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Integer,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    literal,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from store.database.dialects import chunks, upsert
+from store.database.dialects import chunks, each_pair, upsert
 from store.database.schema import database_now, triggerer, watcher_position, watcher_position_row
 
 
@@ -29,6 +44,10 @@ class HeldPosition:
     version: int
 
 
+FIRST_FORMAT: Final = 1
+"""Of the states that were stored before formats were counted."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadedPosition:
     """A position read whole: `state` and `source_identity` are JSON texts, None until the first commit."""
@@ -39,31 +58,66 @@ class LoadedPosition:
     rows: Mapping[int, int]
 
 
-async def claim(connection: AsyncConnection, watcher: str, owner: str, dialect: str) -> LoadedPosition | None:
-    """Take the position over for a triggerer and read it; None while another living triggerer owns it.
+async def claim(
+    connection: AsyncConnection, watcher: str, owner: str, dialect: str, format_: int = FIRST_FORMAT
+) -> LoadedPosition | None:
+    """`claim_all` of one position."""
+    return (await claim_all(connection, {watcher: format_}, owner, dialect)).get(watcher)
 
-    Every claim raises the epoch, also of a position that was ours: a commit of the past whose outcome is unknown can
-    never land after it.
+
+async def claim_all(
+    connection: AsyncConnection, formats: Mapping[str, int], owner: str, dialect: str
+) -> Mapping[str, LoadedPosition]:
+    """Take positions over for a triggerer and read them: those that no other living triggerer owns.
+
+    `formats` gives for each watcher the newest format of a state that its class reads; what was stored in a newer one is
+    left to others. Every claim raises the epoch, also of a position that was ours: a commit of the past whose outcome is
+    unknown can never land after it. One statement claims; the large sets may be read after it, whether in its transaction
+    or not, because whatever moves a position loses our epoch or changes its version.
     """
-    await connection.execute(upsert(watcher_position, dialect).values(watcher=watcher).on_conflict_do_nothing())
-    p = watcher_position.c
-    owner_lives = exists().where(triggerer.c.id == p.owner, triggerer.c.expires_at > database_now())
-    free = or_(p.owner.is_(None), p.owner == owner, ~owner_lives)
-    taken = await connection.execute(
-        update(watcher_position)
-        .where(p.watcher == watcher, free)
-        .values(owner=owner, epoch=p.epoch + 1)
-        .returning(p.epoch, p.version, p.source_identity, p.state)
+    p, asked = watcher_position.c, each_pair("b_formats", dialect)
+    format_ = cast(asked.c.value, Integer)
+    others = exists().where(p.watcher == asked.c.key, or_(_is_kept(owner), _is_newer(format_)))
+    names = select(asked.c.key, literal(owner), literal(1), format_).where(~others).order_by(asked.c.key)
+    new = upsert(watcher_position, dialect).from_select(["watcher", "owner", "epoch", "format"], names)
+    claims = new.on_conflict_do_update(
+        index_elements=["watcher"],
+        set_={"owner": owner, "epoch": p.epoch + 1},
+        where=~or_(_is_kept(owner), _is_newer(new.excluded.format)),
     )
-    return await _loaded(connection, watcher, owner, taken.one_or_none())
+    claimed = claims.returning(p.watcher, p.epoch, p.version, p.source_identity, p.state)
+    rows = {row.watcher: row for row in await connection.execute(claimed, {"b_formats": json.dumps(dict(formats))})}
+    sets = await _sets(connection, rows)
+    return {name: _loaded(name, owner, row, sets.get(name, {})) for name, row in rows.items()}
 
 
-async def release(connection: AsyncConnection, owner: str, watchers: Collection[str] | None = None) -> None:
-    """Give positions up, so that another triggerer may take them at once; None: all that this owner holds."""
-    mine = watcher_position.c.owner == owner
-    if watchers is not None:
-        mine = and_(mine, watcher_position.c.watcher.in_(watchers))
-    await connection.execute(update(watcher_position).where(mine).values(owner=None))
+def _is_kept(owner: str) -> ColumnElement[bool]:
+    """Another living triggerer has it. In an upsert's condition SQLAlchemy correlates nothing: the column is named."""
+    p, t = watcher_position.c, triggerer.c
+    of_position = t.id == literal_column("watcher_position.owner")
+    return and_(p.owner.is_not(None), p.owner != owner, exists().where(of_position, t.expires_at > database_now()))
+
+
+def _is_newer(format_: ColumnElement[int]) -> ColumnElement[bool]:
+    return and_(watcher_position.c.state.is_not(None), watcher_position.c.format > format_)
+
+
+async def formats(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, int]:
+    """In which format the states of these watchers are stored, of those that have one."""
+    p = watcher_position.c
+    query = select(p.watcher, p.format).where(p.watcher.in_(watchers), p.state.is_not(None))
+    return {row.watcher: row.format for row in await connection.execute(query)}
+
+
+async def release(connection: AsyncConnection, owner: str, watchers: Collection[str] | None = None) -> frozenset[str]:
+    """Give positions up, so that another triggerer may take them at once; None: all that this owner holds.
+
+    Returns whose they were.
+    """
+    p = watcher_position.c
+    mine = p.owner == owner if watchers is None else and_(p.owner == owner, p.watcher.in_(watchers))
+    released = await connection.execute(update(watcher_position).where(mine).values(owner=None).returning(p.watcher))
+    return frozenset(released.scalars())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,17 +132,18 @@ class RowDifferences:
 
 @dataclass(frozen=True, kw_only=True)
 class NewPosition:
-    """Where a watcher goes on; the texts are JSON."""
+    """Where a watcher goes on; the texts are JSON, `format` counts how its class has written `state`."""
 
-    COLUMNS: ClassVar = ("source_identity", "state", "watermark")
+    COLUMNS: ClassVar = ("source_identity", "format", "state", "watermark")
 
     source_identity: str
     state: str
     watermark: str
+    format: int = FIRST_FORMAT
     rows: RowDifferences = field(default_factory=RowDifferences)
 
     @property
-    def columns(self) -> dict[str, str]:
+    def columns(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in self.COLUMNS}
 
 
@@ -104,7 +159,7 @@ def advance() -> ReturningUpdate[Any]:
 @cache
 def keep() -> ReturningUpdate[Any]:
     """Like `advance`, for a newer state at the same place: the watermark stays, and what an undo goes back to."""
-    return _fenced({"state": bindparam("b_state")})
+    return _fenced({name: bindparam(f"b_{name}") for name in ("format", "state")})
 
 
 def _fenced(content: Mapping[str, Any]) -> ReturningUpdate[Any]:
@@ -157,11 +212,11 @@ async def change_rows(connection: AsyncConnection, watcher: str, rows: RowDiffer
         )
 
 
-async def versions(connection: AsyncConnection, owner: str) -> Mapping[str, int]:
-    """The versions of all positions that a triggerer holds."""
+async def held_by(connection: AsyncConnection, owner: str) -> Mapping[str, HeldPosition]:
+    """All positions that a triggerer holds, by watcher."""
     p = watcher_position.c
-    rows = await connection.execute(select(p.watcher, p.version).where(p.owner == owner))
-    return {row.watcher: row.version for row in rows}
+    rows = await connection.execute(select(p.watcher, p.owner, p.epoch, p.version).where(p.owner == owner))
+    return {row["watcher"]: HeldPosition(**row) for row in rows.mappings()}
 
 
 async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:
@@ -169,17 +224,27 @@ async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | No
     p = watcher_position.c
     query = select(p.owner, p.epoch, p.version, p.source_identity, p.state).where(p.watcher == watcher)
     row = (await connection.execute(query)).one_or_none()
-    return await _loaded(connection, watcher, "" if row is None else row.owner or "", row)
-
-
-async def _loaded(connection: AsyncConnection, watcher: str, owner: str, row: Any | None) -> LoadedPosition | None:
     if row is None:
         return None
+    sets = await _sets(connection, [watcher])
+    return _loaded(watcher, row.owner or "", row, sets.get(watcher, {}))
+
+
+async def _sets(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, Mapping[int, int]]:
+    """The large sets of those that have one."""
+    if not watchers:
+        return {}
     r = watcher_position_row.c
-    members = await connection.execute(select(r.member, r.value).where(r.watcher == watcher))
+    sets: dict[str, dict[int, int]] = {}
+    for row in await connection.execute(select(r.watcher, r.member, r.value).where(r.watcher.in_(watchers))):
+        sets.setdefault(row.watcher, {})[row.member] = row.value
+    return sets
+
+
+def _loaded(watcher: str, owner: str, row: Any, members: Mapping[int, int]) -> LoadedPosition:
     return LoadedPosition(
         held=HeldPosition(watcher=watcher, owner=owner, epoch=row.epoch, version=row.version),
         source_identity=row.source_identity,
         state=row.state,
-        rows={member.member: member.value for member in members},
+        rows=members,
     )

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.dialects import upsert
 from store.database.schema import database_now, triggerer, watcher, watcher_position, watcher_position_row
 from store.detection import positions
-from store.detection.positions import NewPosition
+from store.detection.positions import FIRST_FORMAT, NewPosition
 from store.errors import Conflict, NotFound
 
 KEPT: Final = "@previous"  # no watcher's name holds an @
@@ -30,7 +30,7 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     """
     p, r = watcher_position.c, watcher_position_row.c
     here = p.watcher == watcher
-    position = select(p.source_identity, p.state, p.watermark).where(here, p.version == version)
+    position = select(*(p[name] for name in NewPosition.COLUMNS)).where(here, p.version == version)
     before = (await connection.execute(position.with_for_update())).mappings().one_or_none()
     if before is None:
         raise Conflict(f"the position of {watcher} moved meanwhile; ask again")
@@ -54,7 +54,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | No
     row = (await connection.execute(select(p.version, p.previous).where(here).with_for_update())).one_or_none()
     if row is None or row.previous is None:
         raise Conflict(f"{watcher} has no rewind to undo; the position before one is kept until the next batch commits")
-    previous = json.loads(row.previous)
+    previous = {"format": FIRST_FORMAT, **json.loads(row.previous)}  # kept by an older release, it names none
     moved = update(watcher_position).where(here)
     await connection.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **previous))
     await connection.execute(delete(watcher_position_row).where(r.watcher == watcher))
@@ -63,7 +63,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | No
     return row.version + 1, previous["watermark"]
 
 
-_MOVED: Final = ("source_identity", "state", "watermark", "previous", "updated_at")
+_MOVED: Final = (*NewPosition.COLUMNS, "previous", "updated_at")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,8 @@ async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) 
     changed = {name: entry.excluded[name] for name in ("version", "epoch", *_MOVED)}
     await connection.execute(entry.on_conflict_do_update(index_elements=["watcher"], set_=changed))
     emptied = update(watcher_position).where(p.watcher == old)
-    await connection.execute(emptied.values(owner=None, epoch=epoch, **dict.fromkeys(_MOVED)))
+    nothing = {**dict.fromkeys(_MOVED), "format": FIRST_FORMAT}
+    await connection.execute(emptied.values(owner=None, epoch=epoch, **nothing))
     r = watcher_position_row.c
     for suffix in ("", KEPT):
         await connection.execute(delete(watcher_position_row).where(r.watcher == new + suffix))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -9,34 +10,46 @@ from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
-from store.database.paging import now_of
-from store.database.schema import database_now, leader
+from store.database.schema import database_now, database_time_in, leader
 from store.errors import NotLeading
 
 _ROW: Final = 1
 _HOLD: Final = select(leader.c.id).where(leader.c.epoch == bindparam("b_epoch")).with_for_update(read=True)
 
 
-async def take(connection: AsyncConnection, owner: str, lease: timedelta, dialect: str) -> int | None:
-    """Lead from now on, if nobody does or `owner` itself did before it was restarted; the new epoch, else None.
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """The new epoch of who leads from now on; without one, after how long the other's lease ends."""
 
-    Waits for the transactions that hold the epoch before.
+    epoch: int | None = None
+    expires_in: timedelta = timedelta(0)
+
+
+async def take(connection: AsyncConnection, owner: str, lease: timedelta, dialect: str) -> Campaign:
+    """Lead from now on, if nobody does or `owner` itself did before it was restarted.
+
+    Waits for the transactions that hold the epoch before. One statement changes the row, so that no time of ours passes
+    while it is locked.
     """
-    now = await now_of(connection)
-    first = upsert(leader, dialect).values(id=_ROW, owner=owner, epoch=0, expires_at=now)
-    await connection.execute(first.on_conflict_do_nothing())
-    free = or_(leader.c.owner == owner, leader.c.expires_at <= now)
-    taken = update(leader).where(leader.c.id == _ROW, free)
-    values = {"owner": owner, "epoch": leader.c.epoch + 1, "expires_at": now + lease}
-    epoch: int | None = (
-        await connection.execute(taken.values(**values).returning(leader.c.epoch))
-    ).scalar_one_or_none()
-    return epoch
+    free = or_(leader.c.owner == owner, leader.c.expires_at <= database_now())
+    values = {"owner": owner, "epoch": leader.c.epoch + 1, "expires_at": database_time_in(lease.total_seconds())}
+    taken = update(leader).where(leader.c.id == _ROW, free).values(**values).returning(leader.c.epoch)
+    while True:
+        epoch = (await connection.execute(taken)).scalar_one_or_none()
+        if epoch is not None:
+            return Campaign(epoch=epoch)
+        now = database_now().label("now")
+        row = (await connection.execute(select(leader.c.expires_at, now).where(leader.c.id == _ROW))).one_or_none()
+        if row is not None:
+            return Campaign(expires_in=row.expires_at - row.now)
+        first = upsert(leader, dialect).values(id=_ROW, owner=owner, epoch=0, expires_at=database_now())
+        await connection.execute(first.on_conflict_do_nothing())
 
 
 async def renew(connection: AsyncConnection, epoch: int, lease: timedelta) -> bool:
     """Lead on; False when somebody took over."""
-    ours = update(leader).where(leader.c.epoch == epoch).values(expires_at=await now_of(connection) + lease)
+    renewed = database_time_in(lease.total_seconds())
+    ours = update(leader).where(leader.c.epoch == epoch).values(expires_at=renewed)
     return (await connection.execute(ours.returning(leader.c.epoch))).scalar_one_or_none() is not None
 
 

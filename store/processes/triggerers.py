@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, Final
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import Table, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
-from store.database.paging import now_of
-from store.database.schema import database_now, dispatcher, triggerer
+from store.database.schema import database_now, database_time_in, dispatcher, triggerer
+
+CAPACITY: Final = 10_000
+"""Watchers that a triggerer hosts at most, unless it says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,18 +26,43 @@ class Process:
     pid: int
 
 
-async def beat(connection: AsyncConnection, process: Process, lease: timedelta, dialect: str) -> None:
+async def beat(
+    connection: AsyncConnection, process: Process, lease: timedelta, dialect: str, capacity: int = CAPACITY
+) -> None:
     """A triggerer says that it lives; it counts as living until `lease` from now."""
-    now = await now_of(connection)
-    alive = {"heartbeat_at": now, "expires_at": now + lease}
-    new = upsert(triggerer, dialect).values(id=process.id, host=process.host, pid=process.pid, started_at=now, **alive)
-    await connection.execute(new.on_conflict_do_update(index_elements=["id"], set_=alive))
+    known = {"id": process.id, "host": process.host, "pid": process.pid, "started_at": database_now()}
+    await _beat(connection, triggerer, known, {"capacity": capacity, **_alive(lease)}, dialect)
 
 
-async def living(connection: AsyncConnection) -> Sequence[str]:
-    """Ids of the triggerers whose lease runs, in order."""
-    alive = select(triggerer.c.id).where(triggerer.c.expires_at > database_now()).order_by(triggerer.c.id)
-    return (await connection.execute(alive)).scalars().all()
+def _alive(lease: timedelta) -> dict[str, Any]:
+    return {"heartbeat_at": database_now(), "expires_at": database_time_in(lease.total_seconds())}
+
+
+async def _beat(
+    connection: AsyncConnection, table: Table, known: Mapping[str, Any], alive: Mapping[str, Any], dialect: str
+) -> None:
+    """One statement, so that no time of ours passes within it."""
+    new = upsert(table, dialect).values(**known, **alive)
+    await connection.execute(new.on_conflict_do_update(index_elements=[*table.primary_key], set_=alive))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LivingTriggerer:
+    """A triggerer whose lease runs for `expires_in` more, and the most watchers that it hosts."""
+
+    id: str
+    capacity: int
+    expires_in: timedelta
+
+
+async def living(connection: AsyncConnection) -> Sequence[LivingTriggerer]:
+    """The triggerers whose lease runs, by their ids."""
+    t, now = triggerer.c, database_now()
+    alive = select(t.id, t.capacity, t.expires_at, now.label("now")).where(t.expires_at > now).order_by(t.id)
+    return [
+        LivingTriggerer(id=row.id, capacity=row.capacity, expires_in=row.expires_at - row.now)
+        for row in await connection.execute(alive)
+    ]
 
 
 async def leave(connection: AsyncConnection, process_id: str) -> None:
@@ -44,15 +72,14 @@ async def leave(connection: AsyncConnection, process_id: str) -> None:
 
 async def forget_dead(connection: AsyncConnection, silent_for: timedelta) -> None:
     """Drop triggerers that have been silent for long; their ids never come back."""
-    await connection.execute(delete(triggerer).where(triggerer.c.expires_at < await now_of(connection) - silent_for))
+    before = database_time_in(-silent_for.total_seconds())
+    await connection.execute(delete(triggerer).where(triggerer.c.expires_at < before))
 
 
 async def beat_dispatcher(connection: AsyncConnection, process: Process, lease: timedelta, dialect: str) -> None:
     """The dispatcher of a home says that it lives; `process.id` is the home's id."""
-    now = await now_of(connection)
-    alive = {"host": process.host, "pid": process.pid, "heartbeat_at": now, "expires_at": now + lease}
-    new = upsert(dispatcher, dialect).values(home_id=process.id, **alive)
-    await connection.execute(new.on_conflict_do_update(index_elements=["home_id"], set_=alive))
+    alive = {"host": process.host, "pid": process.pid, **_alive(lease)}
+    await _beat(connection, dispatcher, {"home_id": process.id}, alive, dialect)
 
 
 @dataclass(frozen=True, kw_only=True)

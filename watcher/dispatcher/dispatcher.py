@@ -26,7 +26,7 @@ from watcher.dispatcher.run_starter import RunStarter
 from watcher.dispatcher.submissions import Submissions
 from watcher.health import Health
 from watcher.leader_election import Leadership
-from watcher.loops import Wakeup, keep_going
+from watcher.loops import Wakeup, insist, keep_going
 
 log = structlog.get_logger()
 
@@ -64,8 +64,8 @@ class Dispatcher:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled. Started once every try that a crash left open is being followed again."""
         async with anyio.create_task_group() as self._tasks:
-            await self._beat()
-            await self._look_at_own()
+            await insist("dispatcher.heartbeat_failed", self._beat)
+            await insist("dispatcher.failed", self._look_at_own)
             self._tasks.start_soon(self._keep_beating)
             task_status.started()
             while True:
@@ -142,6 +142,6 @@ class Dispatcher:
                 await self._beat()
 
     async def _beat(self) -> None:
-        async with self.database.transaction() as connection:
+        async with self.database.statements() as connection:
             await triggerers.beat_dispatcher(connection, self.process, self.lease, self.database.dialect)
         self.health.beat("dispatcher", self.lease / 3)

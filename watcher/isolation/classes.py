@@ -63,7 +63,8 @@ def _defaults(request: Frame) -> Frame:
 
 
 def _options(request: Frame) -> Frame:
-    return _checked(trigger_class(request["class"]).Options, request)[1]
+    trigger = trigger_class(request["class"])
+    return {**_checked(trigger.Options, request)[1], "format": trigger.format}
 
 
 def _connection_class(request: Frame) -> Frame:

@@ -39,6 +39,8 @@ class ForeignOptions(BaseModel):
 
     given: dict[str, Any] = Field(repr=False)
     shown: dict[str, Any] = Field(repr=False)
+    format: int = 1
+    """Of the states that the trigger's class yields."""
 
     @model_serializer
     def _dump(self) -> dict[str, Any]:
@@ -230,7 +232,7 @@ class ForeignModelOf:
 
     def _value(self, answer: Frame, folder: Path) -> BaseModel:
         if self.question == "options":
-            return ForeignOptions(given=answer["given"], shown=answer["shown"])
+            return ForeignOptions(given=answer["given"], shown=answer["shown"], format=answer["format"])
         return ForeignConnection(
             given=answer["given"],
             shown=answer["shown"],

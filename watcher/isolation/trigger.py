@@ -40,6 +40,8 @@ class ForeignTrigger:
     """`class`, its dotted path, and `options`, as the YAML has them, secrets in clear."""
     folder: Path
     """Where relative paths start."""
+    format: int = 1
+    """Of the states that its class yields."""
 
     @asynccontextmanager
     async def open(self, children: Children, context: TriggerContext) -> AsyncIterator[IsolatedTrigger]:

@@ -18,7 +18,7 @@ from store.database import Database
 from store.runs import queues, runs
 from store.runs.queues import JobQueue, Rest
 from watcher.leader_election import Leadership
-from watcher.loops import Wakeup, keep_going
+from watcher.loops import Wakeup, insist, keep_going
 from watcher.scheduler import ticks
 from watcher.scheduler.conditions import names_alias
 from watcher.scheduler.planning import (
@@ -56,7 +56,7 @@ class Scheduler:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled. Started once the queues that were due at start have been looked at."""
-        await self.look()
+        await insist("scheduler.failed", self.look)
         task_status.started()
         while True:
             hinted = await self.wakeup.wait(self._look_at - anyio.current_time())

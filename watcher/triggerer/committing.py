@@ -54,7 +54,9 @@ class Committer:
             return held
         if batch.position.silent:
             async with self.database.transaction() as connection:
-                return await detections.keep(connection, held, new_position(identity, batch.position))
+                return await detections.keep(
+                    connection, held, new_position(identity, batch.position, hosted.trigger.format)
+                )
         write_id = uuid.uuid4().hex
         detection = _detection(hosted, held, identity, batch, batch.position, write_id)
         committed = await self._group.commit(detection)
@@ -77,16 +79,17 @@ def _detection(
     return Detection(
         held=held,
         asset_id=hosted.asset_id,
-        position=new_position(identity, position),
+        position=new_position(identity, position, hosted.trigger.format),
         writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=hosted.name, write_id=write_id),
         events=_events(hosted, held.version + 1, batch.events),
     )
 
 
-def new_position(identity: str, position: Position) -> NewPosition:
-    """As it is stored; `identity` is the source's, as `identity_json` gives it."""
+def new_position(identity: str, position: Position, format_: int) -> NewPosition:
+    """As it is stored; `identity` is the source's, as `identity_json` gives it, `format_` that of the trigger's class."""
     return NewPosition(
         source_identity=identity,
+        format=format_,
         state=to_json(position.state),
         watermark=to_json(position.watermark),
         rows=RowDifferences(**vars(position.rows)),

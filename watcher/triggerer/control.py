@@ -100,7 +100,8 @@ class Control:
         async with self._checked(name) as (trigger, loaded, identity):
             if loaded is None:
                 raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
-            position = new_position(identity, await rewound(trigger, _same_source(loaded, identity), to))
+            place = await rewound(trigger, _same_source(loaded, identity), to)
+            position = new_position(identity, place, self.hosted[name].trigger.format)
         move = _Move(action="watcher.rewind", watcher=name, actor=actor, detail={"to": to})
         async with self.database.transaction() as connection:
             version = await rewind.rewind(connection, name, loaded.held.version, position, self.database.dialect)

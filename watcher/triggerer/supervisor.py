@@ -25,9 +25,8 @@ import anyio
 import structlog
 from anyio.lowlevel import checkpoint
 
-from store.catalog import watchers
+from store.catalog.watchers import WatcherState
 from store.database import Database
-from store.detection import positions
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
 from triggers.base import BaseEventTrigger, TriggerBatch, refuse_errors
@@ -36,8 +35,10 @@ from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
 from watcher.health import WatcherReport
 from watcher.isolation.trigger import ForeignTrigger
+from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
+from watcher.triggerer.states import States
 
 CLAIM_AGAIN: Final = 1.0
 LONGEST_PAUSE: Final = timedelta(minutes=5)
@@ -62,10 +63,14 @@ class Supervisor:
     _attempt: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _doing: str = ""
     _committing: bool = False
-    _version: int | None = None
+    _held: HeldPosition | None = None
+    _claimed: LoadedPosition | None = None
+    _claims: Claims | None = None
+    _states: States | None = None
 
-    async def run(self) -> None:
-        """Until cancelled; the caller releases the position."""
+    async def run(self, claimed: LoadedPosition, claims: Claims, states: States) -> None:
+        """Until cancelled, from the position that was claimed for it; the caller releases it."""
+        self._claimed, self._claims, self._states = claimed, claims, states
         with structlog.contextvars.bound_contextvars(watcher=self.hosted.name, asset=self.hosted.asset):
             while True:
                 try:
@@ -79,11 +84,14 @@ class Supervisor:
                         raise
                     await self._fail(error)
 
-    def look_again(self, version: int) -> None:
-        """The stored position has this version: start again from it if somebody else, a rewind, has moved it."""
-        if self._version is not None and version > self._version and not self._committing:
-            log.info("watcher.rewound", watcher=self.hosted.name, position_version=version)
-            self._version = None
+    def look_again(self, stored: HeldPosition | None) -> None:
+        """The position as this process holds it by the database: start again if a rewind moved it, or another has it."""
+        if self._held is None or self._committing:
+            return
+        if stored is None or stored.epoch > self._held.epoch or stored.version > self._held.version:
+            ours = stored is not None and stored.epoch == self._held.epoch
+            log.info("watcher.rewound" if ours else "watcher.position_lost", watcher=self.hosted.name)
+            self._held = None
             self._attempt.cancel()
 
     def _begin(self, doing: str) -> None:
@@ -103,16 +111,15 @@ class Supervisor:
             )
 
     async def _claim_and_watch(self) -> None:
-        self._version, self._committing = None, False
-        async with self.database.transaction() as connection:
-            loaded = await positions.claim(connection, self.hosted.name, self.owner, self.database.dialect)
+        self._held, self._committing = None, False
+        loaded, self._claimed = self._claimed or await self._again(), None
         if loaded is None:  # another triggerer has it; it is ours when that one releases it or dies
             await anyio.sleep(CLAIM_AGAIN)
             return
-        self._version = loaded.held.version
+        self._held = loaded.held
         self.report.has_position = loaded.state is not None
         if not self._failures:  # else it is failing until it runs again
-            await self._show("starting")
+            self._show("starting")
         self._begin("making the trigger")
         async with open_trigger(self.hosted, self.clients, self.poll_timeout) as trigger:
             self._begin("the trigger's check")
@@ -131,6 +138,9 @@ class Supervisor:
             raise SourceChanged(_changes(self.hosted.name, loaded.source_identity, identity))
         return identity
 
+    async def _again(self) -> LoadedPosition | None:
+        return None if self._claims is None else await self._claims.claim(self.hosted)
+
     async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
         held = loaded.held
         async with aclosing(trigger.events(stored(loaded))) as batches:
@@ -140,7 +150,7 @@ class Supervisor:
             while batch is not _END:
                 held = await self._commit(held, identity, batch)
                 if self.report.state != "running":
-                    await self._show("running")
+                    self._show("running")
                 self._failures = 0
                 await checkpoint()  # also with a trigger that never waits, the others get their turn
                 batch = await anext(batches, _END)
@@ -150,7 +160,7 @@ class Supervisor:
         with structlog.contextvars.bound_contextvars(poll_id=uuid.uuid4().hex[:12]):
             self._committing = True
             held = await self.committer.commit(self.hosted, held, identity, batch)
-            self._version, self._committing = held.version, False
+            self._held, self._committing = held, False
             self._note_poll(batch)
             log.debug("watcher.polled", caught_up=batch.caught_up)
             if batch.events:
@@ -178,19 +188,15 @@ class Supervisor:
             retry_in=round(pause.total_seconds(), 1),
             exc_info=not expected,
         )
-        await self._show("blocked" if blocked else "failing", words)
+        self._show("blocked" if blocked else "failing", words)
         with anyio.CancelScope() as self._attempt:  # a rewind ends the waiting
             await anyio.sleep(pause.total_seconds())
 
-    async def _show(self, state: str, error: str | None = None) -> None:
-        """Record the state; when the database cannot be reached now, health and the log have it."""
+    def _show(self, state: str, error: str | None = None) -> None:
         count = self._failures if error else 0
         self.report.show(state, error, count)
-        try:
-            async with self.database.transaction() as connection:
-                await watchers.set_state(connection, self.hosted.name, state, error=error, error_count=count)
-        except Exception as refused:  # noqa: BLE001  the state is for people; the watcher goes on
-            log.warning("watcher.state_not_recorded", state=state, error=str(refused))
+        if self._states is not None:
+            self._states.show(self.hosted.name, WatcherState(state=state, error=error, error_count=count))
         log.info("watcher.state", state=state)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -15,13 +15,17 @@ from store.catalog import watchers
 from store.catalog.watchers import Polled
 from store.database import Database
 from store.detection import positions
+from store.detection.positions import HeldPosition, LoadedPosition
 from store.processes import triggerers
-from store.processes.triggerers import Process
+from store.processes.triggerers import CAPACITY, LivingTriggerer, Process
 from watcher.health import Health
-from watcher.loops import Wakeup, keep_going
-from watcher.triggerer.assignment import assigned
+from watcher.leader_election import AFTER_EXPIRY
+from watcher.loops import Wakeup, insist, keep_going
+from watcher.triggerer.assignment import Assignment, assign
+from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Hosted
-from watcher.triggerer.supervisor import Supervisor
+from watcher.triggerer.states import States
+from watcher.triggerer.supervisor import CLAIM_AGAIN, Supervisor
 from watcher.watchdog import WATCHER_TASK
 
 FORGET_AFTER: Final = timedelta(days=1)
@@ -42,7 +46,10 @@ class _Running:
 
 @dataclass(kw_only=True, eq=False)
 class Triggerer:
-    """Hosts watchers under one lease. `supervise` makes the supervisor of a watcher."""
+    """Hosts watchers under one lease. `supervise` makes the supervisor of a watcher.
+
+    `on_release` is called with the watchers that others may take now; none: all that were ours.
+    """
 
     database: Database
     process: Process
@@ -50,77 +57,135 @@ class Triggerer:
     supervise: Callable[[Hosted], Supervisor]
     heartbeat: timedelta
     lease: timedelta
+    capacity: int = CAPACITY
+    on_release: Callable[[frozenset[str]], None] = lambda _names: None
     health: Health = field(default_factory=Health)
     wakeup: Wakeup = field(default_factory=Wakeup)
     _running: dict[str, _Running] = field(default_factory=dict)
     _ending: dict[str, _Running] = field(default_factory=dict)
-    _ours: frozenset[str] = frozenset()
+    _capacities: Mapping[str, int] = field(default_factory=dict)
+    _assignment: Assignment = field(default_factory=Assignment)
+    _unreadable: Mapping[str, str] = field(default_factory=dict)
+    _unclaimed: frozenset[str] = frozenset()
+    _beat_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._claims = Claims(database=self.database, owner=self.process.id)
+        self._states = States(database=self.database, owner=self.process.id)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled; then the commit in flight finishes and everything is released."""
         try:
             async with anyio.create_task_group() as tasks:
-                await self._beat(tasks)
-                beat_at = anyio.current_time() + self.heartbeat.total_seconds()
+                tasks.start_soon(self._states.run)
+                tasks.start_soon(self._claims.run)
+                await insist("triggerer.heartbeat_failed", lambda: self._beat(tasks))
                 task_status.started()
                 while True:
-                    hinted = await self.wakeup.wait(beat_at - anyio.current_time())
-                    async with keep_going("triggerer.heartbeat_failed"):
-                        if hinted and anyio.current_time() < beat_at:
-                            await self._look_at(tasks, hinted)
-                            continue
-                        beat_at = anyio.current_time() + self.heartbeat.total_seconds()
-                        await self._beat(tasks)
+                    await self._next_look(tasks)
         finally:
             with anyio.CancelScope(shield=True):
                 async with keep_going("triggerer.release_failed"):
                     await self._leave()
 
+    async def _next_look(self, tasks: TaskGroup) -> None:
+        """At the next heartbeat, or at a hint; and every second at what is ours and another has not let go of yet."""
+        now = anyio.current_time()
+        again_at = min(self._beat_at, now + CLAIM_AGAIN) if self._unclaimed else self._beat_at
+        hinted = await self.wakeup.wait(again_at - now)
+        now = anyio.current_time()
+        async with keep_going("triggerer.heartbeat_failed"):
+            if hinted and now < self._beat_at:
+                await self._look_at(tasks, hinted)
+            elif again_at <= now < self._beat_at:
+                await self._host(tasks, self._unclaimed)
+            else:
+                await self._beat(tasks)
+
     async def _beat(self, tasks: TaskGroup) -> None:
-        async with self.database.transaction() as connection:
-            await triggerers.beat(connection, self.process, self.lease, self.database.dialect)
+        """Each statement is a transaction of its own: nobody waits for what this process holds, however slow it is."""
+        self._beat_at = anyio.current_time() + self.heartbeat.total_seconds()
+        async with self.database.statements() as connection:
+            await triggerers.beat(connection, self.process, self.lease, self.database.dialect, self.capacity)
             await triggerers.forget_dead(connection, FORGET_AFTER)
-            await watchers.set_polled(connection, self._polled())
+            await watchers.set_polled(connection, self.process.id, self._polled())
             living = await triggerers.living(connection)
             paused = await watchers.paused_watchers(connection)
-            versions = await positions.versions(connection, self.process.id)
+            held = await positions.held_by(connection, self.process.id)
         self.health.beat("triggerer", self.heartbeat)
-        ours = self._ours = assigned(self.hosted, self.process.id, living)
+        self._assign(living)
+        ours = self._assignment.of(self.process.id)
         for name in set(self._running) - (ours - paused):
             self._stop(tasks, name, "paused" if name in paused else None)
-        for name, running in self._running.items():
-            running.supervisor.look_again(versions.get(name, 0))
-        for name in sorted(ours - paused):
-            self._start(tasks, name)
+        self._compare(held, self._running)
+        await self._host(tasks, ours - paused)
+        await self._show_left_out()
+
+    def _assign(self, living: Sequence[LivingTriggerer]) -> None:
+        """Anew, where who lives has changed; and no later than another's lease ends is the next look."""
+        capacities = {each.id: each.capacity for each in living} | {self.process.id: self.capacity}
+        if capacities != self._capacities:
+            self._capacities, self._assignment = capacities, assign(self.hosted, capacities)
+        for other in living:
+            if other.id != self.process.id:
+                ends_in = (other.expires_in + AFTER_EXPIRY).total_seconds()
+                self._beat_at = min(self._beat_at, anyio.current_time() + ends_in)
 
     async def _look_at(self, tasks: TaskGroup, names: frozenset[str]) -> None:
-        """Somebody paused, resumed or moved these watchers: what is ours of them follows at once."""
+        """Somebody paused, resumed, moved or released these watchers: what is ours of them follows at once."""
         async with self.database.reading() as connection:
             paused = await watchers.paused_watchers(connection)
-            versions = await positions.versions(connection, self.process.id)
-        for name in names & self._ours:
-            if name in paused and name in self._running:
-                self._stop(tasks, name, "paused")
-            elif name in self._running:
-                self._running[name].supervisor.look_again(versions.get(name, 0))
-            elif name not in paused:
-                self._start(tasks, name)
+            held = await positions.held_by(connection, self.process.id)
+        ours = names & self._assignment.of(self.process.id)
+        for name in ours & paused & self._running.keys():
+            self._stop(tasks, name, "paused")
+        self._compare(held, ours)
+        await self._host(tasks, (ours | self._unclaimed) - paused)
+
+    def _compare(self, held: Mapping[str, HeldPosition], names: Collection[str]) -> None:
+        for name in self._running.keys() & set(names):
+            self._running[name].supervisor.look_again(held.get(name))
+
+    async def _host(self, tasks: TaskGroup, names: frozenset[str]) -> None:
+        """Claim these positions, as far as they are free, with one statement, and begin with their watchers."""
+        self._unclaimed = names = names - self._running.keys() - self._ending.keys()
+        self._unreadable = {}
+        if not names:
+            return
+        formats = {name: self.hosted[name].trigger.format for name in names}
+        async with self.database.statements() as connection:
+            claimed = await positions.claim_all(connection, formats, self.process.id, self.database.dialect)
+            stored = await positions.formats(connection, names - claimed.keys())
+        for name, position in sorted(claimed.items()):
+            self._start(tasks, name, position)
+        self._unreadable = {name: _newer(number) for name, number in stored.items() if number > formats[name]}
+        self._unclaimed = names - claimed.keys() - self._unreadable.keys()
+
+    async def _show_left_out(self) -> None:
+        """The first of the living records what nobody has room for, each what it cannot read."""
+        no_room = dict.fromkeys(self._assignment.left_out, _NO_ROOM)
+        before, self.health.left_out = self.health.left_out, {**self._unreadable, **no_room}
+        speaks = self.process.id == min(self._capacities)
+        if reasons := self.health.left_out if speaks else self._unreadable:
+            async with self.database.statements() as connection:
+                await watchers.set_left_out(connection, reasons)
+        for reason in sorted(set(self.health.left_out.values()) - set(before.values())):
+            names = sorted(name for name, why in self.health.left_out.items() if why == reason)
+            log.error("watcher.left_out", watchers=names, reason=reason)
 
     def _polled(self) -> dict[str, Polled]:
         polled = {name: running.supervisor.report.polled for name, running in self._running.items()}
         return {name: look for name, look in polled.items() if look is not None}
 
-    def _start(self, tasks: TaskGroup, name: str) -> None:
-        """Host a watcher, unless it is hosted already or has not ended yet from the last time."""
-        if name in self._running or name in self._ending:
-            return
+    def _start(self, tasks: TaskGroup, name: str, position: LoadedPosition) -> None:
+        """Host a watcher from the position that was claimed for it."""
         running = self._running[name] = _Running(supervisor=self.supervise(self.hosted[name]))
         self.health.watchers[name] = running.supervisor.report
 
         async def supervised() -> None:
             try:
                 with running.scope:
-                    await running.supervisor.run()
+                    await running.supervisor.run(position, self._claims, self._states)
             finally:
                 running.ended.set()
 
@@ -143,21 +208,34 @@ class Triggerer:
             await ended.wait()
         while True:
             async with keep_going("triggerer.release_failed"):
+                self._states.forget(name)
                 async with self.database.transaction() as connection:
-                    await positions.release(connection, self.process.id, [name])
-                    if state is not None:
+                    released = await positions.release(connection, self.process.id, [name])
+                    if state is not None and released:
                         await watchers.set_state(connection, name, state, error=None, error_count=0)
                 del self._ending[name]
                 break
             await anyio.sleep(self.heartbeat.total_seconds())
         log.info("watcher.released", watcher=name, state=state)
         self.wakeup.set(frozenset({name}))  # somebody may have wanted it back meanwhile
+        self.on_release(frozenset({name}))
 
     async def _leave(self) -> None:
-        async with self.database.transaction() as connection:
-            await watchers.set_polled(connection, self._polled())
-            for name in sorted(self._running):
-                await watchers.set_state(connection, name, "stopped", error=None, error_count=0)
-            await positions.release(connection, self.process.id)
-            await triggerers.leave(connection, self.process.id)
+        async with self.database.statements() as connection:
+            await watchers.set_polled(connection, self.process.id, self._polled())
         self._running.clear()
+        async with self.database.transaction() as connection:
+            released = await positions.release(connection, self.process.id)
+            await watchers.set_stopped(connection, released)
+            await triggerers.leave(connection, self.process.id)
+        self.on_release(frozenset())
+
+
+_NO_ROOM: Final = "no triggerer has room for it; raise settings.triggerer.capacity, or start another triggerer"
+
+
+def _newer(format_: int) -> str:
+    return (
+        f"its position was stored in format {format_}, which this program cannot read; "
+        "start every triggerer with the newest version of the program"
+    )

@@ -24,7 +24,7 @@ from tests.databases import copied, migrated_postgres
 from tests.effort import PATIENCE
 from tests.servers import PostgresServer
 from watcher.cli.app import app
-from watcher.metadata import patiently
+from watcher.loops import insist
 
 pytestmark = pytest.mark.service
 
@@ -183,7 +183,7 @@ async def test_a_database_that_comes_back_while_it_is_waited_for(postgres_server
 
     with migrated_postgres(postgres_server) as behind, black_hole(behind) as (proxy, url), anyio.fail_after(PATIENCE):
         async with Database.open(url) as database:
-            assert await patiently(attempt, PATIENCE) == "started"
+            assert await insist("database.awaited", attempt, seconds=PATIENCE) == "started"
     assert len(attempts) >= 2
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -252,6 +253,76 @@ async def test_a_transaction_that_idles_too_long_is_ended_by_the_server(postgres
         with pytest.raises(ConnectionLost):
             await hang()
     assert await stored(postgres) == {}
+
+
+@asynccontextmanager
+async def soon_cut(
+    postgres: Database, url: str
+) -> AsyncIterator[tuple[Database, Callable[[AsyncConnection], Awaitable[None]]]]:
+    """A database of one session, which the server cuts when it idles in a transaction; and what waits until it has."""
+
+    async def until_cut(session: AsyncConnection) -> None:
+        pid = await backend_pid(session)
+        while await backends(postgres, pid):
+            pass
+
+    async with Database.open(url, pool_size=1, idle_in_transaction_timeout=1) as database:
+        yield database, until_cut
+
+
+async def test_what_went_wrong_is_told_and_not_that_its_session_was_cut_afterwards(
+    postgres: Database, postgres_url: str
+) -> None:
+    async with soon_cut(postgres, postgres_url) as (database, until_cut):
+
+        async def go_wrong() -> None:
+            async with database.transaction() as session:
+                await until_cut(session)
+                raise ZeroDivisionError
+
+        for _ in range(2):  # each gives its connection back
+            with pytest.raises(ZeroDivisionError):
+                await go_wrong()
+        assert await stored(database) == {}
+
+
+async def test_a_session_cut_after_the_last_read_is_no_loss(postgres: Database, postgres_url: str) -> None:
+    async with soon_cut(postgres, postgres_url) as (database, until_cut):
+        async with database.reading() as session:
+            await until_cut(session)
+        assert await stored(database) == {}
+
+
+async def test_a_process_that_slept_too_long_is_told_of_its_loss_at_its_next_statement(
+    postgres: Database, postgres_url: str
+) -> None:
+    """It has not read the server's last word yet."""
+
+    async def sleep_through() -> None:
+        async with database.transaction() as session:
+            await write(session)
+            time.sleep(2)  # noqa: ASYNC251  as a process that was stopped
+            await write(session, key="two")
+
+    async with soon_cut(postgres, postgres_url) as (database, _):
+        with pytest.raises(ConnectionLost):
+            await sleep_through()
+        assert await stored(database) == {}
+
+
+async def test_statements_are_committed_each_by_itself_and_leave_ordinary_transactions_behind(
+    database: Database,
+) -> None:
+    with suppress(ZeroDivisionError):
+        async with database.statements() as session:
+            await write(session)
+            raise ZeroDivisionError
+    assert await stored(database) == ({} if database.dialect == "sqlite" else {"one": "1"})
+    with suppress(ZeroDivisionError):
+        async with database.transaction() as session:
+            await write(session, key="two")
+            raise ZeroDivisionError
+    assert "two" not in await stored(database)
 
 
 async def backends(database: Database, pid: int) -> int:

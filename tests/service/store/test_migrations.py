@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -16,7 +16,10 @@ from sqlalchemy import Connection, Text, bindparam, inspect, text
 
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import UtcDateTime, metadata
+from store.detection import positions
 from store.errors import SchemaOutdated
+from store.processes import triggerers
+from store.processes.triggerers import Process
 from store.runs import tries
 from tests.service.store.conftest import BOTH
 
@@ -150,16 +153,20 @@ OF_THE_FIRST_SCHEMA = (
 )
 
 
-async def test_a_try_that_was_open_under_the_first_schema_was_started_by_spark_submit(empty: Database) -> None:
-    await upgrade_to(empty, "0001")
-    values = {"now": datetime(2026, 11, 20, tzinfo=UTC), "handle": '{"folder": "f"}'}
-    async with empty.transaction() as connection:
-        for words in OF_THE_FIRST_SCHEMA:
+async def fill(database: Database, statements: Sequence[str], handle: str) -> None:
+    values = {"now": datetime(2026, 11, 20, tzinfo=UTC), "handle": handle}
+    async with database.transaction() as connection:
+        for words in statements:
             statement = text(words)
             for name in statement._bindparams:
                 typed = bindparam(name, type_=UtcDateTime() if name == "now" else Text())
                 statement = statement.bindparams(typed)
             await connection.execute(statement, values)
+
+
+async def test_a_try_that_was_open_under_the_first_schema_was_started_by_spark_submit(empty: Database) -> None:
+    await upgrade_to(empty, "0001")
+    await fill(empty, OF_THE_FIRST_SCHEMA, '{"folder": "f"}')
     await migrations.upgrade(empty)
     await migrations.check(empty)
     async with empty.reading() as connection:
@@ -172,6 +179,30 @@ async def test_a_try_that_was_open_under_the_first_schema_was_started_by_spark_s
         "map_index": -1,
         "try_number": 1,
     }
+
+
+BEFORE_SEVERAL_TRIGGERERS = (
+    "INSERT INTO triggerer (id, host, pid, started_at, heartbeat_at, expires_at) VALUES ('t1', 'h', 1, :now, :now, :now)",
+    (
+        "INSERT INTO watcher_position (watcher, source_identity, owner, epoch, version, watermark, state, updated_at)"
+        " VALUES ('files', '{}', 't1', 3, 7, '{}', :handle, :now)"
+    ),
+)
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+async def test_a_position_of_an_older_schema_is_claimed_with_its_state_as_it_is(empty: Database, revision: str) -> None:
+    await upgrade_to(empty, revision)
+    await fill(empty, BEFORE_SEVERAL_TRIGGERERS, '{"seen":  1}')
+    await migrations.upgrade(empty)
+    async with empty.statements() as connection:
+        await triggerers.beat(connection, Process(id="t2", host="h", pid=2), timedelta(hours=1), empty.dialect)
+        claimed = await positions.claim(connection, "files", "t2", empty.dialect)
+    assert claimed is not None
+    assert (claimed.held.epoch, claimed.held.version, claimed.state) == (4, 7, '{"seen":  1}')
+    async with empty.reading() as connection:
+        capacities = (await connection.execute(text("SELECT id, capacity FROM triggerer ORDER BY id"))).all()
+    assert [tuple(row) for row in capacities] == [("t1", 10_000), ("t2", 10_000)]
 
 
 def test_the_first_schema_stays_what_databases_were_made_with() -> None:

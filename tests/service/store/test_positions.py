@@ -12,8 +12,8 @@ import pytest
 
 from store.database import Database
 from store.database.schema import setting, watcher_position, watcher_position_row
-from store.detection import positions
-from store.detection.positions import HeldPosition, LoadedPosition, RowDifferences
+from store.detection import positions, rewind
+from store.detection.positions import HeldPosition, LoadedPosition, NewPosition, RowDifferences
 from store.errors import PositionLost
 from store.processes import triggerers
 from tests.service.store import words
@@ -156,6 +156,55 @@ async def test_of_two_that_claim_at_once_exactly_one_gets_it(database: Database)
         assert len(won) == 1
 
 
+async def test_many_are_claimed_at_once_each_with_its_large_set_and_what_a_living_one_holds_stays(
+    database: Database,
+) -> None:
+    await claimed(database, "t1")
+    await beat(database, "t2")
+    async with database.transaction() as session:
+        await positions.change_rows(session, "rows", RowDifferences(insert={1: 10}), database.dialect)
+        await positions.claim_all(session, {"rows": 1, "others": 1}, "t2", database.dialect)
+    names = ("files", "rows", "others", "new")
+    async with database.statements() as session:
+        taken = await positions.claim_all(session, dict.fromkeys(names, 1), "t2", database.dialect)
+    assert {name: position.held.epoch for name, position in taken.items()} == {"rows": 2, "others": 2, "new": 1}
+    assert {name: position.rows for name, position in taken.items()} == {"rows": {1: 10}, "others": {}, "new": {}}
+    await beat(database, "t1", lease=EXPIRED)
+    async with database.statements() as session:
+        assert (await positions.claim_all(session, {"files": 1}, "t2", database.dialect))["files"].held.epoch == 2
+        assert await positions.claim_all(session, {}, "t2", database.dialect) == {}
+
+
+async def test_a_state_in_a_format_that_is_not_known_is_left_to_others(database: Database) -> None:
+    held = await claimed(database, "t1")
+    new = NewPosition(source_identity='"s"', state='{"new": true}', watermark='"w"', format=2)
+    async with database.transaction() as session:
+        await session.execute(positions.advance(), positions.parameters(held, new))
+    await release(database, "t1")
+    await beat(database, "t2")
+    assert await claim(database, "t2") is None
+    async with database.statements() as session:
+        assert await positions.formats(session, ["files", "rows"]) == {"files": 2}
+        newer = await positions.claim(session, "files", "t2", database.dialect, 2)
+    assert newer is not None
+    assert newer.state == '{"new": true}'
+
+
+async def test_a_rewind_and_its_undo_keep_the_format(database: Database) -> None:
+    held = await advance(database, await claimed(database, "t1"))
+    to = NewPosition(source_identity='"s"', state="{}", watermark='"w"', format=3)
+    async with database.transaction() as session:
+        await rewind.rewind(session, "files", held.version, to, database.dialect)
+        assert await positions.formats(session, ["files"]) == {"files": 3}
+        await rewind.undo(session, "files")
+        assert await positions.formats(session, ["files"]) == {"files": 1}
+        await rewind.rewind(session, "files", held.version + 2, to, database.dialect)
+        old = '{"source_identity": "\\"s\\"", "state": "{}", "watermark": "\\"w\\""}'  # as an older release kept it
+        await session.execute(watcher_position.update().values(previous=old))
+        await rewind.undo(session, "files")
+        assert await positions.formats(session, ["files"]) == {"files": 1}
+
+
 # --- moving
 
 
@@ -248,8 +297,9 @@ async def test_anybody_may_read_a_position_without_touching_it(database: Databas
         assert await positions.read(session, "files") == LoadedPosition(
             held=held, source_identity='"s"', state='{"n": 1}', rows={}
         )
-        assert await positions.versions(session, "t1") == {"files": 1, "rows": 0}
-        assert await positions.versions(session, "t2") == {}
+        mine = await positions.held_by(session, "t1")
+        assert mine == {"files": held, "rows": HeldPosition(watcher="rows", owner="t1", epoch=1, version=0)}
+        assert await positions.held_by(session, "t2") == {}
     assert await rows(database, watcher_position) == before
 
 

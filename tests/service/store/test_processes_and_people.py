@@ -9,10 +9,11 @@ import anyio
 import pytest
 
 from store.catalog import watchers
-from store.catalog.watchers import Polled
+from store.catalog.watchers import Polled, WatcherState
 from store.database import Database
 from store.database.paging import Window
 from store.database.schema import api_token, dispatcher, triggerer
+from store.detection import positions
 from store.errors import InvalidValue, NotFound
 from store.processes import audit, tokens, triggerers
 from store.processes.tokens import Identity
@@ -24,7 +25,7 @@ from tests.service.store.words import apply, beat, declared, rows
 
 async def living(database: Database) -> list[str]:
     async with database.reading() as session:
-        return list(await triggerers.living(session))
+        return [each.id for each in await triggerers.living(session)]
 
 
 async def test_a_triggerer_lives_as_long_as_its_lease_runs(database: Database) -> None:
@@ -45,8 +46,20 @@ async def test_a_beat_renews_the_lease_by_the_databases_clock_and_keeps_the_star
     await beat(database, "t1", lease=timedelta(seconds=15))
     (second,) = await rows(database, triggerer)
     assert second["started_at"] == first["started_at"]
-    assert second["expires_at"] - second["heartbeat_at"] == timedelta(seconds=15)
+    assert timedelta(seconds=15) <= second["expires_at"] - second["heartbeat_at"] < timedelta(seconds=16)
     assert second["heartbeat_at"] >= first["heartbeat_at"]
+
+
+async def test_who_lives_says_how_long_and_how_many_watchers_it_takes(database: Database) -> None:
+    async with database.transaction() as session:
+        process = Process(id="t1", host="here", pid=1)
+        for capacity in (5, 7):
+            await triggerers.beat(session, process, timedelta(hours=1), database.dialect, capacity)
+    await beat(database, "t2")
+    async with database.reading() as session:
+        first, second = await triggerers.living(session)
+    assert (first.capacity, second.capacity) == (7, triggerers.CAPACITY)
+    assert timedelta(minutes=59) < first.expires_in <= timedelta(hours=1)
 
 
 async def test_only_what_is_long_silent_is_forgotten(database: Database) -> None:
@@ -65,7 +78,7 @@ async def test_a_home_beats_for_its_dispatcher(database: Database) -> None:
             await triggerers.beat_dispatcher(session, process, timedelta(seconds=15), database.dialect)
     (row,) = await rows(database, dispatcher)
     assert (row["home_id"], row["pid"]) == ("home", 2)
-    assert row["expires_at"] - row["heartbeat_at"] == timedelta(seconds=15)
+    assert timedelta(seconds=15) <= row["expires_at"] - row["heartbeat_at"] < timedelta(seconds=16)
 
 
 # --- watchers
@@ -117,12 +130,44 @@ async def test_an_unknown_or_removed_watcher_is_told_as_such(database: Database)
         assert [row.name for row in await watchers.listed(session)] == ["files"]
 
 
+async def own(database: Database, owner: str, *names: str) -> None:
+    await beat(database, owner)
+    async with database.transaction() as session:
+        claimed = await positions.claim_all(session, dict.fromkeys(names, 1), owner, database.dialect)
+    assert claimed.keys() == set(names)
+
+
+@pytest.mark.usefixtures("_files_and_rows")
+async def test_states_are_recorded_by_who_holds_the_positions_alone(database: Database) -> None:
+    await own(database, "t1", "files")
+    await own(database, "t2", "rows")
+    states = {"files": WatcherState(state="failing", error="e", error_count=2), "rows": WatcherState(state="running")}
+    async with database.statements() as session:
+        await watchers.set_states(session, "t1", states)
+    async with database.reading() as session:
+        files, others = await watchers.listed(session)
+    assert (files.state, files.error, files.error_count) == ("failing", "e", 2)
+    assert (others.state, others.is_left_out) == ("stopped", False)
+
+
+@pytest.mark.usefixtures("_files_and_rows")
+async def test_what_nobody_hosts_says_why_and_what_somebody_hosts_does_not(database: Database) -> None:
+    await own(database, "t1", "files")
+    async with database.statements() as session:
+        await watchers.set_left_out(session, {"files": "no room", "rows": "no room"})
+    async with database.reading() as session:
+        files, others = await watchers.listed(session)
+    assert (files.is_left_out, others.is_left_out, others.error) == (False, True, "no room")
+
+
 @pytest.mark.usefixtures("_files_and_rows")
 async def test_many_polls_are_recorded_at_once(database: Database) -> None:
     just_now, long_ago = Polled(ago=timedelta(0), lag=1), Polled(ago=timedelta(hours=1), lag=10)
+    await own(database, "t1", "rows", "files")
     async with database.transaction() as session:
-        await watchers.set_polled(session, {"rows": long_ago, "files": just_now, "unknown": just_now})
-        await watchers.set_polled(session, {})
+        await watchers.set_polled(session, "t1", {"rows": long_ago, "files": just_now, "unknown": just_now})
+        await watchers.set_polled(session, "t1", {})
+        await watchers.set_polled(session, "t2", {"rows": just_now})
     async with database.reading() as session:
         files, rows = await watchers.listed(session)
     assert files.last_poll_at is not None
@@ -137,11 +182,12 @@ async def test_many_polls_are_recorded_at_once(database: Database) -> None:
 @pytest.mark.usefixtures("_files_and_rows")
 async def test_two_triggerers_that_record_polls_of_the_same_watchers_do_not_deadlock(database: Database) -> None:
     now = Polled(ago=timedelta(0), lag=0)
+    await own(database, "t1", "rows", "files")
 
     async def record(names: list[str]) -> None:
         for _ in range(10):
             async with database.transaction() as session:
-                await watchers.set_polled(session, dict.fromkeys(names, now))
+                await watchers.set_polled(session, "t1", dict.fromkeys(names, now))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(record, ["files", "rows"])

@@ -30,7 +30,7 @@ from store.errors import Conflict
 from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import Process
-from tests.databases import on_both
+from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from triggers.base import (
     BaseOptions,
@@ -169,7 +169,7 @@ def hosted(tapes, asset_ids, refused=()):
 
 
 @asynccontextmanager
-async def triggerer(database, tapes, *, process_id=None, refused=(), health=None):
+async def triggerer(database, tapes, *, process_id=None, refused=(), health=None, **settings):
     """A running triggerer that hosts a watcher `<name>_items` for each tape."""
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
@@ -193,9 +193,8 @@ async def triggerer(database, tapes, *, process_id=None, refused=(), health=None
             process=process,
             hosted=hosted(tapes, applied.asset_ids, refused),
             supervise=supervise,
-            heartbeat=timedelta(milliseconds=50),
-            lease=timedelta(seconds=5),
             health=health or Health(),
+            **{"heartbeat": timedelta(milliseconds=50), "lease": timedelta(seconds=5), **settings},
         )
         await tasks.start(running.run)
         yield running
@@ -446,11 +445,9 @@ async def test_two_triggerers_share_the_watchers_and_a_leave_hands_over(database
 
             async def shared():
                 both = [set(first._running), set(second._running)]
-                return not (both[0] & both[1]) and both[0] | both[1] == {f"{name}_items" for name in tapes}
+                return all(both) and not (both[0] & both[1]) and both[0] | both[1] == {f"{n}_items" for n in tapes}
 
             await until(shared)
-            assert first._running
-            assert second._running
 
         async def all_back():
             return len(first._running) == 6
@@ -459,6 +456,126 @@ async def test_two_triggerers_share_the_watchers_and_a_leave_hands_over(database
         source.items += ["b"]
         await seen(database, 12)
     assert Counter(await items(database)) == Counter({"a": 6, "b": 6})
+
+
+ONE, TWO = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+AGES = timedelta(days=1)
+
+
+async def hosts(running, number):
+    async def hosted_here():
+        return len(running._running) == number
+
+    await until(hosted_here)
+
+
+async def test_what_a_dead_one_held_is_claimed_by_one_statement_when_its_lease_ends(database, source):
+    """The heartbeat of the one that lives would come tomorrow."""
+    source.items = ["a"]
+    tapes = {f"tape{n}": source.name for n in range(20)}
+    async with database.transaction() as session:
+        await catalog_sync.apply(session, declared(*tapes), database.dialect)
+        dead = Process(id=ONE, host="gone", pid=1)
+        await triggerers.beat(session, dead, timedelta(seconds=1), database.dialect)
+        names = dict.fromkeys((f"{name}_items" for name in tapes), 1)
+        await positions.claim_all(session, names, ONE, database.dialect)
+    async with triggerer(database, tapes, process_id=TWO, heartbeat=AGES, lease=AGES) as running:
+        with statements_of(database) as sent:
+            await hosts(running, 20)
+            await seen(database, 20)
+        claims = [statement for statement, _ in sent if "json_each" in statement]
+        assert len(claims) <= 2, (
+            "one of those that were its own from the start, if it was not in time, and one of the rest"
+        )
+    assert Counter(await items(database)) == Counter({"a": 20})
+
+
+async def test_what_nobody_has_room_for_is_left_out_and_named_until_somebody_has(database, source):
+    source.items = ["a"]
+    tapes = {f"tape{n}": source.name for n in range(5)}
+    async with triggerer(database, tapes, process_id=ONE, capacity=3) as first:
+        await seen(database, 3)
+        await in_state(database, "tape3_items", "stopped")
+        assert sorted(first.health.left_out) == ["tape3_items", "tape4_items"]
+        assert [line.split(":")[0] for line in first.health.warnings()] == [
+            "nobody hosts the watcher tape3_items",
+            "nobody hosts the watcher tape4_items",
+        ]
+
+        async def named():
+            async with database.reading() as session:
+                return [row.name for row in await watchers.listed(session) if row.is_left_out]
+
+        await until(lambda: _is(named(), ["tape3_items", "tape4_items"]))
+        async with triggerer(database, tapes, process_id=TWO, capacity=1) as second:
+            await until(lambda: _is(named(), ["tape4_items"]))
+            await hosts(second, 1)
+            await hosts(first, 3)
+            async with database.reading() as session:
+                shown = Metrics().exposition(await watchers.listed(session)).decode()
+            assert 'watcher_left_out{asset="tape4",watcher="tape4_items"} 1.0' in shown
+            assert 'watcher_left_out{asset="tape3",watcher="tape3_items"} 0.0' in shown
+        await until(lambda: _is(named(), ["tape3_items", "tape4_items"]))
+    async with triggerer(database, tapes) as alone:
+        await seen(database, 5)
+        assert alone.health.left_out == {}
+        await until(lambda: _is(named(), []))
+    assert Counter(await items(database)) == Counter({"a": 5})
+
+
+async def _is(answer, expected):
+    return await answer == expected
+
+
+async def test_a_position_in_a_format_of_tomorrow_is_left_to_who_can_read_it(database, source):
+    source.items = ["a"]
+    async with triggerer(database, {"tape": source.name}):
+        await seen(database, 1)
+    async with database.transaction() as session:
+        await session.execute(watcher_position.update().values(format=2))
+    source.items = ["a", "b"]
+    async with triggerer(database, {"tape": source.name}) as running:
+
+        async def named():
+            async with database.reading() as session:
+                return (await watchers.get(session, "tape_items")).is_left_out
+
+        await until(named)
+        assert "format 2" in running.health.left_out["tape_items"]
+    assert await items(database) == ["a"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TapeTrigger, "format", 2)
+        async with triggerer(database, {"tape": source.name}):
+            await seen(database, 2)
+    assert await rows(database, select(watcher_position.c.format)) == [(2,)]
+
+
+async def test_who_slept_past_its_lease_records_nothing_of_what_others_host_now(database, source):
+    """Its position and state rows stay the other's, and it begins anew when it may."""
+    source.items = ["a"]
+    async with triggerer(database, {"tape": source.name}, process_id=ONE, heartbeat=AGES) as slept:
+        await seen(database, 1)
+        await in_state(database, "tape_items", "running")
+        async with database.transaction() as session:
+            await triggerers.beat(session, Process(id=TWO, host="there", pid=2), AGES, database.dialect)
+            await triggerers.beat(session, slept.process, timedelta(seconds=-1), database.dialect)
+            await positions.claim(session, "tape_items", TWO, database.dialect)
+            await watchers.set_state(session, "tape_items", "failing", error="theirs", error_count=1)
+        before = await rows(database, select(watcher_position))
+        slept._states.show("tape_items", watchers.WatcherState(state="running"))
+        assert await slept._states.flush()
+        source.items += ["b"]
+        slept.wakeup.set()
+
+        async def noticed():
+            supervisor = slept._running.get("tape_items")
+            return supervisor is None or supervisor.supervisor._held is None
+
+        await until(noticed)
+    assert await items(database) == ["a"]
+    assert await rows(database, select(watcher_position)) == before
+    async with database.reading() as session:
+        assert (await watchers.get(session, "tape_items")).error == "theirs"
 
 
 async def test_a_stop_releases_every_position(database, source):

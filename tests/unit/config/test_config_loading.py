@@ -40,6 +40,7 @@ def test_an_empty_configuration_has_the_documented_settings(
         "triggerer": {
             "heartbeat": timedelta(seconds=5),
             "lease": timedelta(seconds=15),
+            "capacity": 10_000,
             "grace": timedelta(seconds=30),
             "poll_timeout": timedelta(minutes=5),
             "batch": {"max_events": 10_000, "max_bytes": 16_000_000},

@@ -25,7 +25,6 @@ OTHERS: Mapping[str, Any] = {
     "settings.airflow": {"base_url": "http://airflow", "token": "hunter22"},
     "settings.alerts": [{"on": ["run_failed"], "to": {"webhook": {"url": "http://alerts"}}}],
     "settings.api.limits": {"header_bytes": "64kB", "connections": 5},
-    "settings.triggerer.capacity": 500,
     "assets.*.watchers.*.assets": {"landing": "orders/**"},
     "jobs.*.spark.warm": 1,
     "jobs.*.spark.dynamic_allocation": {"min": 1, "max": 4},
@@ -140,13 +139,13 @@ def test_a_condition_on_what_an_event_says(loaded: Callable[..., list[str]]) -> 
 def test_a_default_may_come_from_the_environment(
     loaded: Callable[..., list[str]], validator: Draft202012Validator
 ) -> None:
-    document = written("settings.triggerer.capacity", "${CAPACITY:-10000}")
+    document = written("settings.scheduler.warm_memory_mb", "${MEMORY:-null}")
     assert (loaded(document), validator.is_valid(document)) == ([], True)
-    assert "not in this release" in loaded(document, CAPACITY="5")[0]
+    assert "not in this release" in loaded(document, MEMORY="5")[0]
     document = written("settings.home", "h")
-    assert loaded(document, WATCHER_SETTINGS__TRIGGERER__CAPACITY="10000", WATCHER_SETTINGS__AIRFLOW="null") == []
-    [problem] = loaded(document, WATCHER_SETTINGS__TRIGGERER__CAPACITY="5")
-    assert problem == "None: settings.triggerer.capacity: is not in this release; remove it"
+    assert loaded(document, WATCHER_SETTINGS__LOGS__FORMAT="auto", WATCHER_SETTINGS__AIRFLOW="null") == []
+    [problem] = loaded(document, WATCHER_SETTINGS__LOGS__FORMAT="text")
+    assert problem == "None: settings.logs.format: is not in this release; remove it"
 
 
 def test_what_is_not_reserved_stays_unknown(loaded: Callable[..., list[str]]) -> None:

@@ -1,26 +1,53 @@
 from collections import Counter
 
-from watcher.triggerer.assignment import assigned
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watcher.triggerer.assignment import assign
 
 WATCHERS = [f"watcher_{n}" for n in range(300)]
+ROOMY = 10_000
+
+
+def living(*names: str) -> dict[str, int]:
+    return dict.fromkeys(names, ROOMY)
 
 
 def test_every_watcher_falls_to_exactly_one_living_triggerer():
-    living = ["one", "two", "three"]
-    hosts = Counter(name for triggerer in living for name in assigned(WATCHERS, triggerer, living))
+    assignment = assign(WATCHERS, living("one", "two", "three"))
+    hosts = Counter(name for triggerer in ("one", "two", "three") for name in assignment.of(triggerer))
     assert hosts == Counter(WATCHERS)
+    assert assignment.left_out == set()
 
 
 def test_a_triggerer_that_leaves_moves_only_its_own_watchers():
-    before = {name: assigned(WATCHERS, name, ["one", "two", "three"]) for name in ("one", "two")}
+    before, after = assign(WATCHERS, living("one", "two", "three")), assign(WATCHERS, living("one", "two"))
     for name in ("one", "two"):
-        assert before[name] <= assigned(WATCHERS, name, ["one", "two"])
+        assert before.of(name) <= after.of(name)
 
 
 def test_the_load_is_shared_about_evenly():
-    living = ["one", "two", "three"]
-    assert all(70 <= len(assigned(WATCHERS, triggerer, living)) <= 130 for triggerer in living)
+    assignment = assign(WATCHERS, living("one", "two", "three"))
+    assert all(70 <= len(assignment.of(triggerer)) <= 130 for triggerer in ("one", "two", "three"))
 
 
 def test_alone_it_hosts_everything():
-    assert assigned(WATCHERS, "one", ["one"]) == set(WATCHERS)
+    assert assign(WATCHERS, living("one")).of("one") == set(WATCHERS)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers(0, 6), max_size=5), st.integers(0, 20))
+def test_nobody_hosts_more_than_it_may_and_only_what_is_over_the_sum_is_left_out(capacities, number):
+    watchers = WATCHERS[:number]
+    assignment = assign(reversed(watchers), dict(reversed(capacities.items())))
+    assert assignment == assign(watchers, capacities)
+    assert all(len(assignment.of(name)) <= capacity for name, capacity in capacities.items())
+    assert len(assignment.left_out) == max(number - sum(capacities.values()), 0)
+    assert assignment.left_out.isdisjoint(assignment.hosts)
+    assert assignment.left_out | assignment.hosts.keys() == set(watchers)
+
+
+def test_where_there_is_room_for_all_capacities_move_nothing_that_they_need_not():
+    """Only the watchers for which a full one weighed most go elsewhere."""
+    free, tight = assign(WATCHERS, living("one", "two")), assign(WATCHERS, {"one": 100, "two": ROOMY})
+    assert tight.of("one") <= free.of("one")
+    assert free.of("two") <= tight.of("two")

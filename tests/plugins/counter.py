@@ -1,0 +1,53 @@
+"""A trigger that costs next to nothing: one event for each number up to the one that stands in a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from triggers.base import (
+    BaseOptions,
+    Finding,
+    IncrementalTrigger,
+    Position,
+    StoredPosition,
+    TriggerBatch,
+    TriggerEvent,
+)
+
+
+class CounterOptions(BaseOptions):
+    path: Path
+    interval_ms: int = 500
+
+
+class CounterTrigger(IncrementalTrigger[CounterOptions, None]):
+    Options = CounterOptions
+    _counted: int | None = None
+
+    @property
+    def interval(self) -> timedelta:
+        return timedelta(milliseconds=self.options.interval_ms)
+
+    async def check(self) -> list[Finding]:
+        return []
+
+    def source_identity(self) -> str:
+        return str(self.options.path)
+
+    async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        if self._counted is None:
+            state: Any = {"counted": 0} if position is None else position.state
+            self._counted = state["counted"]
+        number = int(self.options.path.read_text())
+        while self._counted < number:
+            start, self._counted = self._counted, self._counted + 1
+            event = TriggerEvent(
+                count=1, watermark={"from": start, "to": self._counted}, payload={"number": self._counted}
+            )
+            place = {"counted": self._counted}
+            yield TriggerBatch(
+                events=[event], position=Position(watermark=place, state=place), caught_up=self._counted == number
+            )

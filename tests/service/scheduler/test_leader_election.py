@@ -1,0 +1,71 @@
+"""Who leads: taken when a lease ends and not a heartbeat later, found out by who slept, tried again when a session is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from store.database import Database
+from store.errors import NotLeading
+from tests.databases import statements_of
+from tests.effort import PATIENCE
+from tests.postgres_proxy import proxied
+from watcher.leader_election import Leadership
+
+pytestmark = pytest.mark.service
+ONE, TWO = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+AGES = timedelta(days=1)
+
+
+def candidate(
+    database: Database, owner: str, lease: timedelta = AGES, on_taken: Callable[[], None] = lambda: None
+) -> Leadership:
+    return Leadership(database=database, owner=owner, heartbeat=AGES, lease=lease, on_taken=on_taken)
+
+
+async def test_a_standby_leads_when_the_leaders_lease_has_ended(database: Database) -> None:
+    """Its own heartbeat would come tomorrow."""
+    leads = anyio.Event()
+    first = candidate(database, ONE, timedelta(seconds=1))
+    await first.campaign()
+    second = candidate(database, TWO, on_taken=leads.set)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(second.run)
+        with anyio.fail_after(PATIENCE):
+            await leads.wait()
+        assert second.leads
+        with pytest.raises(NotLeading):
+            async with first.transaction():
+                pytest.fail("a leader that slept began to write")
+        assert not first.leads
+        tasks.cancel_scope.cancel()
+    await first.campaign()
+    assert first.leads, "who resigned can be followed at once"
+
+
+async def test_a_renewal_and_a_campaign_that_is_in_vain_hold_nothing_between_statements(database: Database) -> None:
+    first, second = candidate(database, ONE), candidate(database, TWO)
+    await first.campaign()
+    with statements_of(database) as sent:
+        await first.campaign()
+        assert len(sent) == 1
+        await second.campaign()
+    assert (first.leads, second.leads) == (True, False)
+    async with database.reading() as connection:
+        assert not connection.sync_connection.connection.dbapi_connection.autocommit
+
+
+async def test_a_first_campaign_whose_session_is_cut_is_tried_again(database_url: str) -> None:
+    async with proxied(database_url) as proxy, Database.open(proxy.url) as database:
+        proxy.refuses = 2
+        leadership = candidate(database, ONE)
+        with capture_logs() as records:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(leadership.run)
+                assert leadership.leads
+                tasks.cancel_scope.cancel()
+    assert [record["event"] for record in records].count("leader.campaign_failed") == 2
