@@ -19,9 +19,9 @@ from sqlalchemy import make_url
 from typer.testing import CliRunner, Result
 
 from store.database import Database, migrations
-from tests.black_hole import black_hole
 from tests.databases import copied, migrated_postgres
 from tests.effort import PATIENCE
+from tests.postgres_proxy import proxied_in_a_thread
 from tests.servers import PostgresServer
 from watcher.cli.app import app
 from watcher.loops import insist
@@ -165,9 +165,9 @@ def test_a_server_that_answers_nothing(
     tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("watcher.metadata.START_PATIENCE", 0.6)
-    with migrated_postgres(postgres_server) as behind, black_hole(behind) as (proxy, url):
+    with migrated_postgres(postgres_server) as behind, proxied_in_a_thread(behind) as proxy:
         proxy.swallows = True
-        answer = start(tmp_path, database=with_database(url))
+        answer = start(tmp_path, database=with_database(proxy.url))
     refused(answer, "the database cannot be reached", "start it")
     assert "database.awaited" in answer.stderr, "it is tried again"
 
@@ -181,8 +181,8 @@ async def test_a_database_that_comes_back_while_it_is_waited_for(postgres_server
         await migrations.check(database)
         return "started"
 
-    with migrated_postgres(postgres_server) as behind, black_hole(behind) as (proxy, url), anyio.fail_after(PATIENCE):
-        async with Database.open(url) as database:
+    with migrated_postgres(postgres_server) as behind, proxied_in_a_thread(behind) as proxy, anyio.fail_after(PATIENCE):
+        async with Database.open(proxy.url) as database:
             assert await insist("database.awaited", attempt, seconds=PATIENCE) == "started"
     assert len(attempts) >= 2
 

@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.black_hole import black_hole
 from tests.databases import migrated_postgres
 from tests.effort import PATIENCE
+from tests.postgres_proxy import proxied_in_a_thread
 from tests.servers import PostgresServer
 from watcher.demo.servers import free_port
 
@@ -132,8 +132,8 @@ def test_a_full_disk_is_told_everywhere_and_over_when_it_is(tmp_path: Path) -> N
 
 
 def test_health_is_answered_while_the_database_is_a_black_hole(tmp_path: Path, postgres_server: PostgresServer) -> None:
-    with migrated_postgres(postgres_server) as behind, black_hole(behind) as (proxy, url):
-        daemon = Daemon(tmp_path, url.render_as_string(hide_password=False))
+    with migrated_postgres(postgres_server) as behind, proxied_in_a_thread(behind) as proxy:
+        daemon = Daemon(tmp_path, proxy.url)
         with daemon.running() as process:
             until(lambda: daemon.get("/readyz").is_success)
             proxy.swallows = True

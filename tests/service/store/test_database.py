@@ -7,18 +7,17 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Literal
 
 import anyio
 import pytest
-from anyio.abc import SocketAttribute, SocketStream
-from sqlalchemy import func, insert, make_url, select, text
+from sqlalchemy import func, insert, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database, sqlite_url
 from store.database.schema import database_now, setting
 from store.errors import CommitUnknown, ConnectionLost, DatabaseUnavailable, DatabaseUnusable
+from tests.postgres_proxy import proxied
 from tests.service.store.words import until_somebody_waits
 
 ONE = {"key": "one", "value": "1"}
@@ -351,51 +350,17 @@ async def test_an_unreachable_database_is_told_in_a_sentence() -> None:
         assert "secret" not in str(refused.value)
 
 
-class Proxy:
-    """Stands between the daemon and PostgreSQL; breaks the connection before COMMIT gets through, or before its answer."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._server = (host, port)
-        self.breaks: Literal["never", "before COMMIT", "before the answer"] = "never"
-
-    async def serve(self, client: SocketStream) -> None:
-        async with client, await anyio.connect_tcp(*self._server) as server, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._carry, client, server, "before COMMIT", b"COMMIT;", tasks.cancel_scope)
-            tasks.start_soon(self._carry, server, client, "before the answer", b"COMMIT\x00", tasks.cancel_scope)
-
-    async def _carry(
-        self, source: SocketStream, target: SocketStream, breaking: str, at: bytes, connection: anyio.CancelScope
-    ) -> None:
-        with suppress(anyio.BrokenResourceError):
-            async for sent in source:
-                if self.breaks == breaking and at in sent:
-                    break
-                await target.send(sent)
-        connection.cancel()
-
-
-@asynccontextmanager
-async def proxied(url: str) -> AsyncIterator[tuple[Proxy, Database]]:
-    address = make_url(url)
-    proxy = Proxy(address.host or "", address.port or 0)
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, proxy.serve)
-        port = listener.extra(SocketAttribute.local_port)  # noqa: S610  not Django's
-        async with Database.open(address.set(host="127.0.0.1", port=port)) as database:
-            yield proxy, database
-        tasks.cancel_scope.cancel()
-
-
-@pytest.mark.parametrize(("breaks", "kept"), [("before COMMIT", {}), ("before the answer", {"one": "1"})])
+@pytest.mark.parametrize(("breaks_at", "kept"), [(b"COMMIT;", {}), (b"COMMIT\x00", {"one": "1"})])
 async def test_a_connection_that_breaks_in_commit_leaves_the_outcome_to_the_database(
-    postgres: Database, postgres_url: str, breaks: Literal["before COMMIT", "before the answer"], kept: dict[str, str]
+    postgres: Database, postgres_url: str, breaks_at: bytes, kept: dict[str, str]
 ) -> None:
-    async with proxied(postgres_url) as (proxy, database):
-        proxy.breaks = breaks
+    """Before it reaches the server, or before its answer comes back."""
+    async with proxied(postgres_url) as proxy, Database.open(proxy.url) as database:
+        proxy.breaks_at = breaks_at
         with pytest.raises(CommitUnknown):
             async with database.transaction() as session:
                 await write(session)
-        proxy.breaks = "never"
+        proxy.breaks_at = b""
         assert await stored(database) == kept
     assert await stored(postgres) == kept
 

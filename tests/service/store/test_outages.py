@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.database.schema import setting
 from store.errors import ConnectionLost, DatabaseUnavailable, DatabaseUnusable
-from tests.black_hole import black_hole
 from tests.effort import PATIENCE
+from tests.postgres_proxy import proxied
 from tests.servers import PostgresServer
 
 pytestmark = pytest.mark.service
@@ -127,8 +127,8 @@ async def test_a_black_hole_is_left_in_time_and_the_next_connection_works(
 ) -> None:
     monkeypatch.setattr("store.database.engine.WRITE_DEADLINE", 0.5)
     monkeypatch.setattr("store.database.engine.CLOSE_DEADLINE", 0.5)
-    with black_hole(database_url) as (proxy, url), anyio.fail_after(PATIENCE):
-        async with Database.open(url) as database:
+    async with proxied(database_url) as proxy, Database.open(proxy.url) as database:
+        with anyio.fail_after(PATIENCE):
             await until_written(database, "before")
             proxy.swallows = True
             for _ in range(2):  # on an established connection, and on a new one
