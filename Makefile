@@ -5,6 +5,8 @@ PYTHON ?=
 VENV ?= .venv
 ARGS ?=
 WORKERS ?= 2
+# Of the way from the short forms of the tests in CI to the long ones.
+SHARE ?= 1
 
 BIN := $(VENV)/bin
 ifeq ($(PYTHON),)
@@ -21,7 +23,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadscope --
 MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-more check bench requirements
+.PHONY: help setup java demo test test-more torture soak check bench requirements
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -50,6 +52,12 @@ test: setup ## Run the tests of every change, in minutes (ARGS="tests/unit -x")
 
 test-more: setup ## Run the others: Spark, kills, what takes long, and what needs a browser, an Airflow, Maven, a container or Go
 	@$(TEST) -m "$(MORE)" $(ARGS)
+
+torture: setup ## Every fault for long, one after the other, and a table of what was lost and repeated: hours (SHARE=0.1 is a tenth)
+	@WATCHER_TEST_LONG=$(SHARE) $(BIN)/pytest tests/torture --durations=0 $(ARGS)
+
+soak: setup ## A quarter of an hour under steady load: memory must stay flat (ARGS="--minutes 60 --database sqlite")
+	@$(BIN)/python -m tests.torture.soak $(ARGS)
 
 check: setup ## Lint, format, types, import boundaries
 	@$(BIN)/ruff check

@@ -15,6 +15,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.effort import effort
+from tests.torture.results import PROPERTY, table
 
 EXAMPLES = effort(30, 300)
 settings.register_profile("local", deadline=None, max_examples=EXAMPLES)
@@ -57,6 +58,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What the torture came to, whatever process ran it."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
+    lines = [value for report in reports for name, value in report.user_properties if name == PROPERTY]
+    if lines:
+        terminalreporter.section("torture")
+        for line in table(lines):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ WATCHER_TEST_LONG=1 kills 200 times, and WATCHER_TEST_SEED repeats a history, wh
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -24,7 +23,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from tests.e2e.watching import processes_that_mention
-from tests.effort import PATIENCE, effort
+from tests.effort import PATIENCE, SEED, effort
 from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
@@ -157,12 +156,11 @@ def write_world(folder: Path, port: int, *, real: bool) -> Path:
 async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(
     tmp_path: Path, real: bool, kills: int, longest_pause: float
 ) -> None:
-    seed = int(os.environ.get("WATCHER_TEST_SEED") or secrets.randbits(32))
-    print(f"WATCHER_TEST_SEED={seed}")  # noqa: T201 - shown when the test fails
+    print(f"WATCHER_TEST_SEED={SEED}")  # noqa: T201 - shown when the test fails
     port = free_port()
     configuration = write_world(tmp_path, port, real=real)
     async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
-        world = World(tmp_path, daemon, Random(seed))
+        world = World(tmp_path, daemon, Random(SEED))
         killed: Counter[str] = Counter()
         while killed.total() < kills:
             await world.trigger(1 if real else RUNS_PER_KILL)

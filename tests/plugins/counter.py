@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from triggers.base import (
@@ -21,6 +22,8 @@ from triggers.base import (
 class CounterOptions(BaseOptions):
     path: Path
     interval_ms: int = 500
+    looks: Path | None = None
+    """A file that gets a line for each look: when it was, by `time.monotonic`."""
 
 
 class CounterTrigger(IncrementalTrigger[CounterOptions, None]):
@@ -41,6 +44,9 @@ class CounterTrigger(IncrementalTrigger[CounterOptions, None]):
         if self._counted is None:
             state: Any = {"counted": 0} if position is None else position.state
             self._counted = state["counted"]
+        if self.options.looks is not None:
+            with self.options.looks.open("a") as looks:
+                looks.write(f"{monotonic()}\n")
         number = int(self.options.path.read_text())
         while self._counted < number:
             start, self._counted = self._counted, self._counted + 1

@@ -63,6 +63,7 @@ class UnrulyTrigger(BaseEventTrigger[UnrulyOptions, None]):
         super().__init__(options, client, context)
         where, _, what = options.does.rpartition(" ")
         self.where, self.what = where or "events", what
+        self.held: list[bytes] = []
         if self.where == "constructor":
             self.misbehave()
 
@@ -122,6 +123,10 @@ class UnrulyTrigger(BaseEventTrigger[UnrulyOptions, None]):
             yield TriggerBatch()
         while self.what == "floods":
             yield batch(read := read + 1, event(read))
+        while self.what == "leaks":
+            self.held.append(os.urandom(10_000_000))
+            yield TriggerBatch()
+            await anyio.sleep(0.05)
         yield TriggerBatch()
         if self.what == "raises-after-a-batch":
             raise KeyboardInterrupt

@@ -19,7 +19,7 @@ from sqlalchemy import select
 from store.database import Database
 from store.database.schema import watcher_position
 from tests.databases import on_both
-from tests.effort import PATIENCE, effort
+from tests.effort import PATIENCE, SEED, effort
 from tests.servers import PostgresDatabase
 from tests.service.isolation.hosting import PLUGINS, configured, counted, gone, hosting
 from triggers.base import TriggerContext
@@ -31,7 +31,6 @@ from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.trigger import ForeignTrigger
 
 pytestmark = pytest.mark.service
-SEED = int(os.environ.get("WATCHER_TEST_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
 
 
 def counter(**keys: Any) -> dict[str, Any]:

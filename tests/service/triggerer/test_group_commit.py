@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,7 +32,7 @@ from store.detection import rewind
 from store.detection.positions import NewPosition
 from store.errors import CommitUnknown, NotFound, PositionLost
 from tests.databases import on_both
-from tests.effort import PATIENCE, effort
+from tests.effort import PATIENCE, SEED, effort
 from tests.service.store.words import declared, rows
 from tests.service.triggerer.group_world import Detector, detectors
 from watcher.triggerer.group_commit import GroupCommit
@@ -332,9 +330,8 @@ async def test_groups_reloads_rewinds_and_states_never_wait_in_a_circle(database
 async def test_a_process_that_is_killed_in_the_middle_of_a_group_loses_and_repeats_nothing(
     database: Database, dialect: str
 ) -> None:
-    seed = int(os.environ.get("WATCHER_TEST_SEED") or secrets.randbits(32))
-    print(f"WATCHER_TEST_SEED={seed}")  # noqa: T201 - shown when the test fails
-    random = Random(seed)
+    print(f"WATCHER_TEST_SEED={SEED}")  # noqa: T201 - shown when the test fails
+    random = Random(SEED)
     url = database.url.render_as_string(hide_password=False)
     command = [sys.executable, "-m", "tests.service.triggerer.group_world", url, "30"]
     for _ in range(effort(6, 100)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
@@ -20,10 +20,11 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.effort import LONG, PATIENCE, effort
+from tests.effort import LONG, PATIENCE, SEED, effort
 from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import MortalServer, mortal
 from tests.service.postgres.writers import SCHEMA, NaivePoller, Writer
+from tests.torture.results import Result
 from watcher.demo.counting import PAGE, get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
@@ -36,7 +37,6 @@ LONGEST_PAUSE = 0.1 if LONG else 0.8
 """Of a writer between two transactions, in seconds: two cores are for the daemon too."""
 WRITTEN = "SELECT (SELECT count(*) FROM plain) + (SELECT count(*) FROM parted)"
 WRITERS = 20
-SEED = 20261120
 # Nobody notifies, for then nothing could be prepared; but the listening connection is there, and lost with the server.
 CONFIGURATION = Template("""\
 version: 1
@@ -62,8 +62,10 @@ assets:
 """)
 
 
-@pytest.mark.parametrize(("database", "version"), [("sqlite", 18), ("postgresql", 16)])
-async def test_sigkill_at_any_moment_loses_and_repeats_nothing(tmp_path: Path, database: str, version: int) -> None:
+@pytest.mark.parametrize(("database", "version"), [("postgresql", 16), *([("sqlite", 18)] if LONG else [])])
+async def test_sigkill_at_any_moment_loses_and_repeats_nothing(
+    tmp_path: Path, database: str, version: int, record_result: Callable[[Result], None]
+) -> None:
     random, enough = Random(SEED), anyio.Event()
     with source_server(version) as source, metadata_address(database) as address:
         admin = await prepared_shop(source.dsn())
@@ -85,11 +87,14 @@ async def test_sigkill_at_any_moment_loses_and_repeats_nothing(tmp_path: Path, d
     lost_naively = len(written["plain_rows"] - set(naive.seen))
     sizes = {watcher: len(items) for watcher, items in written.items()}
     log.info("written %s, daemon killed %d times, `id > last` lost %d", sizes, kills, lost_naively)
+    record_result(result(f"SIGKILL, PostgreSQL {version} watched by 3", database, kills + 1, written, told))
     assert_each_once(written, told)
     assert lost_naively > 0, "the run is too tame"
 
 
-async def test_a_crash_of_the_watched_server_loses_and_repeats_nothing(tmp_path: Path) -> None:
+async def test_a_crash_of_the_watched_server_loses_and_repeats_nothing(
+    tmp_path: Path, record_result: Callable[[Result], None]
+) -> None:
     enough = anyio.Event()
     with source_server(18) as source:
         server = mortal(source)
@@ -110,10 +115,8 @@ async def test_a_crash_of_the_watched_server_loses_and_repeats_nothing(tmp_path:
             told = await told_by(daemon)
         written = await written_in(admin)
         await admin.close()
+    record_result(result("crash of the watched PostgreSQL", "sqlite", 3, written, told))
     assert_each_once(written, told)
-
-
-# --- the world
 
 
 @contextmanager
@@ -148,9 +151,6 @@ async def watching(folder: Path, database: str, shop: str) -> AsyncIterator[Daem
     configuration.write_text(CONFIGURATION.substitute(database=database, port=port, shop=shop))
     async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
         yield daemon
-
-
-# --- who writes
 
 
 async def write_until(enough: anyio.Event, dsn: str) -> None:
@@ -192,9 +192,6 @@ async def end_the_prepared(admin: asyncpg.Connection) -> None:
             continue
 
 
-# --- who kills
-
-
 async def kill_again_and_again(daemon: Daemon, random: Random, admin: asyncpg.Connection) -> int:
     """At any moment, and around commits: the daemon says `store.writing` just before, `store.written` just after."""
     kills = 0
@@ -225,9 +222,6 @@ async def crash(server: MortalServer) -> None:
     admin = await asyncpg.connect(server.dsn)
     await end_the_prepared(admin)
     await admin.close()
-
-
-# --- what was told
 
 
 async def last_rows_are_told(daemon: Daemon, admin: asyncpg.Connection) -> None:
@@ -286,6 +280,20 @@ async def written_in(admin: asyncpg.Connection) -> dict[str, set[int]]:
         "plain_updates": {row["version"] for row in plain},
         "parted_rows": {row["id"] for row in parted},
     }
+
+
+def result(
+    fault: str, database: str, times: int, written: dict[str, set[int]], told: dict[str, Counter[int]]
+) -> Result:
+    return Result(
+        fault=fault,
+        database=database,
+        seed=SEED,
+        times=times,
+        rows=sum(map(len, written.values())),
+        lost=sum(len(items - told[watcher].keys()) for watcher, items in written.items()),
+        repeated=sum(items.total() - len(items) for items in told.values()),
+    )
 
 
 def assert_each_once(written: dict[str, set[int]], told: dict[str, Counter[int]]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
@@ -26,9 +26,10 @@ import pytest
 from anyio.to_thread import run_sync
 from botocore.config import Config
 
-from tests.effort import PATIENCE, effort
+from tests.effort import PATIENCE, SEED, effort
 from tests.faulty_s3 import Faults, FaultyS3, faulty_s3
 from tests.servers import S3Server, fresh_bucket, running_s3
+from tests.torture.results import Result
 from watcher.demo.counting import PAGE, get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
@@ -37,7 +38,6 @@ log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 SECONDS = effort(8, 600)
-SEED = 20261120
 WATCHERS = ("window", "strict", "hinted")
 BAD_DAY = Faults(late=0.1, cut=0.03, reset=0.03, slow_down=0.05)
 ODD_NAMES = [
@@ -79,7 +79,9 @@ class Version(NamedTuple):
     last_modified: str
 
 
-async def test_sigkill_at_any_moment_loses_and_repeats_no_version(tmp_path: Path) -> None:
+async def test_sigkill_at_any_moment_loses_and_repeats_no_version(
+    tmp_path: Path, record_result: Callable[[Result], None]
+) -> None:
     random, enough = Random(SEED), anyio.Event()
     with running_s3() as server, fresh_bucket(server) as bucket, hints_of(server, bucket) as queue:
         async with faulty_s3(server, BAD_DAY, page_size=25, seed=SEED) as faulty, S3Writers(faulty, bucket) as writers:
@@ -101,6 +103,17 @@ async def test_sigkill_at_any_moment_loses_and_repeats_no_version(tmp_path: Path
         "%d versions written, %d left; daemon killed %d times; pages %s; `LastModified > max` lost %d",
         writers.written, len(final), kills, dict(faulty.done), len(lost_naively),
     )  # fmt: skip
+    record_result(
+        Result(
+            fault="SIGKILL, S3 on a bad day watched by 3",
+            database="sqlite",
+            seed=SEED,
+            times=kills + 1,
+            files=len(WATCHERS) * writers.written,
+            lost=sum(len(final - told[watcher].keys()) for watcher in WATCHERS),
+            repeated=sum(told[watcher].total() - len(told[watcher]) for watcher in WATCHERS),
+        )
+    )
     for watcher in WATCHERS:
         repeated = {version: times for version, times in told[watcher].items() if times > 1}
         assert repeated == {}, watcher
@@ -108,9 +121,6 @@ async def test_sigkill_at_any_moment_loses_and_repeats_no_version(tmp_path: Path
         assert {version.etag for version in told[watcher]} <= writers.etags, watcher
     assert len(lost_naively) > 0, "the run is too tame"
     assert min(faulty.done[fault] for fault in ("whole", "late", "cut", "reset", "slow_down")) > 0
-
-
-# --- the world
 
 
 @contextmanager
@@ -137,9 +147,6 @@ async def watching(folder: Path, faulty: FaultyS3, bucket: str, queue: str) -> A
     configuration.write_text(CONFIGURATION.substitute(values))
     async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
         yield daemon
-
-
-# --- who writes
 
 
 class S3Writers:
@@ -249,9 +256,6 @@ class NaivePoller:
         self._highest = max((version.last_modified for version in new), default=self._highest)
 
 
-# --- who kills
-
-
 async def kill_again_and_again(daemon: Daemon, random: Random) -> int:
     kills, until = 0, anyio.current_time() + SECONDS
     while anyio.current_time() < until:
@@ -260,9 +264,6 @@ async def kill_again_and_again(daemon: Daemon, random: Random) -> int:
         await daemon.start()
         kills += 1
     return kills
-
-
-# --- what was told
 
 
 async def everything_is_told(daemon: Daemon, writers: S3Writers) -> None:

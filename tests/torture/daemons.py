@@ -1,0 +1,138 @@
+"""`watcher run` as processes: one configuration and one database, a home and a log for each."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from tests.effort import PATIENCE
+from watcher.demo.servers import free_port
+
+PLUGINS = Path(__file__).parents[1] / "plugins"
+TRIGGERER = {"heartbeat": "500ms", "lease": "5s", "grace": "20s"}
+STOPPED = {0, -signal.SIGTERM}
+"""Exit codes after SIGTERM; the second one's when it came before the program could listen to it."""
+
+
+class Daemons:
+    """Known by their names; the only one of a test has none. They share an address: of several, one has the role `api`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        document: Mapping[str, Any],
+        database: str | None = None,
+        home: Path | None = None,
+        **settings: Any,
+    ) -> None:
+        """`home` is where the homes are, if not in `folder`. Among `settings` those of the triggerer come beside ours."""
+        self.folder, self.home = folder, home or folder
+        self.address = f"http://127.0.0.1:{(port := free_port())}"
+        self.environment: dict[str, str] = {}
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.configuration = folder / "watchers.yaml"
+        ours = {
+            "api": {"port": port, "auth": "none", "secret": "s" * 32},
+            "database": {"url": database},
+            "plugins_dir": str(PLUGINS),
+            **settings,
+            "triggerer": {**TRIGGERER, **settings.get("triggerer", {})},
+        }
+        self.configuration.write_text(json.dumps({"version": 1, "settings": ours, **document}))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.running.values():
+            process.kill()
+            process.wait()
+
+    def start(self, name: str = "", *words: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "watcher", "run", "-c", str(self.configuration), *words]
+        home = str(self.home / f"home{name}")
+        environment = {**os.environ, **self.environment, "WATCHER_SETTINGS__HOME": home}
+        with self.log(name).open("ab") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        self.running[name] = process
+        return process
+
+    def send(self, number: signal.Signals, name: str = "") -> None:
+        self.running[name].send_signal(number)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, name: str = "") -> int:
+        """Returns the exit code."""
+        process = self.running.pop(name)
+        process.send_signal(number)
+        try:
+            return process.wait(PATIENCE)
+        finally:
+            process.kill()
+
+    def log(self, name: str = "") -> Path:
+        return self.folder / f"daemon{name}.log"
+
+    def records(self, event: str, name: str = "") -> list[dict[str, Any]]:
+        lines = self.log(name).read_text(errors="replace").splitlines()
+        records = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+        return [record for record in records if record["event"] == event]
+
+    def is_ready(self) -> bool:
+        assert all(process.poll() is None for process in self.running.values()), "a daemon has ended"
+        return httpx.get(f"{self.address}/readyz", timeout=PATIENCE).is_success
+
+    def get(self, path: str) -> Any:
+        return httpx.get(self.address + path, timeout=PATIENCE).raise_for_status().json()
+
+    def post(self, path: str) -> None:
+        httpx.post(self.address + path, timeout=PATIENCE).raise_for_status()
+
+    def watchers(self) -> dict[str, dict[str, Any]]:
+        return {watcher["name"]: watcher for watcher in self.get("/api/v2/watchers")["watchers"]}
+
+    def wait_for_any_moment(self, dice: random.Random) -> None:
+        """While it starts, while it works, just before a commit or just after it, which its log tells."""
+        moment = dice.choice(["starting", "working", "store.writing", "store.written"])
+        if moment != "starting":
+            until(self.is_ready)
+        if moment.startswith("store."):
+            _wait_for_words(self.log(), f'"{moment}"'.encode())
+        else:
+            time.sleep(dice.uniform(0, 2))
+
+
+def _wait_for_words(log: Path, words: bytes) -> None:
+    """From now on; at most three seconds."""
+    deadline = time.monotonic() + 3
+    with log.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        text = b""
+        while words not in text and time.monotonic() < deadline:
+            text = text[-len(words) :] + file.read()
+            time.sleep(0.0005)
+
+
+def until(condition: Callable[[], bool], patience: float = PATIENCE) -> float:
+    """The seconds it took until it held; an address that is not there yet is no answer."""
+    began = time.monotonic()
+    while not _holds(condition):
+        assert time.monotonic() < began + patience, "waited in vain"
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+def _holds(condition: Callable[[], bool]) -> bool:
+    try:
+        return condition()
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,86 @@
+"""How often the witness looks, and how long the daemon that hosts it had to wait for a processor meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+from tests.torture.sources import JITTER, Sources
+
+SAMPLE_EVERY = 0.1
+MISSED = 3
+"""Intervals between two looks of which two were missed."""
+STARVED = 0.25
+"""The part of a gap in which the daemon waited for a processor that makes the gap the machine's own: on a machine that has
+much else to do, who needs a little work for each look falls behind for good."""
+
+
+def looks_in(path: Path) -> list[float]:
+    """Of `time.monotonic`, which all processes of a machine share; one that is being written does not count."""
+    text = path.read_text() if path.exists() else ""
+    return [float(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def gaps(path: Path, since: float) -> list[tuple[float, float]]:
+    """From a moment to the first look after it, from each look to the next, and from the last until now."""
+    return [*pairwise([since, *(look for look in looks_in(path) if look > since), time.monotonic()])]
+
+
+def largest_gap(path: Path, since: float) -> float:
+    """In seconds."""
+    return max(end - start for start, end in gaps(path, since))
+
+
+class Rhythm:
+    """Of the witness, since the block began."""
+
+    def __init__(self, sources: Sources, process: int) -> None:
+        self._sources, self._process = sources, process
+        self._began = time.monotonic()
+        self._samples = [(self._began, self._waited_so_far())]
+
+    def take_samples(self, over: threading.Event) -> None:
+        while not over.wait(SAMPLE_EVERY):
+            self._samples.append((time.monotonic(), self._waited_so_far()))
+
+    def _waited_so_far(self) -> float:
+        """Seconds in which the main thread could have run and had no processor; 0 where the kernel does not count them."""
+        try:
+            return int(Path(f"/proc/{self._process}/schedstat").read_text().split()[1]) / 1e9
+        except OSError:
+            return 0.0
+
+    def _waited(self, start: float, end: float) -> float:
+        first, last = (bisect(self._samples, (moment,)) for moment in (start, end))
+        return self._samples[min(last, len(self._samples) - 1)][1] - self._samples[max(first - 1, 0)][1]
+
+    def missed(self) -> list[str]:
+        """Where the witness missed two intervals although the machine let the daemon work."""
+        longest = MISSED * self._sources.look_every * JITTER
+        return [
+            f"{end - start:.1f} s, {waited:.1f} s of them without a processor"
+            for start, end in gaps(self._sources.looks, self._began)
+            if end - start > longest and (waited := self._waited(start, end)) < STARVED * (end - start)
+        ]
+
+    def __str__(self) -> str:
+        """The largest gap, and how much of it the daemon waited for a processor."""
+        start, end = max(gaps(self._sources.looks, self._began), key=lambda gap: gap[1] - gap[0])
+        return f"{end - start:.1f} ({self._waited(start, end):.1f})"
+
+
+@contextmanager
+def rhythm(sources: Sources, process: int) -> Iterator[Rhythm]:
+    measured, over = Rhythm(sources, process), threading.Event()
+    thread = threading.Thread(target=measured.take_samples, args=(over,))
+    thread.start()
+    try:
+        yield measured
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,122 @@
+"""A daemon as a process, the sources it watches, and what both sides hold: lost is what no event tells, repeated what two do."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from sqlalchemy import NullPool, create_engine, func, make_url, select
+
+from store.database import sqlite_url
+from store.database.schema import asset_event
+from tests.effort import PATIENCE
+from tests.torture.daemons import Daemons, until
+from tests.torture.results import Tally
+from tests.torture.rhythm import largest_gap
+from tests.torture.sources import Sources
+from watcher.demo.counting import Count, count
+
+
+class Metadata:
+    """The daemon's database, read beside it."""
+
+    def __init__(self, url: str) -> None:
+        driver = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+        address = make_url(url)
+        self._engine = create_engine(address.set(drivername=driver[address.get_backend_name()]), poolclass=NullPool)
+
+    def items(self) -> tuple[int, Mapping[str, Counter[Any]]]:
+        """The number of events, and how often each watcher has told each item."""
+        items: dict[str, Counter[Any]] = {}
+        statement = select(asset_event.c.source_watcher, asset_event.c.extra)
+        with self._engine.connect() as connection:
+            events = connection.execute(statement).all()
+        for watcher, extra in events:
+            items.setdefault(watcher, Counter()).update(items_of(json.loads(extra)))
+        return len(events), items
+
+    def time_span(self) -> timedelta:
+        """From the earliest event to the latest, by the database's clock."""
+        moment = asset_event.c.timestamp
+        with self._engine.connect() as connection:
+            earliest, latest = connection.execute(select(func.min(moment), func.max(moment))).one()
+        return latest - earliest
+
+
+def items_of(extra: Mapping[str, Any]) -> list[Any]:
+    if "ranges" in extra:
+        return [number for low, high in extra["ranges"] for number in range(low, high + 1)]
+    return [file["path"] for file in extra["files"]] if "files" in extra else [extra["number"]]
+
+
+class World:
+    """One daemon, unless a test starts more. `database` None: SQLite in its home."""
+
+    def __init__(
+        self,
+        folder: Path,
+        dsn: str,
+        database: str | None = None,
+        *,
+        behind: str | None = None,
+        look_every: float = 0.5,
+        hostile: Mapping[str, Any] | None = None,
+        home: Path | None = None,
+        **settings: Any,
+    ) -> None:
+        """`dsn` is of the database that has the table, `behind` the metadata database's where `database` is a proxy's."""
+        self.folder = folder
+        self.sources = Sources(folder, dsn, look_every)
+        document = self.sources.document()
+        if hostile:
+            document["assets"]["hostile"] = {"watchers": hostile}
+        self.daemons = Daemons(folder, document, database, home, **settings)
+        self.metadata = Metadata(behind or database or str(sqlite_url(self.daemons.home / "home" / "watcher.db")))
+        self._since = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.daemons.__exit__()
+
+    def start(self) -> None:
+        """And wait until it is ready."""
+        self.daemons.start()
+        until(self.daemons.is_ready)
+
+    def settle(self) -> Tally:
+        """Once nothing is lost any more, or nobody can be expected to wait any longer."""
+        deadline = time.monotonic() + PATIENCE
+        while (tally := self.tally()).lost and time.monotonic() < deadline:
+            time.sleep(0.3)
+        return tally
+
+    def write_and_settle(self) -> Tally:
+        """Whatever was written before the last item has been read by then."""
+        self.sources.write()
+        return self.settle()
+
+    def tally(self) -> Tally:
+        contents = self.sources.contents()
+        events, items = self.metadata.items()
+        counts: dict[str, Count] = {
+            name: count(written, items.get(name, Counter())) for name, written in contents.items()
+        }
+        return Tally(
+            rows=counts["rows"].written,
+            files=counts["files"].written,
+            events=events,
+            lost=sum(each.lost for each in counts.values()),
+            repeated=sum(each.repeated for each in counts.values()),
+        )
+
+    def largest_gap(self) -> float:
+        """Of the witness since this was asked the last time."""
+        since, self._since = self._since, time.monotonic()
+        return largest_gap(self.sources.looks, since)
