@@ -17,7 +17,7 @@ from tests.torture.results import Result, difference
 from tests.torture.world import World
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
-KILLS = effort(4, 200)
+KILLS = effort(3, 200)
 
 
 @on_both

@@ -27,7 +27,7 @@ from tests.torture.world import World
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 ROUNDS = effort(1, 10)
-SHORTEST, LONGEST = 2.0, float(effort(3, 20))
+SHORTEST, LONGEST = 1.0, float(effort(2, 20))
 """Seconds for which a fault lasts."""
 CONNECTIONS = 40
 """What the server allows: a daemon takes fewer."""

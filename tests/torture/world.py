@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -30,14 +30,15 @@ class Metadata:
         address = make_url(url)
         self._engine = create_engine(address.set(drivername=driver[address.get_backend_name()]), poolclass=NullPool)
 
-    def items(self) -> tuple[int, Mapping[str, Counter[Any]]]:
-        """The number of events, and how often each watcher has told each item."""
-        items: dict[str, Counter[Any]] = {}
-        statement = select(asset_event.c.source_watcher, asset_event.c.extra)
+    def items(self, watchers: Collection[str]) -> tuple[int, Mapping[str, Counter[Any]]]:
+        """The number of events of these watchers, and how often each of them has told each item."""
+        items: dict[str, Counter[Any]] = {name: Counter() for name in watchers}
+        watcher = asset_event.c.source_watcher
+        statement = select(watcher, asset_event.c.extra).where(watcher.in_([*watchers]))
         with self._engine.connect() as connection:
             events = connection.execute(statement).all()
-        for watcher, extra in events:
-            items.setdefault(watcher, Counter()).update(items_of(json.loads(extra)))
+        for name, extra in events:
+            items[name].update(items_of(json.loads(extra)))
         return len(events), items
 
     def time_span(self) -> timedelta:
@@ -104,10 +105,8 @@ class World:
 
     def tally(self) -> Tally:
         contents = self.sources.contents()
-        events, items = self.metadata.items()
-        counts: dict[str, Count] = {
-            name: count(written, items.get(name, Counter())) for name, written in contents.items()
-        }
+        events, items = self.metadata.items(contents.keys())
+        counts: dict[str, Count] = {name: count(written, items[name]) for name, written in contents.items()}
         return Tally(
             rows=counts["rows"].written,
             files=counts["files"].written,
