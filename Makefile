@@ -54,7 +54,7 @@ test-more: setup ## Run the others: Spark, kills, what takes long, and what need
 	@$(TEST) -m "$(MORE)" $(ARGS)
 
 torture: setup ## Every fault for long, one after the other, and a table of what was lost and repeated: hours (SHARE=0.1 is a tenth)
-	@WATCHER_TEST_LONG=$(SHARE) $(BIN)/pytest tests/torture --durations=0 $(ARGS)
+	@WATCHER_TEST_LONG=$(SHARE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest tests/torture $(ARGS)
 
 soak: setup ## A quarter of an hour under steady load: memory must stay flat (ARGS="--minutes 60 --database sqlite")
 	@$(BIN)/python -m tests.torture.soak $(ARGS)

@@ -48,12 +48,11 @@ class CounterTrigger(IncrementalTrigger[CounterOptions, None]):
             with self.options.looks.open("a") as looks:
                 looks.write(f"{monotonic()}\n")
         number = int(self.options.path.read_text())
-        while self._counted < number:
-            start, self._counted = self._counted, self._counted + 1
-            event = TriggerEvent(
-                count=1, watermark={"from": start, "to": self._counted}, payload={"number": self._counted}
-            )
-            place = {"counted": self._counted}
-            yield TriggerBatch(
-                events=[event], position=Position(watermark=place, state=place), caught_up=self._counted == number
-            )
+        if self._counted < number:
+            events = [
+                TriggerEvent(count=1, watermark={"from": n - 1, "to": n}, payload={"number": n})
+                for n in range(self._counted + 1, number + 1)
+            ]
+            self._counted = number
+            place = {"counted": number}
+            yield TriggerBatch(events=events, position=Position(watermark=place, state=place))

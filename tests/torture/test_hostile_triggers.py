@@ -41,7 +41,8 @@ SLOW = ["check hangs", "hangs", "spins", "ignores-cancellation", "dies-behind"]
 ISOLATED = [*{*RAISING, *HANGING, *GARBAGE, *BLOCKING, *QUICK, *SLOW, "check dies"}] if LONG else [*QUICK, *SLOW]
 LIGHT = 0.2
 """Of the full load: the subject here are the neighbours."""
-BOUNDS = {"triggerer": {"poll_timeout": "2s", "grace": "3s", "isolation": {"memory_mb": 128}}}
+BOUNDS = {"poll_timeout": "2s", "grace": "3s"}
+BOUNDS_OF_CHILDREN = {"poll_timeout": "10s", "isolation": {"memory_mb": 128}}
 Record = Callable[[Result], None]
 
 
@@ -74,7 +75,7 @@ def test_beside_whatever_has_a_process_of_its_own_the_witness_never_misses_two_l
     tmp_path: Path, shop: str, database_url: str, dialect: str, record_result: Record
 ) -> None:
     neighbours = hostile([*ISOLATED, *PATIENT], "process")
-    with World(tmp_path, shop, database_url, look_every=1.0, hostile=neighbours, **BOUNDS) as world:
+    with World(tmp_path, shop, database_url, look_every=1.0, hostile=neighbours, triggerer=BOUNDS_OF_CHILDREN) as world:
         process = world.daemons.start()
         until(lambda: world.daemons.watchers()["witness"]["state"] == "running")
         with rhythm(world.sources, process.pid) as measured, world.sources.load(SEED, LIGHT):
@@ -105,7 +106,7 @@ def test_whatever_a_trigger_raises_or_yields_is_its_own_watchers_failure(
     """In the daemon's own process."""
     harmless = [*RAISING, *HANGING, *GARBAGE]
     behaviours = hostile([*harmless, "never-awaits", "floods", "dies-behind"], "none")
-    with World(tmp_path, shop, database_url, look_every=1.0, hostile=behaviours, **BOUNDS) as world:
+    with World(tmp_path, shop, database_url, look_every=1.0, hostile=behaviours, triggerer=BOUNDS) as world:
         process = world.daemons.start()
         with rhythm(world.sources, process.pid) as measured, world.sources.load(SEED, LIGHT):
             until(lambda: have_failed(world, harmless))
@@ -124,7 +125,7 @@ def test_whatever_a_trigger_raises_or_yields_is_its_own_watchers_failure(
 def test_who_blocks_everybody_is_named_and_sigterm_ends_the_process_all_the_same(
     tmp_path: Path, shop: str, does: str
 ) -> None:
-    with World(tmp_path, shop, hostile=hostile([does], "none"), **BOUNDS) as world:
+    with World(tmp_path, shop, hostile=hostile([does], "none"), triggerer=BOUNDS) as world:
         process = world.daemons.start()
         until(lambda: kept_busy_by(world, [does]) == {name_of(does)})
         process.send_signal(signal.SIGTERM)
@@ -136,7 +137,7 @@ def test_who_blocks_everybody_is_named_and_sigterm_ends_the_process_all_the_same
 
 
 def test_a_trigger_that_ignores_its_end_holds_up_nobody_and_is_named(tmp_path: Path, shop: str) -> None:
-    with World(tmp_path, shop, hostile=hostile(["ignores-cancellation"], "none"), **BOUNDS) as world:
+    with World(tmp_path, shop, hostile=hostile(["ignores-cancellation"], "none"), triggerer=BOUNDS) as world:
         process = world.daemons.start()
         until(lambda: world.daemons.watchers()["ignores-cancellation"]["state"] == "starting")
         world.daemons.post("/api/v2/watchers/ignores-cancellation/pause")
