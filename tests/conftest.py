@@ -62,7 +62,9 @@ def pytest_collection_finish() -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """What the torture came to, whatever process ran it."""
-    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
+    reports = [
+        report for outcome in ("passed", "failed", "skipped") for report in terminalreporter.stats.get(outcome, ())
+    ]
     lines = [value for report in reports for name, value in report.user_properties if name == PROPERTY]
     if lines:
         terminalreporter.section("torture")

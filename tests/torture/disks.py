@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 MEGABYTES = 64
+NO_DISK = "a full disk takes a disk of its own, and mounting one takes root; everything else was done"
 
 
 @contextmanager
-def small_disk() -> Iterator[Path]:
-    """Everybody may write there."""
+def small_disk() -> Iterator[Path | None]:
+    """Everybody may write there. None where nothing may be mounted."""
     folder = Path(tempfile.mkdtemp(prefix="watcher-disk-"))
+    words = ["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m,mode=777", "tmpfs", str(folder)]
     try:
-        words = ["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m,mode=777", "tmpfs", str(folder)]
-        mounted = subprocess.run(words, capture_output=True, text=True, check=False)
-        if mounted.returncode != 0:
-            pytest.skip(f"a full disk takes a disk of its own, which root may mount: {mounted.stderr.strip()}")
+        mounted = os.geteuid() == 0 and subprocess.run(words, capture_output=True, check=False).returncode == 0
         try:
-            yield folder
+            yield folder if mounted else None
         finally:
-            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+            if mounted:
+                subprocess.run(["umount", "--lazy", str(folder)], check=True)
     finally:
         folder.rmdir()
 
