@@ -69,6 +69,7 @@ def growth(samples: Sequence[Sample]) -> list[str]:
 
 def soak(world: World, seconds: float) -> Iterator[Sample]:
     world.start()
+    world.largest_gap()
     process = world.daemons.running[""].pid
     began = time.monotonic()
     with world.sources.load(SEED, keep=FILES):
