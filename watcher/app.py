@@ -100,6 +100,7 @@ async def _build(
                 json=settings.logs.as_json,
                 owner=process.id,
                 max_file_mb=settings.logs.max_file_mb,
+                open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
             )
         )
     check_store(settings)

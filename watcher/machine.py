@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 _MB = 1024 * 1024
+DESCRIPTORS: Final = 65_536
+"""Open files that are enough for everything here; some programs are slow where there is no limit."""
 
 
 def memory_mb(*, installed: int | None = None, root: Path = Path("/")) -> int:
@@ -40,6 +44,20 @@ def _limit(file: Path) -> Iterator[int]:
         return
     if content.isdigit():  # and not `max`
         yield int(content)
+
+
+def raise_descriptor_limit() -> int:
+    """Let this process have as many files open as the machine allows it, up to `DESCRIPTORS`; returns how many.
+
+    Each watcher in a process of its own takes three, and many systems begin with 1,024.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return DESCRIPTORS
+    allowed = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(soft, allowed)
 
 
 def program_version() -> str:
