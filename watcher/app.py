@@ -173,6 +173,7 @@ class Daemon:
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     self._health.waits_for = None
+                    machine.keep_what_is_there()
                     log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
