@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -23,6 +23,9 @@ from triggers.errors import ConfigurationError
 from watcher.metrics import Metrics
 from watcher.triggerer.clients import Hosted
 from watcher.triggerer.group_commit import GroupCommit
+
+MOST_TRACES: Final = 100
+"""Of one batch in a record of the log."""
 
 log = structlog.get_logger()
 
@@ -59,18 +62,29 @@ class Committer:
                 )
         write_id = uuid.uuid4().hex
         detection = _detection(hosted, held, identity, batch, batch.position, write_id)
-        committed = await self._group.commit(detection)
-        log.info("store.written", write_id=write_id, key=detection.key)
-        self.on_watermark(hosted.asset_id, detection.key)
-        if committed.dag_ids:
-            self.on_events(committed.dag_ids)
-        self._count(hosted, batch)
+        traces = [event.trace_id for event in detection.events]
+        with structlog.contextvars.bound_contextvars(**_named(traces)):
+            committed = await self._group.commit(detection)
+            log.info("store.written", write_id=write_id, key=detection.key)
+            self.on_watermark(hosted.asset_id, detection.key)
+            if committed.dag_ids:
+                self.on_events(committed.dag_ids)
+            self._count(hosted, batch, traces)
         return committed.held
 
-    def _count(self, hosted: Hosted, batch: TriggerBatch) -> None:
-        self.metrics.store_writes.labels(AssetStoreWriterKind.WATCHER.value).inc()
-        self.metrics.events.labels(hosted.name, hosted.asset).inc(len(batch.events))
-        self.metrics.items.labels(hosted.name, hosted.asset).inc(sum(event.count for event in batch.events))
+    def _count(self, hosted: Hosted, batch: TriggerBatch, traces: Sequence[str]) -> None:
+        items = sum(event.count for event in batch.events)
+        self.metrics.count_writes(AssetStoreWriterKind.WATCHER, 1, traces[-1] if traces else None)
+        self.metrics.count_events((hosted.name, hosted.asset), items, traces)
+        if traces:
+            log.info("watcher.found", items=items, events=len(traces))
+
+
+def _named(traces: Sequence[str]) -> dict[str, Any]:
+    """The traces of a batch's events, for the log; of many the first ones, each event has its own in the API."""
+    if len(traces) == 1:
+        return {"trace_id": traces[0]}
+    return {"trace_ids": traces[:MOST_TRACES]} if traces else {}
 
 
 def _detection(

@@ -163,9 +163,6 @@ class Supervisor:
             self._held, self._committing = held, False
             self._note_poll(batch)
             log.debug("watcher.polled", caught_up=batch.caught_up)
-            if batch.events:
-                items = sum(event.count for event in batch.events)
-                log.info("watcher.found", items=items, events=len(batch.events))
         return held
 
     def _note_poll(self, batch: TriggerBatch) -> None:
@@ -174,6 +171,8 @@ class Supervisor:
         self.report.has_position |= batch.position is not None
         if batch.whole_since is not None:
             self.report.whole_since = batch.whole_since
+            seconds = self.report.polled_at - batch.whole_since
+            self.committer.metrics.polls.labels(self.hosted.name, self.hosted.asset).observe(seconds)
 
     async def _fail(self, error: BaseException) -> None:
         self._failures += 1
