@@ -11,7 +11,6 @@ from sqlalchemy import select
 
 from store.database.schema import run, task_try
 from store.processes.triggerers import Process
-from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import plain_python, submissions
@@ -100,7 +99,6 @@ def application(folder):
     return SparkApplication(application=str(program), conf={}, env={})
 
 
-@on_both
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_run_is_made_started_and_ended_once_wherever_the_daemon_dies(database, tmp_path, when):
     ids = await configure(database, [job_on("load", "a")])
