@@ -40,10 +40,14 @@ def configure(directory: Path, *, level: str, json: bool, owner: str, max_file_m
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    for_people: list[Processor] = [
+        _readable,
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
+    ]
     ends: list[Processor] = [
         structlog.processors.format_exc_info,
         _Keep(files=files, directory=directory, owner=owner, as_line=json),
-        *([] if json else [_readable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False)]),
+        *([] if json else for_people),
     ]
     threshold = logging.getLevelNamesMapping()[level.upper()]
     before = structlog.get_config()
