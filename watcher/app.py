@@ -101,6 +101,7 @@ async def _build(
                 json=_as_json(settings.logs),
                 owner=process.id,
                 max_file_mb=settings.logs.max_file_mb,
+                open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
             )
         )
     check_store(settings)
@@ -174,9 +175,9 @@ class Daemon:
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     self._health.waits_for = None
-                    log.info(
-                        "daemon.started", roles=sorted(self.options.roles), pid=self.process.pid, **self._address()
-                    )
+                    machine.keep_what_is_there()
+                    where = {"pid": self.process.pid, **self._address()}
+                    log.info("daemon.started", roles=sorted(self.options.roles), **where)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()

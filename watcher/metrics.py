@@ -84,10 +84,10 @@ class Metrics:
         """Committed writes to asset stores."""
         self.store_writes.labels(kind.value).inc(writes, _exemplar(trace_id))
 
-    def count_events(self, labels: tuple[str, str], items: int, traces: Sequence[str]) -> None:
-        """Of a batch that a watcher, of an asset, committed."""
+    def count_events(self, labels: tuple[str, str], events: int, items: int, trace_id: str | None) -> None:
+        """Of a batch that a watcher, of an asset, committed; the trace is its last event's."""
         self.items.labels(*labels).inc(items)
-        self.events.labels(*labels).inc(len(traces), _exemplar(traces[-1] if traces else None))
+        self.events.labels(*labels).inc(events, _exemplar(trace_id))
 
     def observe_start(self, run: Run) -> None:
         """Of a run that was queued and runs now."""

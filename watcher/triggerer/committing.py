@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -22,10 +22,7 @@ from triggers.base import JsonValue, Position, StoredPosition, TriggerBatch, Tri
 from triggers.errors import ConfigurationError
 from watcher.metrics import Metrics
 from watcher.triggerer.clients import Hosted
-from watcher.triggerer.group_commit import GroupCommit
-
-MOST_TRACES: Final = 100
-"""Of one batch in a record of the log."""
+from watcher.triggerer.group_commit import GroupCommit, traces_of
 
 log = structlog.get_logger()
 
@@ -44,6 +41,7 @@ class Committer:
 
     def __post_init__(self) -> None:
         self._group = GroupCommit(self.database)
+        self._log = log.bind()  # a logger of a module is made anew for each record
 
     async def commit(self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
         """Returns the position as it is now held.
@@ -60,31 +58,19 @@ class Committer:
                 return await detections.keep(
                     connection, held, new_position(identity, batch.position, hosted.trigger.format)
                 )
-        write_id = uuid.uuid4().hex
+        write_id = secrets.token_hex(16)
         detection = _detection(hosted, held, identity, batch, batch.position, write_id)
-        traces = [event.trace_id for event in detection.events]
-        with structlog.contextvars.bound_contextvars(**_named(traces)):
-            committed = await self._group.commit(detection)
-            log.info("store.written", write_id=write_id, key=detection.key)
-            self.on_watermark(hosted.asset_id, detection.key)
-            if committed.dag_ids:
-                self.on_events(committed.dag_ids)
-            self._count(hosted, batch, traces)
+        committed = await self._group.commit(detection)
+        items, events = sum(event.count for event in batch.events), len(batch.events)
+        about = {"key": detection.key, "events": events, "items": items, **traces_of(detection)}
+        self._log.info("store.written", write_id=write_id, **about)
+        self.on_watermark(hosted.asset_id, detection.key)
+        if committed.dag_ids:
+            self.on_events(committed.dag_ids)
+        newest = detection.events[-1].trace_id if events else None
+        self.metrics.count_writes(AssetStoreWriterKind.WATCHER, 1, newest)
+        self.metrics.count_events((hosted.name, hosted.asset), events, items, newest)
         return committed.held
-
-    def _count(self, hosted: Hosted, batch: TriggerBatch, traces: Sequence[str]) -> None:
-        items = sum(event.count for event in batch.events)
-        self.metrics.count_writes(AssetStoreWriterKind.WATCHER, 1, traces[-1] if traces else None)
-        self.metrics.count_events((hosted.name, hosted.asset), items, traces)
-        if traces:
-            log.info("watcher.found", items=items, events=len(traces))
-
-
-def _named(traces: Sequence[str]) -> dict[str, Any]:
-    """The traces of a batch's events, for the log; of many the first ones, each event has its own in the API."""
-    if len(traces) == 1:
-        return {"trace_id": traces[0]}
-    return {"trace_ids": traces[:MOST_TRACES]} if traces else {}
 
 
 def _detection(
@@ -143,7 +129,7 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
     return NewEvent(
         asset_id=hosted.asset_id,
         extra=to_json(extra),
-        trace_id=uuid.uuid4().hex,
+        trace_id=secrets.token_hex(16),
         event_id=event_id,
         source_watcher=hosted.name,
     )

@@ -236,7 +236,7 @@ def _follow_the_trace(daemon: Daemon) -> None:
 
     of_watcher = daemon.records("/api/v2/watchers/files/logs")
     assert [record["event"] for record in of_watcher if record.get("trace_id") == trace] == [
-        *("store.writing", "store.written", "watcher.found")
+        *("store.writing", "store.written")
     ]
     log = f"/api/v2/dags/load/dagRuns/{run['dag_run_id']}/taskInstances/job/logs/1"
     of_try = {"run.submitted", "try.claimed", "store.writing", "store.written", "try.finished", "run.ended"}
