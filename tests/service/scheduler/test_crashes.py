@@ -32,26 +32,31 @@ class Killed(BaseException):
 
 @asynccontextmanager
 async def dying(database, at, when):
-    """The transaction number `at` never begins, or is the last thing that happens."""
-    original, count = database.transaction, 0
+    """What is written as number `at` never begins, or is the last thing that happens."""
+    originals, count = {name: getattr(database, name) for name in ("transaction", "statements")}, 0
 
-    @asynccontextmanager
-    async def transaction():
-        nonlocal count
-        count += 1
-        mine = count
-        if mine >= at and when == "before":
-            raise Killed
-        async with original() as session:
-            yield session
-        if mine >= at:
-            raise Killed
+    def counted(original):
+        @asynccontextmanager
+        async def writing():
+            nonlocal count
+            count += 1
+            mine = count
+            if mine >= at and when == "before":
+                raise Killed
+            async with original() as session:
+                yield session
+            if mine >= at:
+                raise Killed
 
-    database.transaction = transaction
+        return writing
+
+    for name, original in originals.items():
+        setattr(database, name, counted(original))
     try:
         yield
     finally:
-        database.transaction = original
+        for name, original in originals.items():
+            setattr(database, name, original)
 
 
 async def live(database, folder):
