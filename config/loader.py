@@ -187,13 +187,15 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
     if document.problems:
         raise ConfigurationInvalid(document.problems, interpolation.files)
     warnings = _warnings(document, content["jobs"])
-    place = {
-        "file": path,
-        "folder": folder,
-        "secrets": [*interpolation.files],
-        "read_as": {**as_read, **interpolation.files},
-    }
-    return Configuration(**content, **place, environment=interpolation.names, warnings=warnings)
+    return Configuration(
+        **content,
+        file=path,
+        folder=folder,
+        environment=interpolation.names,
+        secrets=frozenset(interpolation.files),
+        read_as={**as_read, **interpolation.files},
+        warnings=warnings,
+    )
 
 
 def _check_version(version: object) -> object:

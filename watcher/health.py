@@ -77,6 +77,8 @@ class Health:
 
     recent_block: Callable[[], Block | None] = lambda: None
     waits_for: str | None = None
+    reload_fault: str | None = None
+    """Why the last reload was refused; None once one was not."""
     watchers: dict[str, WatcherReport] = field(default_factory=dict)
     """The hosted watchers that are not paused."""
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -125,6 +127,8 @@ class Health:
             if not report.has_position and report.state not in {"", "starting", "running"}
         ]
         lines += [f"nobody hosts the watcher {name}: {reason}" for name, reason in sorted(self.left_out.items())]
+        if self.reload_fault is not None:
+            lines.append(f"the last reload was refused, and what was there before goes on: {self.reload_fault}")
         block = self.recent_block()
         if block is not None:
             ago = monotonic() - block.since - block.seconds

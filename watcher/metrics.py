@@ -19,7 +19,7 @@ from watcher.vocabulary import Descriptions, describe
 OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "errors", "event_loop_lag_seconds", "events", "items"),
-        *("lag_seconds", "left_out", "position_version", "store_writes"),
+        *("lag_seconds", "left_out", "position_version", "reloads", "store_writes"),
     }
 )
 """Names, behind `watcher_`, that no trigger's gauge may have."""
@@ -45,6 +45,9 @@ class Metrics:
         )
         text = "Time for which a watcher kept the event loop for itself, a second or more at a time; '' is the daemon's own"
         self.blocked = Counter("watcher_blocked_seconds", text, ["watcher"], registry=self.registry)
+
+        text = "Reloads of the configuration: applied, unchanged, followed, refused, failed"
+        self.reloads = Counter("watcher_reloads", text, ["result"], registry=self.registry)
 
     def exposition(
         self, watchers: Sequence[WatcherRow], expected: Sequence[Asset] = (), descriptions: Descriptions | None = None

@@ -13,8 +13,7 @@ import anyio
 from config.models import Configuration
 from triggers.base import Finding
 from triggers.errors import SourceUnavailable
-from watcher import app
-from watcher.declaring import jobs_to_start, submitters
+from watcher.declaring import jobs_to_start, submitters, workspace
 from watcher.dispatcher.submissions import JobToStart
 from watcher.sources import hosted as hosted_watchers
 from watcher.sources import open_sources
@@ -28,7 +27,7 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     """Every watcher's findings and then every job's: `watcher` (null: of the `job`), `check`, `level`, `message`, `remedy`."""
     of_watchers: dict[str, Sequence[Finding]] = {}
     of_jobs: dict[str, Sequence[Finding]] = {}
-    by_name = submitters(configuration, app.workspace(configuration, configuration.settings.home))
+    by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
 
     async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
         async def check() -> Sequence[Finding]:
