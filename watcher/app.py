@@ -6,13 +6,10 @@ import os
 import signal
 import socket
 import uuid
-from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -22,10 +19,8 @@ from anyio.abc import TaskGroup, TaskStatus
 from fastapi import FastAPI
 
 from config.changes import Changes, settings_digests
-from config.loader import load
 from config.models import Configuration
 from store.base import BaseStoreBackend
-from store.catalog import assets, catalog_sync
 from store.database import Database
 from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
@@ -34,32 +29,32 @@ from watcher.api.context import ApiContext
 from watcher.cleanup import Cleaner, Limits
 from watcher.configuration_watch import ConfigurationWatch
 from watcher.containment import Part, leaves, run_part
-from watcher.declaring import declared, jobs_to_start, submitters, workspace
+from watcher.declaring import jobs_to_start, submitters, workspace
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
-from watcher.errors import PartEnded, StartRefused
+from watcher.errors import PartEnded
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
-from watcher.home import Home, open_home, refusing_os_errors
+from watcher.home import Home, open_home, refusing_os_errors, signing_key
 from watcher.http_server import listen, serve
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
-from watcher.metadata import check_store, logs_directory, open_backend, open_database, patiently
+from watcher.metadata import check_store, logs_directory, open_backend, open_database
 from watcher.metrics import Metrics
-from watcher.reloader import Reloader, apply_at_start
+from watcher.reloader import Reloader, StartedWith, start_configuration
 from watcher.scheduler.scheduler import Scheduler
-from watcher.sources import child_settings, hosted
+from watcher.sources import child_settings, hosted, kept
 from watcher.submit.base import Addresses
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
-from watcher.vocabulary import Descriptions, vocabulary
+from watcher.vocabulary import Descriptions
 from watcher.watchdog import Signals, Watchdog
 from watcher.watermark_copies import WatermarkCopies
 
@@ -116,22 +111,12 @@ async def _build(
     database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
     backend = open_backend(settings, database)
 
-    async def apply() -> catalog_sync.Applied | None:
-        async with database.transaction() as connection:
-            return await apply_at_start(connection, declared(configuration), force=options.apply)
-
-    async def known_assets() -> Mapping[str, int]:
-        async with database.reading() as connection:
-            return await assets.ids_by_name(connection)
-
-    applied = await patiently(apply)
+    start = await start_configuration(database, configuration, force=options.apply)
+    home.remember_settings(settings_digests(settings))
     listening_socket = None
     if "api" in options.roles:
         listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
-    asset_ids = await patiently(known_assets) if applied is None else applied.asset_ids
-    home.remember_settings(settings_digests(settings))
-    what = (configuration, options, home, process, database, backend, asset_ids)
-    return Daemon(*what, listening_socket, fork_server, is_applied=applied is not None)
+    return Daemon(configuration, options, home, process, database, backend, start, listening_socket, fork_server)
 
 
 @dataclass(eq=False, repr=False)
@@ -144,18 +129,15 @@ class Daemon:
     process: Process
     database: Database
     backend: BaseStoreBackend
-    asset_ids: Mapping[str, int]
+    start: StartedWith
     listening_socket: socket.socket | None
     fork_server: ForkServer
-    _: KW_ONLY
-    is_applied: bool
-    """Whether `configuration` was; else another one, which a process that lives runs."""
 
     def __post_init__(self) -> None:
         self._settings = self.configuration.settings
         self._entries = self.backend.entries(self.database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
-        self._secret = self._signing_key()
+        self._secret = signing_key(self._settings.api.secret, self.home, alone=self.options.roles == ROLES)
         self._metrics = Metrics()
         self._watchdog = Watchdog(
             grace=self._settings.triggerer.grace,
@@ -176,7 +158,7 @@ class Daemon:
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
-        self._hosted = hosted(self.configuration, defaultdict(int, self.asset_ids))
+        self._hosted = hosted(self.configuration, self.start.asset_ids)
         self._clients: Clients | None = None
         self._triggerer: Triggerer | None = None
         self._api: FastAPI | None = None
@@ -328,13 +310,12 @@ class Daemon:
             configuration=self.configuration,
             database=self.database,
             lease=self._settings.triggerer.lease,
-            load=partial(_load, self.configuration.file),
             prepare=self._prepare,
             adopt=self._adopt,
             announce=lambda hash_: self._relay.send(Hint(what="configuration", names=frozenset({hash_}))),
             health=self._health,
             metrics=self._metrics,
-            is_applied=self.is_applied,
+            is_applied=self.start.is_applied,
         )
 
     def _prepare(self, configuration: Configuration) -> Submissions:
@@ -350,10 +331,7 @@ class Daemon:
         plugins = self._settings.plugins_dir
         await anyio.to_thread.run_sync(self._inquirer.prepare, plugins, new.environment)
         self.configuration = new
-        before, self._hosted = self._hosted, dict(hosted(new, defaultdict(int, asset_ids)))
-        for name in self._hosted.keys() & before.keys() - changed.watchers.changed:
-            if self._hosted[name] == before[name]:
-                self._hosted[name] = before[name]
+        self._hosted = kept(self._hosted, hosted(new, asset_ids), changed.watchers.changed)
         self._submitters = submissions.submitters
         self._dispatcher.adopt(submissions, new.hash)
         if self._clients is not None:
@@ -404,21 +382,6 @@ class Daemon:
         if self.listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
         return machine.url_here(*self.listening_socket.getsockname()[:2])
-
-    def _signing_key(self) -> bytes:
-        if self._settings.api.secret is not None:
-            return self._settings.api.secret.get_secret_value().encode()
-        if self.options.roles != ROLES:
-            raise StartRefused(
-                "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
-            )
-        return self.home.secret()
-
-
-def _load(file: Path) -> Configuration:
-    """As at the start, with the environment of the start; what asks plug-ins is made for it and ends with it."""
-    with Inquirer() as inquirer:
-        return load(file, vocabulary(inquirer), os.environ)
 
 
 async def _force_shutdown(signals: Signals, workers: TaskGroup) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
+
 from store.processes.file_locks import exclusive
 from watcher.errors import StartRefused
 
@@ -60,6 +62,17 @@ def settings_path(folder: Path) -> Path:
 def lock_path(folder: Path) -> Path:
     """The file whose flock says that a daemon runs in this home."""
     return folder / "daemon.lock"
+
+
+def signing_key(secret: SecretStr | None, home: Home, *, alone: bool) -> bytes:
+    """What signs the tries' tokens: the configured secret, or the home's, where no other process signs. Raises `StartRefused`."""
+    if secret is not None:
+        return secret.get_secret_value().encode()
+    if not alone:
+        raise StartRefused(
+            "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
+        )
+    return home.secret()
 
 
 @contextmanager

@@ -6,6 +6,8 @@ transaction applies it -> the parts of this process adopt it -> other processes 
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from config.changes import Changes, changes, restart_sentence
 from config.errors import ConfigurationInvalid, Problem
+from config.loader import load
 from config.models import Configuration
 from config.sources import Stamps, folders, stamps
 from store.catalog import assets, catalog_sync
@@ -32,9 +35,12 @@ from watcher.declaring import declared
 from watcher.dispatcher.submissions import Submissions
 from watcher.errors import StartRefused
 from watcher.health import Health
+from watcher.isolation.inquiries import Inquirer
 from watcher.loops import insist, keep_going
+from watcher.metadata import patiently
 from watcher.metrics import Metrics
 from watcher.reload_outcome import ReloadOutcome, ReloadRefused, Result
+from watcher.vocabulary import vocabulary
 
 LOOK_EVERY: Final = 30.0
 """Seconds between two looks whether another process has applied another configuration: its hint may be lost."""
@@ -45,6 +51,26 @@ _SETTLING: Final = 1.2
 """Leases after a start in which the one before us may seem to live although it was killed."""
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartedWith:
+    """Asset ids by name, 0 for those that the database does not know, and whether this process's configuration was applied."""
+
+    asset_ids: Mapping[str, int]
+    is_applied: bool
+
+
+async def start_configuration(database: Database, configuration: Configuration, *, force: bool) -> StartedWith:
+    """Apply what a process starts with, if it may; `force`: also while a process lives that runs another one."""
+
+    async def apply() -> StartedWith:
+        async with database.transaction() as connection:
+            applied = await apply_at_start(connection, declared(configuration), force=force)
+            asset_ids = await assets.ids_by_name(connection) if applied is None else applied.asset_ids
+        return StartedWith(asset_ids=defaultdict(int, asset_ids), is_applied=applied is not None)
+
+    return await patiently(apply)
 
 
 async def apply_at_start(connection: AsyncConnection, declaration: Declared, *, force: bool) -> Applied | None:
@@ -67,7 +93,7 @@ async def _lives(connection: AsyncConnection, hash_: str | None) -> bool:
 
 @dataclass(kw_only=True, eq=False)
 class Reloader:
-    """`load` reads the file, blocking. `prepare` makes what tries are started with, or raises `StartRefused`.
+    """`prepare` makes what tries are started with, or raises `StartRefused`.
 
     `adopt` gives the parts of this process what they go on with; it must not fail. `announce` tells other processes.
     """
@@ -75,7 +101,6 @@ class Reloader:
     configuration: Configuration
     database: Database
     lease: timedelta
-    load: Callable[[], Configuration]
     prepare: Callable[[Configuration], Submissions]
     adopt: Callable[[Configuration, Changes, Mapping[str, int], Submissions], Awaitable[None]]
     announce: Callable[[str], None]
@@ -204,7 +229,7 @@ class Reloader:
     async def _read(self) -> Configuration:
         before = stamps(self.configuration.file, self._secrets)
         try:
-            new = await anyio.to_thread.run_sync(self.load)
+            new = await anyio.to_thread.run_sync(_load, self.configuration.file)
         except ConfigurationInvalid as error:
             self._secrets |= error.secrets
             self._read_as = {**stamps(self.configuration.file, error.secrets), **before}
@@ -237,8 +262,14 @@ class Reloader:
     async def _adopt(
         self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
     ) -> None:
-        await self.adopt(new, changed, asset_ids, submissions)
+        await self.adopt(new, changed, defaultdict(int, asset_ids), submissions)
         self.configuration, self._applied_hash, self.is_applied = new, new.hash, True
+
+
+def _load(file: Path) -> Configuration:
+    """As at the start, with the environment of the start; what asks plug-ins is made for it and ends with it."""
+    with Inquirer() as inquirer:
+        return load(file, vocabulary(inquirer), os.environ)
 
 
 def _problem(configuration: Configuration, path: str, message: str) -> Problem:

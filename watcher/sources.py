@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -34,6 +34,12 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()
     }
+
+
+def kept(before: Mapping[str, Hosted], after: Mapping[str, Hosted], changed: Collection[str]) -> Mapping[str, Hosted]:
+    """`after`, where what is equal and not `changed`, as by its connection, is the same object as `before`."""
+    same = {name for name in after.keys() & before.keys() if after[name] == before[name]}
+    return {name: before[name] if name in same and name not in changed else each for name, each in after.items()}
 
 
 def _trigger(watcher: WatcherConfig, configuration: Configuration) -> type[BaseEventTrigger[Any, Any]] | ForeignTrigger:

@@ -42,7 +42,7 @@ def assign(
             room[host] -= 1
             if not room[host]:
                 del room[host]
-        elif any(may_host(name, triggerer) for triggerer in capacities):
+        elif not capacities or any(may_host(name, triggerer) for triggerer in capacities):
             left_out.add(name)
         else:
             unknown.add(name)

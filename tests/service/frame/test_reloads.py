@@ -217,6 +217,81 @@ def test_a_wrong_file_changes_nothing_and_says_so_everywhere_until_it_is_right(t
         assert process.wait(PATIENCE) == 0
 
 
+SPOOL = """
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from pydantic import SecretStr
+from triggers.base import BaseConnection, BaseOptions, IncrementalTrigger, Position, TriggerBatch
+
+class Spool(BaseConnection):
+    journal: Path
+    token: SecretStr
+
+    @asynccontextmanager
+    async def open(self):
+        with self.journal.open("a") as journal:
+            print("open", self.token.get_secret_value(), file=journal, flush=True)
+            yield self
+            print("close", self.token.get_secret_value(), file=journal, flush=True)
+
+class Options(BaseOptions):
+    name: str
+
+class Watch(IncrementalTrigger):
+    Options = Options
+    connection_type = "spool.Spool"
+    interval = timedelta(milliseconds=100)
+
+    async def check(self):
+        return []
+
+    def source_identity(self):
+        return self.options.name
+
+    async def poll(self, position):
+        yield TriggerBatch(position=None if position else Position(watermark=1, state=1), caught_up=True)
+"""
+
+
+def test_a_rotated_secret_reaches_the_clients_of_its_connection_alone(tmp_path: Path) -> None:
+    """Once for a class that the daemon imports, once for one in a process of its own, which is made anew."""
+    daemon = Daemon(tmp_path)
+    plugins, journal = tmp_path / "plugins", tmp_path / "journal"
+    plugins.mkdir()
+    (plugins / "spool.py").write_text(SPOOL)
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "token").write_text("first\n")
+    daemon.document["settings"]["plugins_dir"] = str(plugins)
+    connection = {"type": "spool.Spool", "journal": str(journal)}
+    daemon.document["connections"] = {
+        "rotated": {**connection, "token": f"${{file:{tmp_path}/secrets/token}}"},
+        "steady": {**connection, "token": "steady"},
+    }
+    here = {"trigger": "spool.Watch", "isolation": "none"}
+    watchers = {
+        "here": {**here, "connection": "rotated", "name": "a"},
+        "child": {"trigger": "spool.Watch", "connection": "rotated", "name": "b"},
+        "other": {**here, "connection": "steady", "name": "c"},
+    }
+    daemon.document["assets"]["spool"] = {"watchers": watchers}
+    daemon.write()
+    with daemon.running() as process:
+        until(lambda: {each["state"] for each in daemon.watchers().values()} == {"running"})
+        assert Counter(journal.read_text().splitlines()) == {"open first": 2, "open steady": 1}
+        (tmp_path / "secrets" / "next").write_text("second\n")
+        (tmp_path / "secrets" / "next").replace(tmp_path / "secrets" / "token")
+        expected = {"open first": 2, "open second": 2, "close first": 2, "open steady": 1}
+        until(lambda: Counter(journal.read_text().splitlines()) == expected)
+        until(lambda: {each["state"] for each in daemon.watchers().values()} == {"running"})
+        ((actor, detail),) = daemon.audit()
+        assert (actor, detail["connections"]["changed"]) == ("file", ["rotated"])
+        assert "second" not in json.dumps(detail)
+        assert "second" not in (tmp_path / "daemon.log").read_text()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
 def test_a_file_that_is_written_and_a_link_that_is_swapped_are_seen(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
     daemon.watch("inbox")
@@ -252,13 +327,10 @@ def test_nothing_is_lost_or_repeated_by_reloads_while_files_arrive(tmp_path: Pat
     def send() -> None:
         for folder in (*steady, *changing):
             file = folder / f"{len(written)}"
-            file.with_suffix(".tmp").write_text("x")
-            file.with_suffix(".tmp").replace(file)
+            (tmp_path / "arriving").write_text("x")
+            (tmp_path / "arriving").replace(file)
             written.append(str(file))
 
-    for name in [path.name for path in (*steady, *changing)]:
-        daemon.document["assets"][name]["watchers"][f"{name}_files"]["match"] = "[0-9]*[0-9]"
-    daemon.write()
     with daemon.running() as process:
         for turn in range(RELOADS):
             send()
