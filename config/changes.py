@@ -110,8 +110,8 @@ def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[
 
 def _flat(section: BaseModel, prefix: str = "settings") -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, info in type(section).model_fields.items():
-        value, path = getattr(section, name), f"{prefix}.{info.alias or name}"
+    for name, value in section:
+        path = f"{prefix}.{type(section).model_fields[name].alias or name}"
         if isinstance(value, BaseModel):
             values |= _flat(value, path)
         else:

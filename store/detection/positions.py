@@ -7,7 +7,7 @@ Take-over raises the epoch before anyone reads the position; a rewind raises the
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Final
@@ -217,6 +217,13 @@ async def held_by(connection: AsyncConnection, owner: str) -> Mapping[str, HeldP
     p = watcher_position.c
     rows = await connection.execute(select(p.watcher, p.owner, p.epoch, p.version).where(p.owner == owner))
     return {row["watcher"]: HeldPosition(**row) for row in rows.mappings()}
+
+
+async def unowned(connection: AsyncConnection, configured: Collection[str]) -> Sequence[str]:
+    """The watchers, by name, that have a position and are not among the `configured` ones."""
+    p = watcher_position.c
+    names = await connection.execute(select(p.watcher).where(p.state.is_not(None)).order_by(p.watcher))
+    return [name for name in names.scalars() if name not in configured]
 
 
 async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:
