@@ -105,6 +105,7 @@ async def _build(
                 json=settings.logs.as_json,
                 owner=process.id,
                 max_file_mb=settings.logs.max_file_mb,
+                open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
             )
         )
     check_store(settings)
@@ -184,6 +185,7 @@ class Daemon:
                     watch = ConfigurationWatch(self._reloader)
                     await self._start_part(workers, "watch on the configuration", watch.run)
                     self._health.waits_for = None
+                    machine.keep_what_is_there()
                     log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
