@@ -170,6 +170,13 @@ def test_watchers_come_change_and_go_while_the_others_never_notice(tmp_path: Pat
         assert "the source changed" in daemon.watchers()["changing_files"]["error"]
         assert daemon.audit()[0][0] in {"SIGHUP", "file"}
 
+        unchanged = daemon.reloads("unchanged")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: daemon.reloads("unchanged") > unchanged)
+        assert len(daemon.audit()) == 2, "what changes nothing stands in no audit"
+        findings = json.loads(daemon.command("check", "--connect", "--json").stdout)
+        assert [each["watcher"] for each in findings if each["check"] == "position"] == ["going_files"]
+
         (quiet / "three").write_text("x")
         until(lambda: sum(daemon.files().values()) == 7)
         assert Counter(record["watcher"] for record in daemon.records("watcher.state"))["quiet_files"] == 2
@@ -280,16 +287,16 @@ def test_a_rotated_secret_reaches_the_clients_of_its_connection_alone(tmp_path: 
     with daemon.running() as process:
         until(lambda: {each["state"] for each in daemon.watchers().values()} == {"running"})
         assert Counter(journal.read_text().splitlines()) == {"open first": 2, "open steady": 1}
-        (tmp_path / "secrets" / "next").write_text("second\n")
+        (tmp_path / "secrets" / "next").write_text("r0tated\n")
         (tmp_path / "secrets" / "next").replace(tmp_path / "secrets" / "token")
-        until(lambda: Counter(journal.read_text().splitlines())["open second"] == 2)
+        until(lambda: Counter(journal.read_text().splitlines())["open r0tated"] == 2)
         until(lambda: "close first" in journal.read_text())
         assert [line for line in journal.read_text().splitlines() if "steady" in line] == ["open steady"]
         until(lambda: {each["state"] for each in daemon.watchers().values()} == {"running"})
         ((actor, detail),) = daemon.audit()
         assert (actor, detail["connections"]["changed"]) == ("file", ["rotated"])
-        assert "second" not in json.dumps(detail)
-        assert "second" not in (tmp_path / "daemon.log").read_text()
+        assert "r0tated" not in json.dumps(detail)
+        assert "r0tated" not in (tmp_path / "daemon.log").read_text()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
 
