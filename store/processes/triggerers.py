@@ -97,17 +97,16 @@ class RunningConfiguration:
 
 
 async def configurations(connection: AsyncConnection) -> Sequence[RunningConfiguration]:
-    """Who lives and runs which, by host and process id; where a process serves the API only it is not known here."""
-    seen: dict[tuple[str, int], tuple[set[str], str | None]] = {}
+    """Who lives and runs which; of a process that serves the API only nothing is known here."""
+    roles: dict[tuple[str, int, str | None], set[str]] = {}
     for role, table in (("triggerer", triggerer), ("scheduler", dispatcher)):
         p = table.c
-        query = select(p.host, p.pid, p.configuration).where(p.expires_at > database_now())
+        query = select(p.host, p.pid, p.configuration).where(p.expires_at > database_now()).order_by(p.host, p.pid)
         for row in await connection.execute(query):
-            roles, _ = seen.setdefault((row.host, row.pid), (set(), row.configuration))
-            roles.add(role)
+            roles.setdefault((row.host, row.pid, row.configuration), set()).add(role)
     return [
-        RunningConfiguration(host=host, pid=pid, roles=frozenset(roles), configuration=configuration)
-        for (host, pid), (roles, configuration) in sorted(seen.items())
+        RunningConfiguration(host=host, pid=pid, roles=frozenset(of_process), configuration=configuration)
+        for (host, pid, configuration), of_process in roles.items()
     ]
 
 
