@@ -102,7 +102,7 @@ async def _build(
             logs.configure(
                 directory,
                 level=settings.logs.level,
-                json=settings.logs.as_json,
+                json=logs.writes_json(settings.logs),
                 owner=process.id,
                 max_file_mb=settings.logs.max_file_mb,
                 open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
@@ -140,6 +140,7 @@ class Daemon:
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
         self._secret = signing_key(self._settings.api.secret, self.home, alone=self.options.roles == ROLES)
         self._metrics = Metrics()
+        self._metrics.expect_runs(self.configuration.jobs)
         self._watchdog = Watchdog(
             grace=self._settings.triggerer.grace,
             metrics=self._metrics,
@@ -186,7 +187,8 @@ class Daemon:
                     await self._start_part(workers, "watch on the configuration", watch.run)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
-                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid)
+                    where = {"pid": self.process.pid, **self._address()}
+                    log.info("daemon.started", roles=sorted(self.options.roles), **where)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
@@ -290,8 +292,8 @@ class Daemon:
             jobs=jobs_to_start(self.configuration),
             submitters=self._submitters,
             addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
-            issue_token=lambda key: try_tokens.issue(
-                self._secret, key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME
+            issue_token=lambda key, trace_id: try_tokens.issue(
+                self._secret, key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME, trace_id=trace_id
             ),
         )
         scheduler, share = self._settings.scheduler, machine.memory_mb() * 60 // 100
@@ -305,6 +307,7 @@ class Daemon:
             on_end=self._after_try,
             configuration=self.configuration.hash,
             health=self._health,
+            metrics=self._metrics,
         )
 
     def _make_reloader(self) -> Reloader:
@@ -335,6 +338,7 @@ class Daemon:
         self.configuration = new
         self._hosted = kept(self._hosted, hosted(new, asset_ids), changed.watchers.changed)
         self._submitters = submissions.submitters
+        self._metrics.expect_runs(new.jobs)
         self._dispatcher.adopt(submissions, new.hash)
         if self._clients is not None:
             self._clients.replace(new.connections, changed.connections.changed | changed.connections.removed)
@@ -384,6 +388,9 @@ class Daemon:
         if self.listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
         return machine.url_here(*self.listening_socket.getsockname()[:2])
+
+    def _address(self) -> dict[str, str]:
+        return {} if self.listening_socket is None else {"url": self._local_url()}
 
 
 async def _force_shutdown(signals: Signals, workers: TaskGroup) -> None:

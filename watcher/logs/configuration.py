@@ -18,6 +18,7 @@ from typing import Any, Final, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from config.settings import LogSettings
 from watcher.logs.paths import InvalidLogName, rotated, try_log, watcher_log
 
 _TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")
@@ -43,10 +44,14 @@ def configure(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    for_people: list[Processor] = [
+        _readable,
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
+    ]
     ends: list[Processor] = [
         structlog.processors.format_exc_info,
         _Keep(files=files, directory=directory, owner=owner, as_line=json),
-        *([] if json else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False)]),
+        *([] if json else for_people),
     ]
     threshold = logging.getLevelNamesMapping()[level.upper()]
     before = structlog.get_config()
@@ -128,6 +133,13 @@ class _Keep:
             self.files.append(watcher_log(self.directory, record["watcher"], self.owner), line, rotate=True)
 
 
+def _readable(_logger: WrappedLogger, _method: str, record: EventDict) -> EventDict:
+    """The renderer insists that a `stack` is a text."""
+    if isinstance(stack := record.get("stack"), list):
+        record["stack"] = "\n".join(stack)
+    return record
+
+
 def _line(record: Mapping[str, Any]) -> str:
     first = {name: record[name] for name in _FIRST if name in record}
     return _ENCODER.encode({**first, **record})
@@ -195,3 +207,10 @@ class LogFiles:
         os.close(self._handles.pop(path))
         path.rename(rotated(path, datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")))
         return self._open(path)[0]
+
+
+def writes_json(logs: LogSettings) -> bool:
+    """Whether stderr gets JSON."""
+    if logs.as_json is not None:
+        return logs.as_json
+    return logs.format == "json" or (logs.format == "auto" and not sys.stderr.isatty())
