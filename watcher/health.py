@@ -15,6 +15,8 @@ from typing import Final
 
 from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
+from store.values import to_json
+from triggers.base import JsonValue
 from watcher.watchdog import Block
 
 PROBE_DEADLINE: Final = 3.0
@@ -52,6 +54,8 @@ class WatcherReport:
     """When it last looked, by `time.monotonic`."""
     whole_since: float | None = None
     """When the last whole poll that is committed, or found nothing, began."""
+    up_to: tuple[int, JsonValue] | None = None
+    """Where the clock has moved the watermark's `up_to`, and the version of the position that it is of."""
 
     def show(self, state: str, error: str | None, error_count: int) -> None:
         self.state, self.error, self.error_count = state, error, error_count
@@ -68,7 +72,9 @@ class WatcherReport:
         if self.polled_at is None or self.whole_since is None:
             return None
         ago = timedelta(seconds=monotonic() - self.polled_at)
-        return Polled(ago=ago, lag=math.ceil(max(self.polled_at - self.whole_since, 0)))
+        lag = math.ceil(max(self.polled_at - self.whole_since, 0))
+        version, up_to = (None, None) if self.up_to is None else (self.up_to[0], to_json(self.up_to[1]))
+        return Polled(ago=ago, lag=lag, version=version, up_to=up_to)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -146,4 +152,5 @@ class Health:
         row = replace(row, state=report.state, error=report.error, error_count=report.error_count)
         if (polled := report.polled) is None:
             return row
+        row = replace(row, up_to_now=polled.up_to, up_to_version=polled.version)
         return replace(row, last_poll_at=row.seen_at - polled.ago, lag_at_poll=polled.lag)

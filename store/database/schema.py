@@ -166,6 +166,8 @@ watcher = _table(
     Column("last_poll_at", UtcDateTime),
     Column("last_event_at", UtcDateTime),
     Column("lag_seconds", Integer),
+    Column("up_to", Text),  # JSON: where the clock has moved that of the watermark, which is version `up_to_version`
+    Column("up_to_version", BigInteger),
     Column(
         "definition", String(64)
     ),  # a hash: who hosts it must know it by the same; null: applied by an older program

@@ -76,6 +76,10 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
     def interval(self) -> timedelta:
         return self.options.interval
 
+    @property
+    def up_to(self) -> JsonValue:
+        return None if self._reader is None else self._reader.up_to
+
     async def check(self) -> list[Finding]:
         findings, self._source = await examine(self.options, self.client, self._session, self._reader_class.trial)
         self._examined_at = anyio.current_time()
