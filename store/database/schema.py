@@ -168,9 +168,7 @@ watcher = _table(
     Column("lag_seconds", Integer),
     Column("up_to", Text),  # JSON: where the clock has moved that of the watermark, which is version `up_to_version`
     Column("up_to_version", BigInteger),
-    Column(
-        "definition", String(64)
-    ),  # a hash: who hosts it must know it by the same; null: applied by an older program
+    Column("definition", String(64)),  # a hash by which its host must know it; null: applied by an older program
 )
 
 watcher_position = _table(
