@@ -52,6 +52,8 @@ class WatcherReport:
     """When it last looked, by `time.monotonic`."""
     whole_since: float | None = None
     """When the last whole poll that is committed, or found nothing, began."""
+    looked_at: Callable[[], float | None] = lambda: None
+    """When a later look began that was made for many watchers, and had nothing for this one; whole, as looks are."""
 
     def show(self, state: str, error: str | None, error_count: int) -> None:
         self.state, self.error, self.error_count = state, error, error_count
@@ -67,8 +69,9 @@ class WatcherReport:
         """For the watcher's row, once a whole poll has been made."""
         if self.polled_at is None or self.whole_since is None:
             return None
-        ago = timedelta(seconds=monotonic() - self.polled_at)
-        return Polled(ago=ago, lag=math.ceil(max(self.polled_at - self.whole_since, 0)))
+        look = self.looked_at() or 0.0
+        polled_at, whole_since = max(self.polled_at, look), max(self.whole_since, look)
+        return Polled(ago=timedelta(seconds=monotonic() - polled_at), lag=math.ceil(max(polled_at - whole_since, 0)))
 
 
 @dataclass(kw_only=True, eq=False)

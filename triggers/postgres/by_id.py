@@ -10,10 +10,11 @@ import structlog
 
 from triggers.base import JsonObject, JsonValue, StoredPosition, TriggerBatch
 from triggers.postgres.ledger import MOST_GAPS, Ledger, LockSet, ranges_of
-from triggers.postgres.options import SMALLEST_ID, Place
+from triggers.postgres.options import SMALLEST_ID, NewRowsOptions, Place
+from triggers.postgres.probes import Arguments
 from triggers.postgres.reader import Reader
 from triggers.postgres.source import Source
-from triggers.postgres.sql import NEWEST_IDS, RowsById, row_as_json
+from triggers.postgres.sql import NEWEST_IDS, NewsById, RowsById, row_as_json
 
 log = structlog.get_logger()
 
@@ -45,6 +46,13 @@ class RowsByIdReader(Reader[Ledger]):
     @staticmethod
     def trial(source: Source) -> tuple[str, Sequence[object]]:
         return statements(source, where=None).fresh, [0, 0]
+
+    @staticmethod
+    def question(options: NewRowsOptions) -> NewsById:
+        return NewsById(table=options.source, column=options.column)
+
+    def place(self) -> Arguments | None:
+        return (self.memory.highest,) if self.memory.settled else None
 
     async def poll(self) -> TriggerBatch:
         before, locks = self.memory.highest, await self._lock_holders()

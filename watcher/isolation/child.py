@@ -203,6 +203,7 @@ class Conversation:
             watcher=request["watcher"],
             dry_run=request["dry_run"],
             poll_timeout=timedelta(seconds=request["poll_timeout"]),
+            is_alone=True,
         )
         self._trigger = trigger(options, client, context)
         return {}
