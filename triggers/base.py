@@ -175,11 +175,13 @@ class TriggerContext:
 
     `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
     be committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
+    `max_batch_bytes` bounds the events of one batch, as JSON: what is larger is to be divided.
     """
 
     watcher: str
     dry_run: bool = False
     is_alone: bool = False
+    max_batch_bytes: int = 16_000_000
     poll_timeout: timedelta = timedelta(minutes=5)
     random: Callable[[], float] = random.random
 

@@ -26,7 +26,8 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
             trigger=_trigger(watcher, configuration),
             options=watcher.options,
             connection=watcher.connection,
-            limits=None if watcher.trigger in TRIGGERS else _limits(configuration),
+            limits=_limits(configuration),
+            divides=watcher.trigger in TRIGGERS,
         )
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()

@@ -85,6 +85,8 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
 
     async def check(self) -> list[Finding]:
         findings, self._source = await examine(self.options, self.client, self._session, self._reader_class.trial)
+        if self._source is not None:
+            self._source.max_batch_bytes = self.context.max_batch_bytes
         self._examined_at = anyio.current_time()
         spread = 1 - self.context.random() / 2
         self._examine_at = self._examined_at + self.examine_every.total_seconds() * spread

@@ -30,6 +30,7 @@ class Source:
     client: PostgresClient
     session: Session
     server: Server
+    max_batch_bytes: int = 16_000_000
 
     async def fetch(self, statement: str, *arguments: object, boot: str | None = None) -> Sequence[Any]:
         """Rows of one snapshot, of the server that was checked; with `boot` also of that life of it.

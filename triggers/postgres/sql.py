@@ -187,7 +187,7 @@ def trial_of_condition(table: Table, where: str) -> str:
 class RowsById:
     """Statement B of mode `id`: the id first, then `keep` if there is a `where`, and `row` as JSON text if columns are wanted.
 
-    `where` never filters: it tells by `keep` which rows are wanted.
+    `where` never filters: it tells by `keep` which rows are wanted; `row` is null for the others.
     """
 
     fresh: str
@@ -201,7 +201,8 @@ class RowsById:
     def of(cls, table: Table, column: str, *, where: str | None, row: str | None) -> RowsById:
         name, cursor = table.sql, f"{table.sql}.{quoted(column)}"  # qualified: never taken for a result's name
         keep = f", {condition(where)} IS TRUE AS keep" if where else ""
-        select = f"SELECT {cursor}::int8 AS id{keep}{f', {row} AS row' if row else ''} FROM {name}"  # noqa: S608
+        kept = f", CASE WHEN {condition(where)} THEN {row} END AS row" if row else ""
+        select = f"SELECT {cursor}::int8 AS id{keep}{kept} FROM {name}"  # noqa: S608
         fresh = f"{select} WHERE {cursor} > $1::int8 ORDER BY {cursor} LIMIT $2::int8"
         late = f"{select} WHERE {cursor} >= gap.low AND {cursor} <= gap.high ORDER BY {cursor} LIMIT $5::int8"
         newest = f"SELECT {cursor}::int8 AS id FROM {name} ORDER BY {cursor} DESC LIMIT {NEWEST_IDS}"  # noqa: S608
