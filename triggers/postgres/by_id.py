@@ -29,7 +29,10 @@ class RowsByIdReader(Reader[Ledger]):
         super().__init__(source, ledger, written=ledger)
         self._sql = statements(source, where=source.options.where)
         size = size_of(source.options.columns, source.facts.columns)
-        self._sizes = size and RowsById.of(self.options.source, self.options.column, where=self.options.where, row=size)
+        self._sizes: RowsById | None = None
+        if size is not None:
+            table, column = source.options.source, source.options.column
+            self._sizes = RowsById.of(table, column, where=source.options.where, row=size)
 
     @classmethod
     async def begin(cls, source: Source, start: Place) -> Self:
