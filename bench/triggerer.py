@@ -222,7 +222,7 @@ async def daemon_of(checkout: Path, folder: Path, port: int, server: str | None)
 
 
 async def until_ready(client: httpx.AsyncClient) -> None:
-    with anyio.fail_after(180):
+    with anyio.fail_after(600):
         while True:
             try:
                 if (await client.get("/readyz")).status_code == 200:
