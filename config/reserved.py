@@ -62,7 +62,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings.api", hosts=None, trusted_proxies=[], limits=_LIMITS, oidc=None),
     ReservedValue(path="settings.api.secret", what="a list", matches=lambda value: isinstance(value, list)),
     *_reserved_keys("settings.scheduler", warm_memory_mb=None, spark_history_url=None),
-    *_reserved_keys("settings.logs", format="auto"),
     _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
     *_reserved_keys(

@@ -18,6 +18,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from config.models import Configuration
+from config.settings import LogSettings
 from store.base import BaseStoreBackend
 from store.catalog import catalog_sync
 from store.database import Database
@@ -97,7 +98,7 @@ async def _build(
             logs.configure(
                 directory,
                 level=settings.logs.level,
-                json=settings.logs.as_json,
+                json=_as_json(settings.logs),
                 owner=process.id,
                 max_file_mb=settings.logs.max_file_mb,
                 open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
@@ -139,6 +140,7 @@ class Daemon:
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
         self._secret = self._signing_key()
         self._metrics = Metrics()
+        self._metrics.expect_runs(self.configuration.jobs)
         self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
         self._health = Health(
             recent_block=lambda: self._watchdog.recent_block, waits_for="not everything has started yet; wait"
@@ -174,7 +176,8 @@ class Daemon:
                     await self._start_workers(workers, clients)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
-                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid)
+                    where = {"pid": self.process.pid, **self._address()}
+                    log.info("daemon.started", roles=sorted(self.options.roles), **where)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
@@ -275,8 +278,8 @@ class Daemon:
             jobs=jobs_to_start(self.configuration),
             submitters=self._submitters,
             addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
-            issue_token=lambda key: try_tokens.issue(
-                self._secret, key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME
+            issue_token=lambda key, trace_id: try_tokens.issue(
+                self._secret, key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME, trace_id=trace_id
             ),
         )
         scheduler, share = self._settings.scheduler, machine.memory_mb() * 60 // 100
@@ -289,6 +292,7 @@ class Daemon:
             lease=self._settings.triggerer.lease,
             on_end=self._after_try,
             health=self._health,
+            metrics=self._metrics,
         )
 
     def _api_context(self, clients: Clients) -> ApiContext:
@@ -324,6 +328,9 @@ class Daemon:
             return api.base_url or f"http://{api.host}:{api.port}"
         return machine.url_here(*self.listening_socket.getsockname()[:2])
 
+    def _address(self) -> dict[str, str]:
+        return {} if self.listening_socket is None else {"url": self._local_url()}
+
     def _signing_key(self) -> bytes:
         if self._settings.api.secret is not None:
             return self._settings.api.secret.get_secret_value().encode()
@@ -332,6 +339,13 @@ class Daemon:
                 "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
             )
         return self.home.secret()
+
+
+def _as_json(logs: LogSettings) -> bool:
+    """Whether stderr gets JSON."""
+    if logs.as_json is not None:
+        return logs.as_json
+    return logs.format == "json" or (logs.format == "auto" and not sys.stderr.isatty())
 
 
 def workspace(configuration: Configuration, home: Path) -> Workspace:

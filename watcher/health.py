@@ -15,6 +15,8 @@ from typing import Final
 
 from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
+from store.values import to_json
+from triggers.base import JsonValue
 from watcher.watchdog import Block
 
 PROBE_DEADLINE: Final = 3.0
@@ -54,6 +56,8 @@ class WatcherReport:
     """When the last whole poll that is committed, or found nothing, began."""
     looked_at: Callable[[], float | None] = lambda: None
     """When a later look began that was made for many watchers, and had nothing for this one; whole, as looks are."""
+    up_to: tuple[int, JsonValue] | None = None
+    """Where the clock has moved the watermark's `up_to`, and the version of the position that it is of."""
 
     def show(self, state: str, error: str | None, error_count: int) -> None:
         self.state, self.error, self.error_count = state, error, error_count
@@ -71,7 +75,9 @@ class WatcherReport:
             return None
         look = self.looked_at() or 0.0
         polled_at, whole_since = max(self.polled_at, look), max(self.whole_since, look)
-        return Polled(ago=timedelta(seconds=monotonic() - polled_at), lag=math.ceil(max(polled_at - whole_since, 0)))
+        ago, lag = timedelta(seconds=monotonic() - polled_at), math.ceil(max(polled_at - whole_since, 0))
+        version, up_to = (None, None) if self.up_to is None else (self.up_to[0], to_json(self.up_to[1]))
+        return Polled(ago=ago, lag=lag, version=version, up_to=up_to)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -145,4 +151,5 @@ class Health:
         row = replace(row, state=report.state, error=report.error, error_count=report.error_count)
         if (polled := report.polled) is None:
             return row
+        row = replace(row, up_to_now=polled.up_to, up_to_version=polled.version)
         return replace(row, last_poll_at=row.seen_at - polled.ago, lag_at_poll=polled.lag)

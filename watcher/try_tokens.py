@@ -1,6 +1,6 @@
 """The tokens of tries: short-lived JWTs that say which task instance and which try speaks.
 
-The claims are those of Airflow's execution API (`sub` is the task instance's UUID), with `try` added. A token proves who
+The claims are those of Airflow's execution API (`sub` is the task instance's UUID), with `try` and `trace` added. A token proves who
 speaks, not that the try may still write: that is decided on the locked row, in the transaction that writes.
 """
 
@@ -35,6 +35,8 @@ class TryIdentity:
     try_number: int
     issued_at: datetime
     expires_at: datetime
+    trace_id: str | None = None
+    """Its run's; None in a token of an older release."""
 
     @property
     def lifetime(self) -> timedelta:
@@ -46,7 +48,9 @@ class TryIdentity:
         return self.expires_at - now < self.lifetime * _RENEWED_IN_THE_LAST
 
 
-def issue(secret: bytes, task_instance_id: str, try_number: int, *, lifetime: timedelta) -> str:
+def issue(
+    secret: bytes, task_instance_id: str, try_number: int, *, lifetime: timedelta, trace_id: str | None = None
+) -> str:
     """A token that lives from now on."""
     now = datetime.now(UTC)
     claims = {
@@ -58,6 +62,7 @@ def issue(secret: bytes, task_instance_id: str, try_number: int, *, lifetime: ti
         "exp": now + lifetime,
         "jti": uuid.uuid4().hex,
         "try": try_number,
+        "trace": trace_id,
     }
     return jwt.encode(claims, _key(secret), algorithm=_ALGORITHM)
 
@@ -89,6 +94,7 @@ def _decoded(secret: bytes, token: str) -> TryIdentity:
     return TryIdentity(
         task_instance_id=claims["sub"],
         try_number=claims["try"],
+        trace_id=claims.get("trace"),
         issued_at=datetime.fromtimestamp(claims["iat"], UTC),
         expires_at=datetime.fromtimestamp(claims["exp"], UTC),
     )

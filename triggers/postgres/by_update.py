@@ -99,6 +99,10 @@ class RowsByUpdateReader(Reader[Memory]):
         """`where` left rows out; without a row, floor and snapshot only follow the clock."""
         return self.memory.left_out != written.left_out
 
+    @property
+    def up_to(self) -> JsonValue:
+        return self.memory.until
+
     def is_aged(self) -> bool:
         return self.memory.window.has_aged_since(self._written[0].window)
 

@@ -83,6 +83,10 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
     def interval(self) -> timedelta:
         return self.options.interval
 
+    @property
+    def up_to(self) -> JsonValue:
+        return None if self._reader is None else self._reader.up_to
+
     async def check(self) -> list[Finding]:
         findings, self._source = await examine(self.options, self.client, self._session, self._reader_class.trial)
         if self._source is not None:
@@ -128,7 +132,10 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             )
             self._probed = self._leaving.enter_context(probed)
         with self._probed.resting(place, self._reader.source.server):
-            await self.rest(max(0.0, self._examine_at - anyio.current_time()))
+            longest = max(0.0, self._examine_at - anyio.current_time())
+            if self.up_to is not None:  # which only a poll moves
+                longest = min(longest, self.look_again_every.total_seconds())
+            await self.rest(longest)
 
     @property
     def _polls_alone(self) -> bool:

@@ -101,6 +101,11 @@ class Reader(ABC, Generic[MemoryT]):
     def has_moved(self, written: MemoryT) -> bool:
         """Whether the memory tells more than the one that was written, but for the time."""
 
+    @property
+    def up_to(self) -> JsonValue:
+        """The watermark's, where time moves it without a write."""
+        return None
+
     def is_aged(self) -> bool:
         """Whether what was written is soon too old to go on from: then the memory is written silently."""
         return False

@@ -163,16 +163,19 @@ class Supervisor:
             self._committing = True
             held = await self.committer.commit(self.hosted, held, identity, batch)
             self._held, self._committing = held, False
-            self._note_poll(batch)
+            self._note_poll(held, batch)
             self._log.debug("watcher.polled", caught_up=batch.caught_up)
         return held
 
-    def _note_poll(self, batch: TriggerBatch) -> None:
+    def _note_poll(self, held: HeldPosition, batch: TriggerBatch) -> None:
         """Of a batch that is durable."""
         self.report.polled_at = time.monotonic()
         self.report.has_position |= batch.position is not None
+        self.report.up_to = None if batch.up_to is None else (held.version, batch.up_to)
         if batch.whole_since is not None:
             self.report.whole_since = batch.whole_since
+            seconds = self.report.polled_at - batch.whole_since
+            self.committer.metrics.polls.labels(self.hosted.name, self.hosted.asset).observe(seconds)
 
     async def _fail(self, error: BaseException) -> None:
         self._failures += 1

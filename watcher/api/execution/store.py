@@ -172,6 +172,7 @@ async def _task_write(
             key=key,
             keys=keys,
             lock=locked.lock,
+            trace_id=call.trace_id,
         )
         yield write
         write.announce()
