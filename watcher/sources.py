@@ -28,7 +28,8 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
             trigger=_trigger(watcher, configuration),
             options=watcher.options,
             connection=watcher.connection,
-            limits=None if watcher.trigger in TRIGGERS else _limits(configuration),
+            limits=_limits(configuration),
+            divides=watcher.trigger in TRIGGERS,
             definition=configuration.definitions[watcher.name],
         )
         for name, asset in configuration.assets.items()

@@ -164,8 +164,9 @@ class Hosted:
     trigger: type[BaseEventTrigger[Any, Any]] | ForeignTrigger
     options: BaseModel
     connection: str | None
-    limits: BatchLimits | None = None
-    """None: a shipped trigger, which divides what it finds by its own options."""
+    limits: BatchLimits = field(default_factory=BatchLimits)
+    divides: bool = True
+    """A shipped trigger, which divides what it finds: it knows the limits, and nobody holds its batches to them."""
     definition: str | None = None
     """The hash by which processes tell whether they mean the same."""
 
@@ -181,7 +182,12 @@ async def open_trigger(
     hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, dry_run: bool = False
 ) -> AsyncIterator[BaseEventTrigger[Any, Any]]:
     """A new trigger for the block, on the connection's shared client or in a child. Raises whatever its constructor raises."""
-    context = TriggerContext(watcher=hosted.name, poll_timeout=poll_timeout, dry_run=dry_run)
+    context = TriggerContext(
+        watcher=hosted.name,
+        poll_timeout=poll_timeout,
+        dry_run=dry_run,
+        max_batch_bytes=hosted.limits.max_bytes,
+    )
     if isinstance(hosted.trigger, ForeignTrigger):
         async with hosted.trigger.open(clients.children, context) as isolated:
             yield isolated
