@@ -176,11 +176,14 @@ class TriggerContext:
     """What the host tells a trigger about its surroundings.
 
     `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
-    be committed, so the source must not be told that anything was taken.
+    be committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
+    `max_batch_bytes` bounds the events of one batch, as JSON: what is larger is to be divided.
     """
 
     watcher: str
     dry_run: bool = False
+    is_alone: bool = False
+    max_batch_bytes: int = 16_000_000
     poll_timeout: timedelta = timedelta(minutes=5)
     random: Callable[[], float] = random.random
 
@@ -256,6 +259,14 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
         wrote it: a time, an id, `start` or `now`. Raises `ConfigurationError` for a place the source does not have.
         """
         raise ConfigurationError(f"this trigger cannot be rewound to {to!r}; write `rewound` for it")
+
+    @property
+    def looked_at(self) -> float | None:
+        """When a look began of which no batch tells, since it was made for many and has nothing for this one; None: there is none.
+
+        By `time.monotonic`. Asked with every heartbeat, of triggers that wait in `events` for such looks.
+        """
+        return None
 
     def shared_stream_key(self) -> Hashable | None:
         """Triggers with equal keys may share one poll of their source. None: never."""

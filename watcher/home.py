@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from pydantic import SecretStr
 
 from store.processes.file_locks import exclusive
 from watcher.errors import StartRefused
@@ -25,6 +28,15 @@ class Home:
 
     folder: Path
     id: str
+
+    def remember_settings(self, digests: Mapping[str, str]) -> None:
+        """For `watcher check`, which names those that need a restart. Raises `StartRefused`."""
+        path = settings_path(self.folder)
+        with refusing_os_errors(f"{path} cannot be written"):
+            temporary = path.with_suffix(".new")
+            temporary.touch(mode=0o600)
+            temporary.write_text(json.dumps(dict(digests)), encoding="utf-8")
+            temporary.replace(path)
 
     def secret(self) -> bytes:
         """The key that signs the tries' tokens, made on first use (0600). Raises `StartRefused` for one that is too short."""
@@ -42,9 +54,25 @@ class Home:
         return secret
 
 
+def settings_path(folder: Path) -> Path:
+    """The file in which a daemon that runs in this home says which settings it runs with, by their fingerprints."""
+    return folder / "settings.json"
+
+
 def lock_path(folder: Path) -> Path:
     """The file whose flock says that a daemon runs in this home."""
     return folder / "daemon.lock"
+
+
+def signing_key(secret: SecretStr | None, home: Home, *, alone: bool) -> bytes:
+    """What signs the tries' tokens: the configured secret, or the home's, where no other process signs. Raises `StartRefused`."""
+    if secret is not None:
+        return secret.get_secret_value().encode()
+    if not alone:
+        raise StartRefused(
+            "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
+        )
+    return home.secret()
 
 
 @contextmanager

@@ -186,6 +186,12 @@ async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) ->
         raise no_watcher(name)
 
 
+async def definitions(connection: AsyncConnection) -> Mapping[str, str | None]:
+    """The configured watchers, each with the hash of the definition that was applied; None: an older program applied it."""
+    result = await connection.execute(select(watcher.c.name, watcher.c.definition).where(watcher.c.active))
+    return {row.name: row.definition for row in result}
+
+
 async def paused_watchers(connection: AsyncConnection) -> frozenset[str]:
     """Names of the configured watchers that people have paused."""
     result = await connection.execute(select(watcher.c.name).where(watcher.c.active, watcher.c.paused))

@@ -10,7 +10,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from watcher.api.context import ApiContext
 from watcher.api.errors import ErrorResponse, add_handlers
 from watcher.api.execution import ROUTERS
-from watcher.api.routes import asset_store, assets, dags, events, logs, queued_events, system, task_store, watchers
+from watcher.api.routes import (
+    asset_store,
+    assets,
+    dags,
+    events,
+    logs,
+    queued_events,
+    reload,
+    system,
+    task_store,
+    watchers,
+)
 from watcher.machine import program_version
 
 CORE_LIMIT: Final = 1_048_576
@@ -25,7 +36,8 @@ def create_app(context: ApiContext) -> FastAPI:
     app.state.context = context
     core = APIRouter(prefix="/api/v2")
     # The first that matches wins: `assets/events` before `assets/{asset_id}`.
-    for resource in (events, queued_events, assets, asset_store, dags, task_store, logs, watchers, system):
+    resources = (events, queued_events, assets, asset_store, dags, task_store, logs, watchers, reload, system)
+    for resource in resources:
         core.include_router(resource.router)
     for router in ROUTERS:  # asked most often, so looked at first
         app.include_router(router, prefix="/execution")

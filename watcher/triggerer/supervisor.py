@@ -125,6 +125,7 @@ class Supervisor:
         async with open_trigger(self.hosted, self.clients, self.poll_timeout) as trigger:
             self._begin("the trigger's check")
             identity = await self._checked(trigger, loaded)
+            self.report.looked_at = lambda: trigger.looked_at
             await self._watch(trigger, loaded, identity)
 
     async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
+from config.errors import Problem
 from store.database import schema
 from store.database.schema import database_now
 from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
 from watcher.health import Health, WatcherReport
+from watcher.reload_outcome import ReloadOutcome, ReloadRefused
 
 
 async def create_event(api: Api, asset: str = "landing", **body: Any) -> dict[str, Any]:
@@ -412,3 +414,20 @@ async def test_every_route_asks_who_is_there(guarded: Api) -> None:
             answer = await guarded.client.request(method, path.replace("{", "").replace("}", ""))
             # A body or a number that is missing may be noticed first; nothing is looked up before the sign-in.
             assert answer.status_code in {401, 422} or path in public, (method, path, answer.text)
+
+
+async def test_a_reload_needs_a_daemon_and_an_admin_and_a_refusal_names_every_problem(guarded: Api) -> None:
+    async with guarded.database.transaction() as connection:
+        admin, operator = [await tokens.create(connection, "ann", role) for role in ("admin", "operator")]
+
+    async def refuse(_actor: str) -> ReloadOutcome:
+        raise ReloadRefused([Problem(file="a.yaml", line=line, path="jobs.load", message="no") for line in (1, 2)])
+
+    for reload, token, status in ((None, admin, 409), (refuse, operator, 403), (refuse, admin, 422)):
+        async with serving(replace(guarded.context, reload=reload)) as client:
+            answer = await client.post("/api/v2/reload", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == status
+    assert [(fault["line"], fault["loc"]) for fault in answer.json()["detail"]] == [
+        (1, ["a.yaml", "jobs", "load"]),
+        (2, ["a.yaml", "jobs", "load"]),
+    ]
