@@ -120,6 +120,8 @@ def row(name: str, watermark: str | None, trigger: str) -> WatcherRow:
         name=name,
         asset="shop",
         trigger=trigger,
+        up_to_now=None,
+        up_to_version=None,
         state="running",
         paused=False,
         owner=None,

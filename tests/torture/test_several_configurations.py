@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
+from sqlalchemy import make_url
 
-from tests.effort import PATIENCE
-from tests.service.triggerer.test_several_processes import Daemons, daemons, until
+from tests.torture.daemons import Daemons, until
+from tests.torture.test_several_processes import LEASE
 from watcher.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -24,8 +26,9 @@ PROCESSES = ("one", "two")
 class Processes:
     """Two daemons, each with a file and an API of its own."""
 
-    def __init__(self, group: Daemons, folder: Path) -> None:
+    def __init__(self, group: Daemons, folder: Path, url: str) -> None:
         self.group, self.folder = group, folder
+        self._url = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
         self.document = json.loads(group.configuration.read_text())
         self.ports = {name: free_port() for name in PROCESSES}
 
@@ -41,8 +44,8 @@ class Processes:
 
     def start(self, name: str) -> None:
         self.group.configuration = self.folder / f"etc_{name}" / "watchers.yaml"
-        self.group.start(name, "triggerer,scheduler,api")
-        until(lambda: bool(self.group.records(name, "daemon.started")))
+        self.group.start(name, "--roles", "triggerer,scheduler,api")
+        until(lambda: bool(self.group.records("daemon.started", name)))
 
     def readiness(self, name: str) -> httpx.Response:
         return httpx.get(f"http://127.0.0.1:{self.ports[name]}/readyz", timeout=30)
@@ -54,7 +57,11 @@ class Processes:
         return content
 
     def hosts(self) -> dict[str, int]:
-        return dict(self.group.rows(HOSTS))
+        return dict(self.rows(HOSTS))
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._url) as connection:
+            return connection.execute(query).fetchall()
 
 
 def counters(folder: Path, names: str, **options: Any) -> dict[str, Any]:
@@ -69,8 +76,8 @@ def test_each_hosts_what_it_knows_as_it_was_applied_and_a_reload_is_told_to_all(
     shared = counters(tmp_path, " ".join(f"shared{n}" for n in range(12)))
     mine = {**shared, **counters(tmp_path, "differing mine")}
     theirs = {**shared, **counters(tmp_path, "differing", interval_ms=400), **counters(tmp_path, "theirs")}
-    with daemons(tmp_path, database_url, {}) as group:
-        processes = Processes(group, tmp_path)
+    with Daemons(tmp_path, {}, database_url, triggerer=LEASE) as group:
+        processes = Processes(group, tmp_path, database_url)
         processes.write("one", mine)
         processes.write("two", theirs)
         processes.start("one")
@@ -106,7 +113,8 @@ def test_each_hosts_what_it_knows_as_it_was_applied_and_a_reload_is_told_to_all(
         assert processes.hosts()["mine"] == pids["two"]
         processes.write("one", mine)
         until(lambda: processes.readiness("one").is_success)
-        assert group.rows("SELECT count(*) FROM asset_event WHERE source_watcher LIKE 'shared%'") == [(len(shared),)]
+        assert processes.rows("SELECT count(*) FROM asset_event WHERE source_watcher LIKE 'shared%'") == [
+            (len(shared),)
+        ]
         for name in PROCESSES:
-            group.signal(name, signal.SIGTERM)
-            assert group.running[name].wait(PATIENCE) == 0
+            assert group.stop(signal.SIGTERM, name) == 0
