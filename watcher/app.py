@@ -25,12 +25,14 @@ from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.api.same_site import site_of
 from watcher.cleanup import Cleaner, Limits
 from watcher.containment import Part, leaves, run_part
 from watcher.declaring import declared, jobs_to_start, submitters
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
+from watcher.edge.connections import ConnectionLimits
 from watcher.errors import PartEnded, StartRefused
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
@@ -136,7 +138,7 @@ class Daemon:
         self._settings = self.configuration.settings
         self._entries = self.backend.entries(self.database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
-        self._secret = self._signing_key()
+        self._secrets = self._signing_keys()
         self._metrics = Metrics()
         self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
         self._health = Health(
@@ -168,7 +170,7 @@ class Daemon:
                 await self._start_part(tasks, "exchange of hints", self._relay.run)
                 if self.listening_socket is not None:
                     app = create_app(self._api_context(clients))
-                    await self._start_part(tasks, "API", serve, app, self.listening_socket)
+                    await self._start_part(tasks, "API", serve, app, self.listening_socket, self._connection_limits())
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     self._health.waits_for = None
@@ -274,7 +276,7 @@ class Daemon:
             submitters=self._submitters,
             addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
             issue_token=lambda key: try_tokens.issue(
-                self._secret, key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME
+                self._secrets[0], key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME
             ),
         )
         scheduler, share = self._settings.scheduler, machine.memory_mb() * 60 // 100
@@ -296,8 +298,11 @@ class Daemon:
         return ApiContext(
             database=self.database,
             entries=self._entries,
-            secret=self._secret,
+            secrets=self._secrets,
             auth=settings.api.auth,
+            site=site_of(settings.api.hosts, settings.api.host, settings.api.base_url),
+            body_bytes=settings.api.limits.body_bytes,
+            execution_body_bytes=settings.api.limits.execution_body_bytes,
             base_url=settings.api.base_url,
             logs_directory=logs_directory(settings),
             max_value_storage_bytes=settings.store.max_value_storage_bytes,
@@ -315,6 +320,18 @@ class Daemon:
             descriptions=Descriptions(self._inquirer),
         )
 
+    def _connection_limits(self) -> ConnectionLimits:
+        limits = self._settings.api.limits
+        return ConnectionLimits(
+            header_bytes=limits.header_bytes,
+            header_timeout=limits.header_timeout,
+            body_timeout=limits.body_timeout,
+            idle_timeout=limits.idle_timeout,
+            connections=limits.connections,
+            per_address=limits.per_address,
+            trusted_proxies=self._settings.api.trusted_proxies,
+        )
+
     def _local_url(self) -> str:
         """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
         api = self._settings.api
@@ -322,14 +339,15 @@ class Daemon:
             return api.base_url or f"http://{api.host}:{api.port}"
         return machine.url_here(*self.listening_socket.getsockname()[:2])
 
-    def _signing_key(self) -> bytes:
+    def _signing_keys(self) -> tuple[bytes, ...]:
+        """The first signs the tries' tokens, all verify."""
         if self._settings.api.secret is not None:
-            return self._settings.api.secret.get_secret_value().encode()
+            return tuple(secret.get_secret_value().encode() for secret in self._settings.api.secret)
         if self.options.roles != ROLES:
             raise StartRefused(
                 "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
             )
-        return self.home.secret()
+        return (self.home.secret(),)
 
 
 def workspace(configuration: Configuration, home: Path) -> Workspace:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import jwt
 
@@ -62,28 +63,18 @@ def issue(secret: bytes, task_instance_id: str, try_number: int, *, lifetime: ti
     return jwt.encode(claims, _key(secret), algorithm=_ALGORITHM)
 
 
-def verify(secret: bytes, token: str) -> TryIdentity:
-    """Who a token speaks for. Raises `InvalidTryToken`."""
-    identity = _decoded(secret, token)
+def verify(secrets: Sequence[bytes], token: str) -> TryIdentity:
+    """Who a token speaks for that one of the secrets has signed. Raises `InvalidTryToken`."""
+    identity = _decoded(tuple(secrets), token)
     if datetime.now(UTC) >= identity.expires_at + _CLOCKS_DIFFER_BY:
         raise InvalidTryToken("Signature has expired")
     return identity
 
 
 @lru_cache(maxsize=4096)
-def _decoded(secret: bytes, token: str) -> TryIdentity:
+def _decoded(secrets: tuple[bytes, ...], token: str) -> TryIdentity:
     """Jobs come with the same token again and again; of what was decoded once only the time is looked at anew."""
-    try:
-        claims = jwt.decode(
-            token,
-            _key(secret),
-            algorithms=[_ALGORITHM],
-            audience=_AUDIENCE,
-            leeway=_CLOCKS_DIFFER_BY,
-            options={"require": list(_CLAIMS)},
-        )
-    except (jwt.InvalidTokenError, UnicodeError) as error:
-        raise InvalidTryToken(str(error)) from None
+    claims = _claims(secrets, token)
     if claims["scope"] != _SCOPE or type(claims["try"]) is not int:
         raise InvalidTryToken("the token is for something else")
     return TryIdentity(
@@ -92,6 +83,27 @@ def _decoded(secret: bytes, token: str) -> TryIdentity:
         issued_at=datetime.fromtimestamp(claims["iat"], UTC),
         expires_at=datetime.fromtimestamp(claims["exp"], UTC),
     )
+
+
+def _claims(secrets: Sequence[bytes], token: str) -> Mapping[str, Any]:
+    """By the first of the secrets that has signed it."""
+    options: Any = {"require": list(_CLAIMS)}
+    refusal = "no secret to verify it by"
+    for secret in secrets:
+        try:
+            return jwt.decode(
+                token,
+                _key(secret),
+                algorithms=[_ALGORITHM],
+                audience=_AUDIENCE,
+                leeway=_CLOCKS_DIFFER_BY,
+                options=options,
+            )
+        except jwt.InvalidSignatureError as error:
+            refusal = str(error)
+        except (jwt.InvalidTokenError, UnicodeError) as error:
+            raise InvalidTryToken(str(error)) from None
+    raise InvalidTryToken(refusal)
 
 
 def _key(secret: bytes) -> bytes:

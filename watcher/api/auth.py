@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import Depends, HTTPException
+from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import Scope
 
 from store.processes import tokens
-from watcher.api.context import Context
+from watcher import try_tokens
+from watcher.api.context import ApiContext, Context, of_app
+from watcher.try_tokens import InvalidTryToken, TryIdentity
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `watcher token create`.")
+_ACTOR: Final = "watcher.actor"
+"""Where a request's scope holds who makes it."""
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
@@ -29,7 +34,35 @@ def not_authenticated() -> HTTPException:
     return HTTPException(401, "Not authenticated", headers={"WWW-Authenticate": "Bearer"})
 
 
-async def _actor(context: Context, bearer: Bearer) -> Actor:
+async def sign_in(scope: Scope) -> None:
+    """Refuse who may not call anything there, before a body is read. Raises 401 and 403."""
+    request = Request(scope)
+    context = await of_app(request)
+    if scope["path"].startswith("/execution/"):
+        try_identity(context, await _bearer(request))
+    elif scope["path"].startswith("/api/"):
+        await _actor(request, context, await _bearer(request))
+
+
+def try_identity(context: ApiContext, bearer: Bearer) -> TryIdentity:
+    """The try that a job's token speaks for. Raises 401 and 403."""
+    if bearer is None:
+        raise not_authenticated()
+    try:
+        return try_tokens.verify(context.secrets, bearer.credentials)
+    except InvalidTryToken as error:
+        raise HTTPException(403, f"Invalid token: {error}") from None
+
+
+async def _actor(request: Request, context: Context, bearer: Bearer) -> Actor:
+    """Looked up once for each request."""
+    if _ACTOR not in request.scope:
+        request.scope[_ACTOR] = await _identified(context, bearer)
+    actor: Actor = request.scope[_ACTOR]
+    return actor
+
+
+async def _identified(context: ApiContext, bearer: Bearer) -> Actor:
     if context.auth == "none":
         return Actor(name=context.anonymous, role=tokens.ROLES[-1])
     if bearer is None:

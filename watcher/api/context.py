@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +12,8 @@ from fastapi import Depends, Request
 
 from store.database import Database
 from store.state.attributed import AttributedEntries
+from watcher.api.same_site import Site
+from watcher.api.streams import Streams
 from watcher.health import Health
 from watcher.loops import Hint
 from watcher.metrics import Metrics
@@ -26,8 +28,8 @@ class ApiContext:
 
     database: Database
     entries: AttributedEntries
-    secret: bytes
-    """Signs the tokens of tries."""
+    secrets: Sequence[bytes]
+    """Of these the first signs the tokens of tries, and all verify."""
     auth: Literal["tokens", "none"]
     base_url: str | None
     """Put before links; None makes them paths."""
@@ -40,10 +42,18 @@ class ApiContext:
     """Of the configuration this process runs; None does not compare it with the one applied last."""
     worker_backend: Mapping[str, Any] | None = None
     """What jobs are told of the worker-side backend: `{path, options}`."""
+    site: Site = field(default_factory=Site)
+    """Where browsers find it."""
+    body_bytes: int = 1_000_000
+    """What a request of a person or tool may hold beside the longest value."""
+    execution_body_bytes: int = 16_000_000
+    """What a job's request may hold: its values have no limit of their own, as in Airflow."""
     anonymous: str = "anonymous"
     """Who acts when `auth` is none."""
     health: Health = field(default_factory=Health)
     """How this process is doing."""
+    streams: Streams = field(default_factory=Streams)
+    """The answers that go on for as long as somebody listens."""
     stopping: anyio.Event = field(default_factory=anyio.Event)
     """Set when the process ends: streams end at once."""
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None

@@ -19,6 +19,7 @@ from store.processes.file_locks import is_held
 from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.api.same_site import Site
 from watcher.app import control
 from watcher.cli.api_client import ApiClient
 from watcher.home import lock_path, refusing_os_errors
@@ -40,8 +41,9 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
         context = ApiContext(
             database=database,
             entries=open_backend(settings, database).entries(database),
-            secret=secrets.token_bytes(64),
+            secrets=[secrets.token_bytes(64)],
             auth="none",
+            site=Site(hosts={"in-this-process"}),
             base_url=settings.api.base_url,
             logs_directory=directory,
             max_value_storage_bytes=settings.store.max_value_storage_bytes,

@@ -15,6 +15,7 @@ from tests.databases import BOTH
 from tests.service.api.application import CONFIGURED, SECRET, Api, serving
 from watcher import logs
 from watcher.api.context import ApiContext
+from watcher.api.same_site import LOOPBACK_NAMES, Site
 from watcher.loops import Hint
 
 
@@ -32,8 +33,9 @@ async def api(database: Database, tmp_path: Path) -> AsyncIterator[Api]:
     context = ApiContext(
         database=database,
         entries=AttributedEntries(database.dialect),
-        secret=SECRET,
+        secrets=[SECRET],
         auth="none",
+        site=Site(hosts={"watcher", *LOOPBACK_NAMES}),
         base_url=None,
         logs_directory=tmp_path / "logs",
         max_value_storage_bytes=65535,

@@ -348,7 +348,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
             context = ApiContext(
                 database=database,
                 entries=AttributedEntries(database.dialect),
-                secret=b"secret",
+                secrets=[b"secret"],
                 auth="tokens",
                 base_url=None,
                 logs_directory=directory,

@@ -19,9 +19,9 @@ from store.runs import answers, task_instances, tries
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector
 from watcher import try_tokens
-from watcher.api.auth import Bearer, not_authenticated
+from watcher.api.auth import Bearer, try_identity
 from watcher.api.context import ApiContext, of_app
-from watcher.try_tokens import InvalidTryToken, TryIdentity
+from watcher.try_tokens import TryIdentity
 
 STORE: Final[frozenset[Role]] = frozenset({"inlet", "outlet"})
 """Roles of the assets whose store a job reads and writes."""
@@ -42,12 +42,7 @@ class Call:
 async def _identity(request: Request, bearer: Bearer, response: Response) -> TryIdentity:
     """A token in the last fifth of its life comes back renewed, in the header that Airflow's client takes over."""
     context = await of_app(request)
-    if bearer is None:
-        raise not_authenticated()
-    try:
-        identity = try_tokens.verify(context.secret, bearer.credentials)
-    except InvalidTryToken as error:
-        raise HTTPException(403, f"Invalid token: {error}") from None
+    identity = try_identity(context, bearer)
     if identity.is_due_for_renewal(datetime.now(UTC)):
         response.headers["Refreshed-API-Token"] = renewed(context, identity)
     return identity
@@ -86,7 +81,9 @@ def _fingerprint(request: Request, body: bytes) -> str:
 
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
     """A token for the same try that lives as long as the one before did."""
-    return try_tokens.issue(context.secret, identity.task_instance_id, identity.try_number, lifetime=identity.lifetime)
+    return try_tokens.issue(
+        context.secrets[0], identity.task_instance_id, identity.try_number, lifetime=identity.lifetime
+    )
 
 
 async def _by_name(name: str) -> AssetSelector:

@@ -123,4 +123,4 @@ async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
     async with context.database.transaction() as connection:
         await tries.fence(connection, identity.task_instance_id, identity.try_number)
     token = renewed(context, identity)
-    return {"token": token, "expires_at": try_tokens.verify(context.secret, token).expires_at.isoformat()}
+    return {"token": token, "expires_at": try_tokens.verify(context.secrets, token).expires_at.isoformat()}
