@@ -21,6 +21,8 @@ from config.models import Configuration
 from store.base import BaseStoreBackend
 from store.catalog import catalog_sync
 from store.database import Database
+from store.processes import signing_keys
+from store.processes.signing_keys import SigningKeys
 from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
 from watcher.api import create_app
@@ -138,7 +140,8 @@ class Daemon:
         self._settings = self.configuration.settings
         self._entries = self.backend.entries(self.database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
-        self._secrets = self._signing_keys()
+        self._secrets = self._signing_secrets()
+        self._signing_keys = SigningKeys.of(self._secrets, self.process)
         self._metrics = Metrics()
         self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
         self._health = Health(
@@ -163,6 +166,7 @@ class Daemon:
 
     async def serve(self) -> None:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
+        await patiently(self._publish_signing_keys)
         with self._inquirer, self._watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
@@ -185,6 +189,10 @@ class Daemon:
                     workers.cancel_scope.cancel()
                 tasks.cancel_scope.cancel()
         log.info("daemon.stopped")
+
+    async def _publish_signing_keys(self) -> None:
+        async with self.database.transaction() as connection:
+            await signing_keys.publish(connection, self._signing_keys, self.database.dialect)
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
         if self._copies is not None:
@@ -311,6 +319,7 @@ class Daemon:
             worker_backend=worker_backend,
             hint=self._hint,
             configuration_hash=self.configuration.hash,
+            signing_keys=self._signing_keys,
             health=self._health,
             control=control(self.configuration, self.asset_ids, self.database, clients, self._hint, self._owe_copy),
             on_watermark=self._owe_copy,
@@ -339,7 +348,7 @@ class Daemon:
             return api.base_url or f"http://{api.host}:{api.port}"
         return machine.url_here(*self.listening_socket.getsockname()[:2])
 
-    def _signing_keys(self) -> tuple[bytes, ...]:
+    def _signing_secrets(self) -> tuple[bytes, ...]:
         """The first signs the tries' tokens, all verify."""
         if self._settings.api.secret is not None:
             return tuple(secret.get_secret_value().encode() for secret in self._settings.api.secret)

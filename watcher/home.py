@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from store.processes.file_locks import exclusive
 from watcher.errors import StartRefused
 
 SHORTEST_SECRET: Final = 32
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MISREAD = frozenset(":,#*?[]{}\\")
 """A job gets files of the home by PYTHONPATH, Spark's lists of folders, and --py-files, which are URIs with wildcards."""
 
@@ -27,7 +29,10 @@ class Home:
     id: str
 
     def secret(self) -> bytes:
-        """The key that signs the tries' tokens, made on first use (0600). Raises `StartRefused` for one that is too short."""
+        """The key that signs the tries' tokens, made on first use (0600).
+
+        Raises `StartRefused` for one that is too short, or that other accounts may read.
+        """
         path = self.folder / "secret"
         with refusing_os_errors(f"{path} cannot be read"):
             text = _made_once(path, lambda: secrets.token_hex(64))
@@ -39,6 +44,7 @@ class Home:
             raise StartRefused(
                 f"{path} holds no secret of at least {SHORTEST_SECRET} bytes in hexadecimal; remove it, and another one is made"
             )
+        check_private(path, f"chmod 600 {path}, or remove it, and another one is made")
         return secret
 
 
@@ -57,6 +63,7 @@ def open_home(folder: Path) -> Iterator[Home]:
     with ExitStack() as stack:
         with refusing_os_errors(f"settings.home {folder} cannot be used"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            check_private(folder, f"chmod 700 {folder}")
             stack.enter_context(exclusive(lock_path(folder)))
             home_id = _made_once(folder / "home_id", lambda: str(uuid.uuid4()))
         if not _is_id(home_id):
@@ -64,6 +71,14 @@ def open_home(folder: Path) -> Iterator[Home]:
                 f"{folder / 'home_id'} holds no id, so {folder} is no daemon's home; choose another folder"
             )
         yield Home(folder=folder, id=home_id)
+
+
+def check_private(path: Path, remedy: str) -> None:
+    """Raise `StartRefused` for what other accounts of this machine may look into or change."""
+    if path.stat().st_mode & _OTHERS:
+        raise StartRefused(
+            f"{path} is open to other accounts, and what lies there signs tokens and holds credentials; {remedy}"
+        )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from watcher.vocabulary import Descriptions, describe
 OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "errors", "event_loop_lag_seconds", "events", "items"),
-        *("lag_seconds", "left_out", "position_version", "store_writes"),
+        *("lag_seconds", "left_out", "position_version", "sign_in_failures", "store_writes"),
     }
 )
 """Names, behind `watcher_`, that no trigger's gauge may have."""
@@ -35,6 +35,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         text = "Attributed writes and deletes of asset store entries"
         self.store_writes = Counter("watcher_store_writes", text, ["kind"], registry=self.registry)
+        text = "Tokens that were refused"
+        self.sign_in_failures = Counter("watcher_sign_in_failures", text, registry=self.registry)
         self.items = Counter("watcher_items", "Files and rows found", _LABELS, registry=self.registry)
         self.events = Counter("watcher_events", "Asset events committed", _LABELS, registry=self.registry)
         self.loop_lag = Histogram(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -30,10 +30,14 @@ class InvalidTryToken(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class TryIdentity:
-    """The try that a valid token speaks for."""
+    """The try that a valid token speaks for.
+
+    Another scheduler's task has no try of ours, but the ids of the `assets` whose stores it may read and write.
+    """
 
     task_instance_id: str
     try_number: int
+    assets: frozenset[int] | None = None
     issued_at: datetime
     expires_at: datetime
 
@@ -44,11 +48,18 @@ class TryIdentity:
 
     def is_due_for_renewal(self, now: datetime) -> bool:
         """Whether the last fifth of its life has begun."""
-        return self.expires_at - now < self.lifetime * _RENEWED_IN_THE_LAST
+        return self.assets is None and self.expires_at - now < self.lifetime * _RENEWED_IN_THE_LAST
 
 
-def issue(secret: bytes, task_instance_id: str, try_number: int, *, lifetime: timedelta) -> str:
-    """A token that lives from now on."""
+def issue(
+    secret: bytes,
+    task_instance_id: str,
+    try_number: int,
+    *,
+    lifetime: timedelta,
+    assets: Collection[int] | None = None,
+) -> str:
+    """A token that lives from now on; with `assets` for another scheduler's task."""
     now = datetime.now(UTC)
     claims = {
         "sub": task_instance_id,
@@ -59,6 +70,7 @@ def issue(secret: bytes, task_instance_id: str, try_number: int, *, lifetime: ti
         "exp": now + lifetime,
         "jti": uuid.uuid4().hex,
         "try": try_number,
+        **({} if assets is None else {"assets": sorted(assets)}),
     }
     return jwt.encode(claims, _key(secret), algorithm=_ALGORITHM)
 
@@ -80,6 +92,7 @@ def _decoded(secrets: tuple[bytes, ...], token: str) -> TryIdentity:
     return TryIdentity(
         task_instance_id=claims["sub"],
         try_number=claims["try"],
+        assets=frozenset(claims["assets"]) if "assets" in claims else None,
         issued_at=datetime.fromtimestamp(claims["iat"], UTC),
         expires_at=datetime.fromtimestamp(claims["exp"], UTC),
     )

@@ -9,7 +9,19 @@ from watcher.api.context import ApiContext
 from watcher.api.errors import add_handlers
 from watcher.api.execution import ROUTERS
 from watcher.api.guards import Guards
-from watcher.api.routes import asset_store, assets, dags, events, logs, queued_events, system, task_store, watchers
+from watcher.api.routes import (
+    asset_store,
+    assets,
+    dags,
+    events,
+    execution_tokens,
+    logs,
+    queued_events,
+    system,
+    task_store,
+    tokens,
+    watchers,
+)
 from watcher.machine import program_version
 
 
@@ -22,7 +34,19 @@ def create_app(context: ApiContext) -> FastAPI:
     app.state.context = context
     core = APIRouter(prefix="/api/v2")
     # The first that matches wins: `assets/events` before `assets/{asset_id}`.
-    for resource in (events, queued_events, assets, asset_store, dags, task_store, logs, watchers, system):
+    for resource in (
+        events,
+        queued_events,
+        assets,
+        asset_store,
+        dags,
+        task_store,
+        logs,
+        watchers,
+        tokens,
+        execution_tokens,
+        system,
+    ):
         core.include_router(resource.router)
     for router in ROUTERS:  # asked most often, so looked at first
         app.include_router(router, prefix="/execution")

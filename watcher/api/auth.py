@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import Depends, HTTPException, Request
@@ -13,6 +14,7 @@ from starlette.types import Scope
 from store.processes import tokens
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context, of_app
+from watcher.api.sign_ins import failed, in_passing
 from watcher.try_tokens import InvalidTryToken, TryIdentity
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `watcher token create`.")
@@ -35,34 +37,40 @@ def not_authenticated() -> HTTPException:
 
 
 async def sign_in(scope: Scope) -> None:
-    """Refuse who may not call anything there, before a body is read. Raises 401 and 403."""
+    """Refuse who may not call anything there, before a body is read. Raises 401, 403 and 429."""
     request = Request(scope)
     context = await of_app(request)
     if scope["path"].startswith("/execution/"):
-        try_identity(context, await _bearer(request))
+        await try_identity(request, context, await _bearer(request))
     elif scope["path"].startswith("/api/"):
         await _actor(request, context, await _bearer(request))
 
 
-def try_identity(context: ApiContext, bearer: Bearer) -> TryIdentity:
-    """The try that a job's token speaks for. Raises 401 and 403."""
+async def try_identity(request: Request, context: ApiContext, bearer: Bearer) -> TryIdentity:
+    """The try that a job's token speaks for. Raises 401, 403 and 429."""
     if bearer is None:
         raise not_authenticated()
     try:
         return try_tokens.verify(context.secrets, bearer.credentials)
     except InvalidTryToken as error:
-        raise HTTPException(403, f"Invalid token: {error}") from None
+        raise await failed(request, context, f"Invalid token: {error}") from None
 
 
 async def _actor(request: Request, context: Context, bearer: Bearer) -> Actor:
-    """Looked up once for each request."""
-    if _ACTOR not in request.scope:
-        request.scope[_ACTOR] = await _identified(context, bearer)
-    actor: Actor = request.scope[_ACTOR]
-    return actor
+    """Looked up once for each request, and refused once."""
+    known: Actor | HTTPException | None = request.scope.get(_ACTOR)
+    if known is None:
+        try:
+            known = await _identified(request, context, bearer)
+        except HTTPException as error:
+            known = error
+        request.scope[_ACTOR] = known
+    if isinstance(known, HTTPException):
+        raise known
+    return known
 
 
-async def _identified(context: ApiContext, bearer: Bearer) -> Actor:
+async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> Actor:
     if context.auth == "none":
         return Actor(name=context.anonymous, role=tokens.ROLES[-1])
     if bearer is None:
@@ -70,7 +78,10 @@ async def _identified(context: ApiContext, bearer: Bearer) -> Actor:
     async with context.database.reading() as connection:
         identity = await tokens.identify(connection, bearer.credentials)
     if identity is None:
-        raise HTTPException(403, "Invalid token: it is unknown or revoked; `watcher token create` makes one")
+        sentence = "Invalid token: it is unknown, revoked or expired; `watcher token create` makes one"
+        raise await failed(request, context, sentence)
+    if identity.use_is_news:
+        await in_passing(context.database, partial(tokens.remember_use, token_id=identity.token_id))
     return Actor(name=identity.subject, role=identity.role)
 
 

@@ -11,9 +11,11 @@ import anyio
 from fastapi import Depends, Request
 
 from store.database import Database
+from store.processes.signing_keys import SigningKeys
 from store.state.attributed import AttributedEntries
 from watcher.api.same_site import Site
 from watcher.api.streams import Streams
+from watcher.api.throttle import Failures
 from watcher.health import Health
 from watcher.loops import Hint
 from watcher.metrics import Metrics
@@ -40,6 +42,8 @@ class ApiContext:
     hint: Callable[[Hint], None]
     configuration_hash: str | None
     """Of the configuration this process runs; None does not compare it with the one applied last."""
+    signing_keys: SigningKeys | None = None
+    """What the process has published of its secrets; None where it is alone."""
     worker_backend: Mapping[str, Any] | None = None
     """What jobs are told of the worker-side backend: `{path, options}`."""
     site: Site = field(default_factory=Site)
@@ -63,6 +67,8 @@ class ApiContext:
     control: Control | None = None
     """What moves positions; None where the watchers are not known."""
     metrics: Metrics = field(default_factory=Metrics)
+    failures: Failures = field(default_factory=Failures)
+    """Tokens that were refused."""
     descriptions: Descriptions | None = None
     """What plug-ins that this process does not import say of their watermarks."""
 

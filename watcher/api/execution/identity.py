@@ -36,13 +36,15 @@ class Call:
     context: ApiContext
     task_instance_id: str
     try_number: int
+    granted: frozenset[int] | None
+    """Assets of another scheduler's task; None for a try of ours."""
     request: IdempotencyKey | None
 
 
 async def _identity(request: Request, bearer: Bearer, response: Response) -> TryIdentity:
     """A token in the last fifth of its life comes back renewed, in the header that Airflow's client takes over."""
     context = await of_app(request)
-    identity = try_identity(context, bearer)
+    identity = await try_identity(request, context, bearer)
     if identity.is_due_for_renewal(datetime.now(UTC)):
         response.headers["Refreshed-API-Token"] = renewed(context, identity)
     return identity
@@ -66,6 +68,7 @@ async def _call(
         context=await of_app(request),
         task_instance_id=identity.task_instance_id,
         try_number=identity.try_number,
+        granted=identity.assets,
         request=key,
     )
 
@@ -123,6 +126,7 @@ async def speaking(
 
 async def declared_asset(
     connection: AsyncConnection,
+    identity: TryIdentity,
     dag_id: str,
     roles: Collection[Role],
     *,
@@ -131,12 +135,23 @@ async def declared_asset(
 ) -> Asset:
     """The asset of this name, uri, or both, if the job declares it, or an alias that resolved to it, in one of the roles.
 
-    Raises `NotFound`, or 403 (Airflow leaves this open).
+    For another scheduler's task, if its token names it. Raises `NotFound`, or 403 (Airflow leaves this open).
     """
     asset, is_declared = await assets.named_by_job(connection, dag_id, roles, name=name, uri=uri)
+    if identity.assets is not None:
+        is_declared = asset.active and asset.id in identity.assets
     if not is_declared:
         raise undeclared(dag_id, asset.name)
     return asset
+
+
+async def _own_try(identity: Identity) -> None:
+    if identity.assets is not None:
+        raise forbidden("a token of POST /api/v2/execution-tokens has no try here; it reads and writes stores only")
+
+
+OwnTry: Final = Depends(_own_try)
+"""For routes that another scheduler's task has no business with."""
 
 
 def undeclared(dag_id: str, name: str) -> HTTPException:

@@ -18,11 +18,11 @@ from store.runs import jobs, runs, tries
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
-from watcher.api.execution.identity import Identity, Writing, answered, fenced, renewed
+from watcher.api.execution.identity import Identity, OwnTry, Writing, answered, fenced, renewed
 from watcher.api.parameters import Body, SmallNumber, Text
 from watcher.api.shapes.base import Shape
 
-router = APIRouter(prefix="/tries", tags=["Execution: tries"])
+router = APIRouter(prefix="/tries", tags=["Execution: tries"], dependencies=[OwnTry])
 log = structlog.get_logger()
 
 
