@@ -1,9 +1,8 @@
 """What the triggerer can do: events stored per second, detections committed per second, and what idle watchers cost.
 
 The triggers run in the daemon's process (`isolation: none`). Each figure is of a daemon on a configuration of its own,
-with logs at info to files and fsync on; PostgreSQL, where it is
-the metadata database, runs on the same cores. CPU is that of the daemon's process and of the server's, in per cent of one
-core.
+with logs at info to files and fsync on; PostgreSQL, where it is the metadata database, runs on the same cores. CPU is that
+of the daemon's process and of the server's: for each event or detection, and in per cent of one core.
 
 - events from one watcher: batches of 100 events without pause; one job waits for the asset and collects;
 - events from a hundred: the same, on an asset each;
@@ -121,7 +120,10 @@ class Daemon:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Of one measurement: rows per second, CPU of the daemon and of the server in cores, megabytes of the daemon."""
+    """Of one measurement: rows per second, CPU of the daemon and of the server in cores, megabytes of the daemon.
+
+    On a machine that others use, too, the CPU of a row says more than the rate.
+    """
 
     rate: float
     daemon: float
@@ -129,8 +131,11 @@ class Figures:
     megabytes: float
 
     def __str__(self) -> str:
-        rate = f"{self.rate:8,.0f}/s  " if self.rate else ""
-        return f"{rate}daemon {self.daemon:6.1%}, server {self.server:6.1%} of a core, {self.megabytes:4.0f} MB"
+        cores = f"daemon {self.daemon:6.1%}, server {self.server:6.1%} of a core, {self.megabytes:4.0f} MB"
+        if not self.rate:
+            return cores
+        of_a_row = f"{self.daemon / self.rate * 1000:.3f} + {self.server / self.rate * 1000:.3f} ms CPU each"
+        return f"{self.rate:8,.0f}/s  {of_a_row}; {cores}"
 
 
 def fields_of(pid: int) -> list[str]:

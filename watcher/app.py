@@ -104,6 +104,7 @@ async def _build(
                 json=settings.logs.as_json,
                 owner=process.id,
                 max_file_mb=settings.logs.max_file_mb,
+                open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
             )
         )
     check_store(settings)
@@ -178,6 +179,7 @@ class Daemon:
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     self._health.waits_for = None
+                    machine.keep_what_is_there()
                     log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from time import monotonic
@@ -147,23 +147,22 @@ async def _commit_postgresql(
     """
     new = events.parameters([event for detection in detections for event in detection.events])
     by = [detection.held.watcher for detection in detections for _ in detection.events]
-    given = {**_rows("held", detections), **new, "new_detected_by": by}
+    rows = {detection.held.watcher: detection.row for detection in detections}
+    given = {**_columns("held", rows.values()), **new, "new_detected_by": by}
     first = (await connection.execute(_advance_and_append(skip_locked=skip_locked), given)).one()
     versions = dict(zip(first.watchers or (), first.versions or (), strict=True))
     waited = frozenset(first.waited or ())
-    written = sorted(
-        (d for d in detections if d.held.watcher in versions), key=lambda detection: detection.held.watcher
-    )
-    for detection in written:
-        if detection.held.watcher not in waited:  # no asset was locked, so nothing was stored: it must not move either
+    written = {d.held.watcher: d for d in detections if d.held.watcher in versions}
+    for name, detection in written.items():
+        if name not in waited:  # no asset was locked, so nothing was stored: it must not move either
             raise no_asset(detection.asset_id)
-        await positions.change_rows(connection, detection.held.watcher, detection.position.rows, "postgresql")
-    woken = await _queue_and_write(connection, written, first.ids or ())
+    await positions.change_all_rows(connection, {name: each.position.rows for name, each in written.items()})
+    seen = [name for name, each in written.items() if each.events]
+    woken = await _queue_and_write(connection, [rows[name] for name in written], first.ids or (), seen)
     committed: dict[str, Answer] = {}
-    for detection in written:
-        held = replace(detection.held, version=versions[detection.held.watcher])
+    for name, detection in written.items():
         dag_ids = woken.get(detection.asset_id, frozenset()) if detection.events else frozenset()
-        committed[held.watcher] = Committed(held=held, dag_ids=dag_ids)
+        committed[name] = Committed(held=replace(detection.held, version=versions[name]), dag_ids=dag_ids)
     return [committed.get(d.held.watcher, None if skip_locked else _lost(d.held)) for d in detections]
 
 
@@ -175,21 +174,19 @@ _COLUMNS: Final = {
 """What each statement is given of detections."""
 
 
-def _rows(name: str, detections: Sequence[Detection]) -> dict[str, Any]:
-    rows = [detection.row for detection in detections]
+def _columns(name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, Any]:
     return {f"{name}_{column}": [row[column] for row in rows] for column in _COLUMNS[name]}
 
 
 async def _queue_and_write(
-    connection: AsyncConnection, written: Sequence[Detection], event_ids: Sequence[int]
+    connection: AsyncConnection, rows: Sequence[Mapping[str, Any]], event_ids: Sequence[int], seen: Sequence[str]
 ) -> Mapping[int, frozenset[str]]:
-    """The jobs that got queue rows, by asset."""
-    if not written:
+    """The jobs that got queue rows, by asset; `seen` are the watchers that told of an event."""
+    if not rows:
         return {}
-    seen = [detection.held.watcher for detection in written if detection.events]
-    parameters = {**_rows("written", written), "b_ids": event_ids, "b_seen": seen}
-    rows = await connection.execute(_queue_and_write_statement(), parameters)
-    return {row.asset_id: frozenset(row.dag_ids) for row in rows}
+    parameters = {**_columns("written", rows), "b_ids": event_ids, "b_seen": seen}
+    woken = await connection.execute(_queue_and_write_statement(), parameters)
+    return {row.asset_id: frozenset(row.dag_ids) for row in woken}
 
 
 @cache

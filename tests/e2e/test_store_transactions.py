@@ -7,6 +7,7 @@ import os
 
 import anyio
 import httpx
+import pytest
 
 from tests.effort import PATIENCE
 from tests.stand_in_spark import stand_in_spark
@@ -56,6 +57,7 @@ with run() as r:
 """
 
 
+@pytest.mark.slow
 async def test_a_conflict_changes_nothing_and_a_retry_adds_nothing_twice(tmp_path):
     port = free_port()
     text = CONFIGURATION.replace("PORT", str(port)).replace("FOLDER", str(tmp_path))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import httpx
+import pytest
 
 from tests.effort import PATIENCE
 from tests.stand_in_spark import stand_in_spark
@@ -61,6 +62,7 @@ async def until(exists: Path, client: httpx.AsyncClient, run: str) -> None:
             await anyio.sleep(0.1)
 
 
+@pytest.mark.slow
 async def test_only_references_reach_the_database_and_success_leaves_nothing_outside(tmp_path):
     port, outside = free_port(), tmp_path / "outside"
     places = {"PORT": str(port), "URL": outside.as_uri(), "FOLDER": str(tmp_path)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.database import Database
-from tests.databases import copied, migrated_file, migrated_postgres
+from tests.databases import copied, emptied, migrated_file, migrated_postgres
 from tests.servers import (
     PostgresDatabase,
     PostgresServer,
@@ -67,7 +67,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def database_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of an empty metadata database of this test alone."""
+    """The address of an empty metadata database of this test alone, beside `database`."""
     if dialect == "sqlite":
         yield copied(request.getfixturevalue("database_file"), tmp_path)
     else:
@@ -75,7 +75,31 @@ def database_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -
             yield url
 
 
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    async with Database.open(database_url) as database:
+@pytest.fixture(scope="module")
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The address of a metadata database of this module's tests."""
+    with migrated_postgres(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+async def open_postgresql(postgres_url: str) -> AsyncIterator[Database]:
+    async with Database.open(postgres_url) as database:
         yield database
+
+
+@pytest.fixture(scope="module")
+async def open_sqlite(database_file: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Database]:
+    async with Database.open(copied(database_file, tmp_path_factory.mktemp("database"))) as database:
+        yield database
+
+
+@pytest.fixture
+def open_database(dialect: str, request: pytest.FixtureRequest) -> Database:
+    return request.getfixturevalue(f"open_{dialect}")  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+async def database(open_database: Database) -> Database:
+    """An empty metadata database: one for a module's tests, which is four times faster than one for each."""
+    return await emptied(open_database)

@@ -23,18 +23,21 @@ from watcher.logs.paths import InvalidLogName, rotated, try_log, watcher_log
 _TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")
 _FIRST: Final = ("timestamp", "level", "event")
 _MB: Final = 1_000_000
-_OPEN_AT_MOST: Final = 64
+OPEN_AT_MOST: Final = 512
+"""Log files of one process. Opening one for each record costs more than the record."""
 _ENCODER: Final = json.JSONEncoder(default=repr)
 
 
 @contextmanager
-def configure(directory: Path, *, level: str, json: bool, owner: str, max_file_mb: int) -> Iterator[None]:
+def configure(
+    directory: Path, *, level: str, json: bool, owner: str, max_file_mb: int, open_files: int = OPEN_AT_MOST
+) -> Iterator[None]:
     """Send every record of this process, those of libraries too, where it belongs; as it was before when the block ends.
 
     `owner` names this process in the names of the watchers' files. `json` False makes stderr readable for people; files
-    always hold JSON lines.
+    always hold JSON lines. At most `open_files` of them are kept open.
     """
-    files = LogFiles(max_bytes=max_file_mb * _MB)
+    files = LogFiles(max_bytes=max_file_mb * _MB, open_at_most=open_files)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -144,8 +147,9 @@ class LogFiles:
     Handed to the operating system at once, not synced to the disk: a record outlives a killed process, not a power cut.
     """
 
-    def __init__(self, *, max_bytes: int) -> None:
+    def __init__(self, *, max_bytes: int, open_at_most: int = OPEN_AT_MOST) -> None:
         self._max_bytes = max_bytes
+        self._open_at_most = open_at_most
         self._handles: OrderedDict[Path, int] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -156,8 +160,7 @@ class LogFiles:
         """
         data = line.encode() + b"\n"
         with self._lock:
-            handle = self._handle(path)
-            size = os.fstat(handle).st_size
+            handle, size = self._handle(path)
             if rotate:
                 if size and size + len(data) > self._max_bytes:
                     handle = self._rotate(path)
@@ -171,19 +174,24 @@ class LogFiles:
             while self._handles:
                 os.close(self._handles.popitem()[1])
 
-    def _handle(self, path: Path) -> int:
+    def _handle(self, path: Path) -> tuple[int, int]:
+        """The file's handle, and its size."""
         handle = self._handles.get(path)
-        if handle is not None and not os.fstat(handle).st_nlink:  # a clean-up removed it
-            os.close(self._handles.pop(path))
-            handle = None
-        if handle is None:
-            handle = self._handles[path] = _opened(path)
-            if len(self._handles) > _OPEN_AT_MOST:
-                os.close(self._handles.popitem(last=False)[1])
-        self._handles.move_to_end(path)
-        return handle
+        if handle is not None:
+            status = os.fstat(handle)
+            if status.st_nlink:
+                self._handles.move_to_end(path)
+                return handle, status.st_size
+            os.close(self._handles.pop(path))  # a clean-up removed it
+        return self._open(path)
+
+    def _open(self, path: Path) -> tuple[int, int]:
+        handle = self._handles[path] = _opened(path)
+        if len(self._handles) > self._open_at_most:
+            os.close(self._handles.popitem(last=False)[1])
+        return handle, os.fstat(handle).st_size
 
     def _rotate(self, path: Path) -> int:
         os.close(self._handles.pop(path))
         path.rename(rotated(path, datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")))
-        return self._handle(path)
+        return self._open(path)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +41,7 @@ class Committer:
 
     def __post_init__(self) -> None:
         self._group = GroupCommit(self.database)
+        self._log = log.bind()  # a logger of a module is made anew for each record
 
     async def commit(self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
         """Returns the position as it is now held.
@@ -57,20 +58,18 @@ class Committer:
                 return await detections.keep(
                     connection, held, new_position(identity, batch.position, hosted.trigger.format)
                 )
-        write_id = uuid.uuid4().hex
+        write_id = secrets.token_hex(16)
         detection = _detection(hosted, held, identity, batch, batch.position, write_id)
         committed = await self._group.commit(detection)
-        log.info("store.written", write_id=write_id, key=detection.key)
+        items = sum(event.count for event in batch.events)
+        self._log.info("store.written", write_id=write_id, key=detection.key, events=len(batch.events), items=items)
         self.on_watermark(hosted.asset_id, detection.key)
         if committed.dag_ids:
             self.on_events(committed.dag_ids)
-        self._count(hosted, batch)
-        return committed.held
-
-    def _count(self, hosted: Hosted, batch: TriggerBatch) -> None:
         self.metrics.store_writes.labels(AssetStoreWriterKind.WATCHER.value).inc()
         self.metrics.events.labels(hosted.name, hosted.asset).inc(len(batch.events))
-        self.metrics.items.labels(hosted.name, hosted.asset).inc(sum(event.count for event in batch.events))
+        self.metrics.items.labels(hosted.name, hosted.asset).inc(items)
+        return committed.held
 
 
 def _detection(
@@ -129,7 +128,7 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
     return NewEvent(
         asset_id=hosted.asset_id,
         extra=to_json(extra),
-        trace_id=uuid.uuid4().hex,
+        trace_id=secrets.token_hex(16),
         event_id=event_id,
         source_watcher=hosted.name,
     )

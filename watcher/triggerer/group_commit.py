@@ -16,7 +16,7 @@ from typing import Final
 
 import anyio
 import structlog
-from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from store.database import Database
 from store.detection import detections
@@ -28,6 +28,8 @@ MOST_CHARACTERS: Final = 4_000_000
 """Of one group. A larger batch goes alone, on another connection."""
 ALONE_AT_ONCE: Final = 3
 """Connections for those who go alone: each may wait for somebody who has locked its position."""
+WOKEN_AT_ONCE: Final = 8
+"""Members that make their next batches before the loop looks for the database's answer to the next group."""
 
 log = structlog.get_logger()
 
@@ -52,6 +54,7 @@ class GroupCommit:
         self._waiting: deque[_Member] = deque()
         self._commits = False
         self._alone = anyio.Semaphore(ALONE_AT_ONCE)
+        self._log = log.bind()  # a logger of a module is made anew for each record
 
     async def commit(self, detection: Detection) -> Committed:
         """Shielded from when it was begun. Raises `PositionLost`, `CommitUnknown`, or what refused this detection."""
@@ -73,14 +76,22 @@ class GroupCommit:
             await member.turn.wait()
             if not member.leads:
                 return
+        await self._lead()
+
+    async def _lead(self) -> None:
+        """Commit a group. The next one is on its way before the members of this one go on, which takes them time."""
         self._commits = True
+        group = self._next_group()
+        begun: Sequence[_Member] = group
         try:
-            await self._transact(self._next_group(), skip_locked=True)
+            begun = await self._transact(group, skip_locked=True)
         finally:
+            self._waiting.extendleft(reversed(group[len(begun) :]))
             self._commits = bool(self._waiting)
             if self._waiting:
                 self._waiting[0].leads = True
                 self._waiting[0].turn.set()
+            await _wake(begun)
 
     def _next_group(self) -> list[_Member]:
         """From the first that waits on, as many as fit; one of a watcher."""
@@ -94,8 +105,8 @@ class GroupCommit:
             group[detection.held.watcher] = self._waiting.popleft()
         return list(group.values())
 
-    async def _transact(self, group: Sequence[_Member], *, skip_locked: bool) -> None:
-        """One transaction; its members are answered, or left to go alone. Those it had no time for wait on, in front."""
+    async def _transact(self, group: Sequence[_Member], *, skip_locked: bool) -> Sequence[_Member]:
+        """One transaction; its members are answered, or left to go alone. Returns them: it may have had no time for the last."""
         begun, announced = group, list[_Member]()
         try:
             async with self._database.transaction() as connection:
@@ -106,16 +117,30 @@ class GroupCommit:
                     member.answer = answer
                     if isinstance(answer, Committed):
                         announced.append(member)
-                        _announce(member, answer)
+                        self._announce(member, answer)
         except Exception as error:  # noqa: BLE001  each member raises it, or is tried alone
             for member in begun:
                 member.answer = _outcome(error, alone=len(group) == 1)
             for member in announced:
                 _withdraw(member, error)
-        finally:
-            self._waiting.extendleft(reversed(group[len(begun) :]))
-            for member in begun:
+        return begun
+
+    def _announce(self, member: _Member, committed: Committed) -> None:
+        """Before COMMIT, so that whatever is stored is found in the log, wherever this process ends."""
+        entry = {"write_id": member.detection.writer.write_id, "key": member.detection.key}
+        written = {"events": len(member.detection.events), "position_version": committed.held.version}
+        member.context.run(partial(self._log.info, "store.writing", **written, **entry))
+
+
+async def _wake(members: Sequence[_Member]) -> None:
+    try:
+        for start in range(0, len(members), WOKEN_AT_ONCE):
+            for member in members[start : start + WOKEN_AT_ONCE]:
                 member.turn.set()
+            await checkpoint()
+    finally:
+        for member in members:
+            member.turn.set()
 
 
 def _outcome(error: Exception, *, alone: bool) -> Exception | None:
@@ -126,13 +151,6 @@ def _outcome(error: Exception, *, alone: bool) -> Exception | None:
     if isinstance(error, (CommitUnknown, DatabaseUnavailable, DatabaseUnusable)):
         return type(error)(*error.args)
     return error if alone else None
-
-
-def _announce(member: _Member, committed: Committed) -> None:
-    """Before COMMIT, so that whatever is stored is found in the log, wherever this process ends."""
-    entry = {"write_id": member.detection.writer.write_id, "key": member.detection.key}
-    written = {"events": len(member.detection.events), "position_version": committed.held.version}
-    member.context.run(partial(log.info, "store.writing", **written, **entry))
 
 
 def _withdraw(member: _Member, error: Exception) -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import math
 import random
+import secrets
 import time
-import uuid
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -59,6 +59,7 @@ class Supervisor:
     clients: Clients
     poll_timeout: timedelta
     report: WatcherReport = field(default_factory=WatcherReport)
+    _log: Any = field(default_factory=log.bind)  # a logger of a module is made anew for each record
     _failures: int = 0
     _attempt: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _doing: str = ""
@@ -157,15 +158,12 @@ class Supervisor:
         raise ConfigurationError("the trigger stopped yielding; `events` must go on without end")
 
     async def _commit(self, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
-        with structlog.contextvars.bound_contextvars(poll_id=uuid.uuid4().hex[:12]):
+        with structlog.contextvars.bound_contextvars(poll_id=secrets.token_hex(6)):
             self._committing = True
             held = await self.committer.commit(self.hosted, held, identity, batch)
             self._held, self._committing = held, False
             self._note_poll(batch)
-            log.debug("watcher.polled", caught_up=batch.caught_up)
-            if batch.events:
-                items = sum(event.count for event in batch.events)
-                log.info("watcher.found", items=items, events=len(batch.events))
+            self._log.debug("watcher.polled", caught_up=batch.caught_up)
         return held
 
     def _note_poll(self, batch: TriggerBatch) -> None:

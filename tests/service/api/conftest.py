@@ -1,4 +1,4 @@
-"""The application's context over a fresh metadata database of each kind, with its logs in files."""
+"""The application's context over a fresh metadata database, with its logs in files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ import pytest
 from store.catalog import catalog_sync
 from store.database import Database
 from store.state.attributed import AttributedEntries
-from tests.databases import BOTH
 from tests.service.api.application import CONFIGURED, SECRET, Api, serving
 from watcher import logs
 from watcher.api.context import ApiContext
 from watcher.api.same_site import LOOPBACK_NAMES, Site
 from watcher.loops import Hint
-
-
-@pytest.fixture(params=BOTH)
-def dialect(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture

@@ -11,7 +11,10 @@ from sqlalchemy import update
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database import schema
 from store.metastore import MetastoreStoreBackend
+from tests.databases import on_both
 from tests.service.api.application import Api, serving
+
+pytestmark = on_both
 
 
 async def test_a_value_comes_back_with_who_wrote_it(api: Api) -> None:

@@ -14,8 +14,11 @@ from sqlalchemy import event
 
 from store.database import Database
 from store.processes import tokens
+from tests.databases import on_both
 from tests.service.api.application import Api, claimed
 from watcher.loops import Hint
+
+pytestmark = on_both
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,10 @@ from sqlalchemy import select, update
 from store.database import schema
 from store.keys import AssetRef
 from store.state.entries import EntryChange
+from tests.databases import on_both
 from tests.service.api.application import Api, claimed, next_try
+
+pytestmark = on_both
 
 
 async def test_a_job_writes_with_its_own_name_and_the_link_leads_to_its_log(api: Api) -> None:

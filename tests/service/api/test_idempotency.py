@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 
 from store.database import Database, schema
 from store.runs import tries
-from tests.databases import statements_of
+from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.service.api.application import Api, Try, claimed, superseded
 from watcher.api import create_app
@@ -185,6 +185,7 @@ async def test_without_a_key_nothing_is_kept(api: Api) -> None:
     assert (await api.get(api.store("orders", "k")))["version"] == 2
 
 
+@on_both
 async def test_a_write_costs_two_statements_with_a_key_or_without(api: Api) -> None:
     """The fence with all it asks and keeps, and the entry with its history; SQLite needs one for each of these."""
     one = await claimed(api)
@@ -216,6 +217,7 @@ async def test_a_task_of_the_neighbouring_airflow_may_repeat_too(api: Api) -> No
     assert (await api.get(api.store("orders", "k")))["version"] == 1
 
 
+@on_both
 async def test_who_waited_for_the_lock_sees_what_was_decided_meanwhile(api: Api) -> None:
     """The wait is for a row that did not change itself: that the try failed is written beside it."""
     one = await claimed(api)

@@ -7,8 +7,13 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import pytest
 
 from tests.service.api.application import Api, as_json
+
+pytestmark = pytest.mark.parametrize(
+    "dialect", ["postgresql", pytest.param("sqlite", marks=pytest.mark.slow)], indirect=True
+)
 
 LONE = '"\\ud800"'
 VALUES = {

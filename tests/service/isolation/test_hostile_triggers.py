@@ -94,6 +94,7 @@ async def test_what_is_no_batch_or_too_large_a_one_commits_nothing(
         await ticks_on(host)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["check", "poll"])
 async def test_what_never_answers_is_named_and_ended_whether_it_wants_or_not(
     database: Database, server: ForkServer, tmp_path: Path, at: str

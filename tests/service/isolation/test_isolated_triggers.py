@@ -223,6 +223,7 @@ async def test_a_trigger_of_a_database_has_two_sessions_at_most(
             assert connection.execute(sessions).fetchone() in [(1,), (2,)]
 
 
+@pytest.mark.slow
 async def test_watchers_survive_their_fork_server(database: Database, tmp_path: Path) -> None:
     with ForkServer() as server:
         configuration = configured(tmp_path, {"w": counter()}, server)

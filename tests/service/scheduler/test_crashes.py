@@ -11,7 +11,6 @@ from sqlalchemy import select
 
 from store.database.schema import run, task_try
 from store.processes.triggerers import Process
-from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import plain_python, submissions
@@ -33,26 +32,31 @@ class Killed(BaseException):
 
 @asynccontextmanager
 async def dying(database, at, when):
-    """The transaction number `at` never begins, or is the last thing that happens."""
-    original, count = database.transaction, 0
+    """What is written as number `at` never begins, or is the last thing that happens."""
+    originals, count = {name: getattr(database, name) for name in ("transaction", "statements")}, 0
 
-    @asynccontextmanager
-    async def transaction():
-        nonlocal count
-        count += 1
-        mine = count
-        if mine >= at and when == "before":
-            raise Killed
-        async with original() as session:
-            yield session
-        if mine >= at:
-            raise Killed
+    def counted(original):
+        @asynccontextmanager
+        async def writing():
+            nonlocal count
+            count += 1
+            mine = count
+            if mine >= at and when == "before":
+                raise Killed
+            async with original() as session:
+                yield session
+            if mine >= at:
+                raise Killed
 
-    database.transaction = transaction
+        return writing
+
+    for name, original in originals.items():
+        setattr(database, name, counted(original))
     try:
         yield
     finally:
-        database.transaction = original
+        for name, original in originals.items():
+            setattr(database, name, original)
 
 
 async def live(database, folder):
@@ -100,7 +104,6 @@ def application(folder):
     return SparkApplication(application=str(program), conf={}, env={})
 
 
-@on_both
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_run_is_made_started_and_ended_once_wherever_the_daemon_dies(database, tmp_path, when):
     ids = await configure(database, [job_on("load", "a")])

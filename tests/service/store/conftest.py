@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from sqlalchemy import delete
 
 from store.database import Database
-from store.database.schema import metadata
-from tests.databases import BOTH, copied, migrated_postgres
+from tests.databases import BOTH, copied, emptied
 
 
 @pytest.fixture(scope="module", params=BOTH)
@@ -40,12 +38,6 @@ async def database(open_database: Database) -> Database:
 
 
 @pytest.fixture(scope="module")
-def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    with migrated_postgres(request.getfixturevalue("postgres_server")) as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
 async def open_postgres(postgres_url: str) -> AsyncIterator[Database]:
     async with Database.open(postgres_url, pool_size=40) as database:
         yield database
@@ -55,10 +47,3 @@ async def open_postgres(postgres_url: str) -> AsyncIterator[Database]:
 async def postgres(open_postgres: Database) -> Database:
     """For what only PostgreSQL has: several processes that write at once."""
     return await emptied(open_postgres)
-
-
-async def emptied(database: Database) -> Database:
-    async with database.transaction() as session:
-        for table in reversed(metadata.sorted_tables):
-            await session.execute(delete(table))
-    return database

@@ -20,7 +20,7 @@ from store.database import Database
 from store.database.schema import asset, job, job_inlet, job_outlet, job_schedule_asset, queued_event, setting, watcher
 from store.errors import Conflict
 from store.metastore import MetastoreStoreBackend
-from tests.service.store.conftest import emptied
+from tests.databases import emptied
 from tests.service.store.words import append, apply, declared, event, foreign_asset, rows
 
 MIRROR = (asset, watcher, job, job_schedule_asset, job_inlet, job_outlet, queued_event, setting)

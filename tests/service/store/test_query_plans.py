@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
+from store.database.schema import watcher_position_row
 from store.detection import detections, events, positions
 from store.detection.detections import Committed, Detection
 from store.detection.positions import HeldPosition, NewPosition, RowDifferences
@@ -25,7 +26,7 @@ from store.state.attributed import AttributedEntries
 from store.state.transactions import Transaction
 from tests.databases import statements_of
 from tests.service.store import words
-from tests.service.store.words import append, apply, beat, declared, event
+from tests.service.store.words import append, apply, beat, declared, event, rows
 from tests.service.triggerer.group_world import detectors
 
 
@@ -200,19 +201,20 @@ async def test_a_detection_costs_few_statements(world: World) -> None:
 
 
 async def test_detections_of_many_watchers_cost_as_few_statements_as_one(postgres: Database) -> None:
-    group = await detectors(postgres, 20)
-    with statements_of(postgres) as sent:
-        async with postgres.transaction() as session:
-            answers = await detections.commit(
-                session, [replace_rows(one.detection()) for one in group], skip_locked=True
-            )
-    assert all(isinstance(answer, Committed) for answer in answers)
-    assert len(sent) == 2
+    """What is locked, what is read because of that, and between them one for each kind of change of large sets."""
+    changes = RowDifferences(clear=True, delete_below=2, delete=[1], insert={1: 1})
+    for rows_of_each, statements in ((RowDifferences(), 2), (changes, 2 + 4)):
+        ready = [with_rows(one.detection(), rows_of_each) for one in await detectors(postgres, 20)]
+        with statements_of(postgres) as sent:
+            async with postgres.transaction() as session:
+                answers = await detections.commit(session, ready, skip_locked=True)
+        assert all(isinstance(answer, Committed) for answer in answers)
+        assert len(sent) == statements
+    assert [row["member"] for row in await rows(postgres, watcher_position_row)] == [1] * 20
 
 
-def replace_rows(detection: Detection) -> Detection:
-    """Without the large set, which each watcher changes by statements of its own."""
-    return replace(detection, position=replace(detection.position, rows=RowDifferences()))
+def with_rows(detection: Detection, changes: RowDifferences) -> Detection:
+    return replace(detection, position=replace(detection.position, rows=changes))
 
 
 async def test_reading_and_writing_an_entry_costs_few_statements(world: World) -> None:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
 
-from watcher.machine import memory_mb
+from watcher.machine import memory_mb, raise_descriptor_limit
 
 GB = 1024**3
 
@@ -40,3 +41,15 @@ def test_a_machine_without_control_groups_has_what_is_installed(tmp_path):
 
 def test_this_machine_has_some_memory():
     assert memory_mb() > 256
+
+
+def test_as_many_files_may_be_open_as_the_machine_allows():
+    before = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 500), hard))
+    try:
+        allowed = raise_descriptor_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (allowed, hard)
+        assert allowed > 500
+        assert raise_descriptor_limit() == allowed
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

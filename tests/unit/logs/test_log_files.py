@@ -130,7 +130,7 @@ def open_files() -> int:
 
 
 def test_few_files_are_open_whatever_the_number_of_watchers(tmp_path: Path) -> None:
-    files = LogFiles(max_bytes=1000)
+    files = LogFiles(max_bytes=1000, open_at_most=64)
     before = open_files()
     for _ in range(2):
         for number in range(300):

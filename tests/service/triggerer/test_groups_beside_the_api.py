@@ -1,0 +1,102 @@
+"""Detections beside people and tools who write, delete and clear entries of the same assets over REST."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from store.database import Database
+from store.database.schema import asset_event, asset_store_history, queued_event, watcher_position
+from store.state.attributed import AttributedEntries
+from store.values import WATERMARK_SUFFIX
+from tests.effort import effort
+from tests.service.api.application import SECRET, serving
+from tests.service.store.words import apply, beat, declared, rows
+from tests.service.triggerer.group_world import OWNER, Detector, detector
+from watcher.api.context import ApiContext
+from watcher.triggerer.group_commit import GroupCommit
+
+pytestmark = pytest.mark.service
+
+
+async def watchers_of_two_assets(database: Database) -> list[Detector]:
+    """Every other one is configured no more, but still at work: its watermark may be deleted."""
+    assets = {"a": "test://a", "b": "test://b"}
+    home = {f"w{number}": "ab"[number // 2 % 2] for number in range(8)}
+    configured = partial(declared, assets=assets, jobs={"load": assets})
+    ids = (await apply(database, configured(watchers=home))).asset_ids
+    await beat(database, OWNER)
+    every = [await detector(database, name, ids[asset]) for name, asset in home.items()]
+    await apply(database, configured(watchers={name: home[name] for name in [*home][::2]}))
+    return every
+
+
+async def write_delete_and_clear(client: httpx.AsyncClient, one: Detector) -> set[int]:
+    """The answers' statuses."""
+    store = f"/api/v2/assets/{one.asset_id}/store"
+    return {
+        (await client.put(f"{store}/note", json={"value": 1})).status_code,
+        (await client.delete(f"{store}/{one.name}{WATERMARK_SUFFIX}")).status_code,
+        (await client.delete(f"{store}/note")).status_code,
+        (await client.delete(store)).status_code,
+    }
+
+
+async def test_nobody_who_writes_or_clears_by_the_api_meets_a_deadlock_and_no_detection_is_lost(
+    database: Database, tmp_path: Path
+) -> None:
+    every = await watchers_of_two_assets(database)
+    context = ApiContext(
+        database=database,
+        entries=AttributedEntries(database.dialect),
+        secret=SECRET,
+        auth="none",
+        base_url=None,
+        logs_directory=tmp_path,
+        max_value_storage_bytes=65535,
+        default_retention_days=30,
+        clear_on_success=False,
+        hint=lambda _hint: None,
+        configuration_hash="hash",
+    )
+    group, done, statuses = GroupCommit(database), anyio.Event(), set[int]()
+
+    async def detect(one: Detector) -> None:
+        while not done.is_set():
+            await one.detect(group)
+
+    async def call(client: httpx.AsyncClient) -> None:
+        for one in every * effort(1, 40):
+            statuses.update(await write_delete_and_clear(client, one))
+
+    async with serving(context) as client, anyio.create_task_group() as tasks:
+        for one in every:
+            tasks.start_soon(detect, one)
+        async with anyio.create_task_group() as people:
+            for _ in range(2):
+                people.start_soon(call, client)
+        done.set()
+
+    assert statuses == {204, 409}, "409: a configured watcher's watermark is its own"
+    count = {row["watcher"]: row["version"] for row in await rows(database, watcher_position)}
+    assert count == {one.name: one.number for one in every}
+    assert all(count.values())
+    assert len(await rows(database, asset_event)) == len(await rows(database, queued_event)) == sum(count.values())
+    await assert_histories_are_whole(database, count)
+
+
+async def assert_histories_are_whole(database: Database, count: dict[str, int]) -> None:
+    """Every write has its version, also behind a delete, and no other."""
+    versions: dict[tuple[int, str], list[int]] = {}
+    written: dict[str, int] = {}
+    for row in await rows(database, asset_store_history):
+        versions.setdefault((row["asset_id"], row["key"]), []).append(row["version"])
+        if row["watcher"] is not None:
+            written[row["watcher"]] = written.get(row["watcher"], 0) + 1
+    assert written == count
+    assert all(later == earlier + 1 for each in versions.values() for earlier, later in pairwise(each))
