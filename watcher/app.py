@@ -34,12 +34,11 @@ from watcher.declaring import declared, jobs_to_start, submitters
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
-from watcher.edge.connections import ConnectionLimits
 from watcher.errors import PartEnded, StartRefused
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home, refusing_os_errors
-from watcher.http_server import listen, serve
+from watcher.http_server import limits_of, listen, serve
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
@@ -175,7 +174,9 @@ class Daemon:
                 await self._start_part(tasks, "exchange of hints", self._relay.run)
                 if self.listening_socket is not None:
                     app = create_app(self._api_context(clients))
-                    await self._start_part(tasks, "API", serve, app, self.listening_socket, self._connection_limits())
+                    await self._start_part(
+                        tasks, "API", serve, app, self.listening_socket, limits_of(self._settings.api)
+                    )
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     self._health.waits_for = None
@@ -329,18 +330,6 @@ class Daemon:
             stopping=self._stopping,
             metrics=self._metrics,
             descriptions=Descriptions(self._inquirer),
-        )
-
-    def _connection_limits(self) -> ConnectionLimits:
-        limits = self._settings.api.limits
-        return ConnectionLimits(
-            header_bytes=limits.header_bytes,
-            header_timeout=limits.header_timeout,
-            body_timeout=limits.body_timeout,
-            idle_timeout=limits.idle_timeout,
-            connections=limits.connections,
-            per_address=limits.per_address,
-            trusted_proxies=self._settings.api.trusted_proxies,
         )
 
     def _local_url(self) -> str:

@@ -14,6 +14,7 @@ import uvicorn
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
+from config.settings import ApiSettings
 from watcher.edge.connections import ConnectionLimits, Connections
 from watcher.edge.headers import SecurityHeaders
 from watcher.edge.http_connection import HttpConnection, LimitedConfig
@@ -43,6 +44,19 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}; set settings.api.port to a free one"
         ) from error
     return bound
+
+
+def limits_of(api: ApiSettings) -> ConnectionLimits:
+    """What the settings say of connections; bodies are the application's."""
+    return ConnectionLimits(
+        header_bytes=api.limits.header_bytes,
+        header_timeout=api.limits.header_timeout,
+        body_timeout=api.limits.body_timeout,
+        idle_timeout=api.limits.idle_timeout,
+        connections=api.limits.connections,
+        per_address=api.limits.per_address,
+        trusted_proxies=api.trusted_proxies,
+    )
 
 
 async def serve(

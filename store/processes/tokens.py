@@ -21,7 +21,7 @@ from store.errors import Conflict, InvalidValue, NotFound
 ROLES: Final = ("viewer", "operator", "admin")
 LONGEST_LIFE: Final = 100 * 366 * 86_400
 """Seconds."""
-_USE_IS_NEWS_AFTER: Final = 60
+_USE_IS_NEWS_AFTER: Final = 60.0
 """Seconds for which one use of a token stands for all."""
 _t = api_token.c
 

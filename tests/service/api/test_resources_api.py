@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -15,6 +16,7 @@ from store.database import schema
 from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
+from watcher.api.streams import Streams
 from watcher.health import Health, WatcherReport
 
 
@@ -391,3 +393,36 @@ async def test_strangers_are_told_nothing(guarded: Api) -> None:
         assert wrong.status_code == 403
         basic = await guarded.client.get(f"/api/v2/assets/{asset_id}", headers={"Authorization": "Basic eDp5"})
         assert basic.status_code == 401
+
+
+async def test_the_reference_is_a_page_that_needs_nothing_from_elsewhere(api: Api) -> None:
+    document = await api.get("/openapi.json")
+    page = await api.client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert all(f"<code>{m.upper()} {path}</code>" in page.text for path, ms in document["paths"].items() for m in ms)
+    assert not re.search("<script|<link|<style|<img|https?:", page.text)
+    assert (await api.client.get("/redoc")).status_code == 404
+
+
+async def test_without_tokens_a_page_of_another_site_gets_nothing(api: Api) -> None:
+    event = {"asset_id": api.asset_ids["orders"]}
+    for headers, status in (
+        ({}, 200),
+        ({"Origin": "http://watcher"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "evil.example", "Authorization": "Bearer aw_invented"}, 421),
+    ):
+        answer = await api.client.post("/api/v2/assets/events", json=event, headers=headers)
+        assert answer.status_code == status, (headers, answer.text)
+    assert (await api.client.get("/api/v2/assets", headers={"Host": "evil.example"})).status_code == 421
+    assert (await api.client.get("/healthz", headers={"Host": "evil.example"})).status_code == 200
+    assert (await api.get("/api/v2/assets/events"))["total_entries"] == 2
+
+
+async def test_streams_are_few(api: Api) -> None:
+    full = replace(api.context, streams=Streams(most=0))
+    async with serving(full) as client:
+        answer = await client.get("/api/v2/watchers/landing_files/logs", params={"follow": True})
+    assert (answer.status_code, "streams are open already" in answer.json()["detail"]) == (503, True)
