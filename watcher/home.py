@@ -61,8 +61,8 @@ def open_home(folder: Path) -> Iterator[Home]:
             f"settings.home {folder} holds {misread}, which Spark takes for more than a name; choose another folder"
         )
     with ExitStack() as stack:
+        make_home(folder)
         with refusing_os_errors(f"settings.home {folder} cannot be used"):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             check_private(folder, f"chmod 700 {folder}")
             stack.enter_context(exclusive(lock_path(folder)))
             home_id = _made_once(folder / "home_id", lambda: str(uuid.uuid4()))
@@ -71,6 +71,12 @@ def open_home(folder: Path) -> Iterator[Home]:
                 f"{folder / 'home_id'} holds no id, so {folder} is no daemon's home; choose another folder"
             )
         yield Home(folder=folder, id=home_id)
+
+
+def make_home(folder: Path) -> None:
+    """Make the folder where needed, closed to other accounts; whoever puts anything there does this first. Raises `StartRefused`."""
+    with refusing_os_errors(f"settings.home {folder} cannot be used"):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def check_private(path: Path, remedy: str) -> None:

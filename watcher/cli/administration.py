@@ -108,10 +108,12 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
     from watcher import logs  # noqa: PLC0415  see watcher.cli
     from watcher.cleanup import Cleaner, Limits  # noqa: PLC0415
     from watcher.cli.connections import opened_database  # noqa: PLC0415
+    from watcher.home import make_home  # noqa: PLC0415
     from watcher.metadata import logs_directory, open_backend  # noqa: PLC0415
 
     settings, console = configuration.settings, Console(stderr=True)
     directory = logs_directory(settings)
+    make_home(settings.home)
     async with opened_database(settings) as database:
         backend = open_backend(settings, database)
         if not backend.entries(database).keeps_history:
