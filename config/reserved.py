@@ -50,7 +50,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", airflow=None, alerts=[], openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
     *_reserved_keys("settings.scheduler", warm_memory_mb=None, spark_history_url=None),
-    *_reserved_keys("settings.logs", format="auto"),
     _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
     *_reserved_keys(

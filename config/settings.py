@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -18,6 +18,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
 from config.durations import Duration, PositiveDuration
@@ -263,12 +264,20 @@ class LogSettings(Section):
     """Folder of the log files; null is `<home>/logs`. Several processes share one."""
     level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe level that is logged."""
-    as_json: Annotated[bool, Field(alias="json")] = True
-    """One JSON object per line on stderr; false is for reading at a terminal."""
+    format: Literal["auto", "text", "json"] = "auto"
+    """What stderr gets: text for people, or one JSON object per line. auto: text on a terminal, else JSON."""
+    as_json: Annotated[bool | None, Field(alias="json")] = None
+    """The older word: true is `format: json`, false `format: text`; not beside `format`."""
     retention_days: Days = 30
     """Days log files are kept."""
     max_file_mb: Annotated[int, Field(ge=1)] = 64
     """Size at which a watcher's log file is rotated, in MB."""
+
+    @model_validator(mode="after")
+    def _check_format(self) -> Self:
+        if self.as_json is not None and "format" in self.model_fields_set:
+            raise ValueError("`json` and `format` say the same; remove `json`")
+        return self
 
 
 class Settings(Section):

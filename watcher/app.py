@@ -18,10 +18,10 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from config.models import Configuration
+from config.settings import LogSettings
 from store.base import BaseStoreBackend
 from store.catalog import catalog_sync
 from store.database import Database
-from store.processes import signing_keys
 from store.processes.signing_keys import SigningKeys
 from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
@@ -34,7 +34,7 @@ from watcher.declaring import declared, jobs_to_start, submitters
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
-from watcher.errors import PartEnded, StartRefused
+from watcher.errors import PartEnded
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home, refusing_os_errors
@@ -47,6 +47,7 @@ from watcher.loops import Hint
 from watcher.metadata import check_store, logs_directory, open_backend, open_database, patiently
 from watcher.metrics import Metrics
 from watcher.scheduler.scheduler import Scheduler
+from watcher.signing import publish, signing_secrets
 from watcher.sources import child_settings, hosted
 from watcher.submit.base import Addresses, Workspace
 from watcher.triggerer.clients import Clients
@@ -100,7 +101,7 @@ async def _build(
             logs.configure(
                 directory,
                 level=settings.logs.level,
-                json=settings.logs.as_json,
+                json=_as_json(settings.logs),
                 owner=process.id,
                 max_file_mb=settings.logs.max_file_mb,
                 open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
@@ -140,9 +141,10 @@ class Daemon:
         self._settings = self.configuration.settings
         self._entries = self.backend.entries(self.database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
-        self._secrets = self._signing_secrets()
+        self._secrets = signing_secrets(self._settings.api, self.home, alone=self.options.roles == ROLES)
         self._signing_keys = SigningKeys.of(self._secrets, self.process)
         self._metrics = Metrics()
+        self._metrics.expect_runs(self.configuration.jobs)
         self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
         self._health = Health(
             recent_block=lambda: self._watchdog.recent_block, waits_for="not everything has started yet; wait"
@@ -166,7 +168,7 @@ class Daemon:
 
     async def serve(self) -> None:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
-        await patiently(self._publish_signing_keys)
+        await publish(self.database, self._signing_keys)
         with self._inquirer, self._watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
@@ -181,7 +183,8 @@ class Daemon:
                     await self._start_workers(workers, clients)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
-                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid)
+                    where = {"pid": self.process.pid, **self._address()}
+                    log.info("daemon.started", roles=sorted(self.options.roles), **where)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
@@ -192,10 +195,6 @@ class Daemon:
                     workers.cancel_scope.cancel()
                 tasks.cancel_scope.cancel()
         log.info("daemon.stopped")
-
-    async def _publish_signing_keys(self) -> None:
-        async with self.database.transaction() as connection:
-            await signing_keys.publish(connection, self._signing_keys, self.database.dialect)
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
         if self._copies is not None:
@@ -286,8 +285,8 @@ class Daemon:
             jobs=jobs_to_start(self.configuration),
             submitters=self._submitters,
             addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
-            issue_token=lambda key: try_tokens.issue(
-                self._secrets[0], key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME
+            issue_token=lambda key, trace_id: try_tokens.issue(
+                self._secrets[0], key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME, trace_id=trace_id
             ),
         )
         scheduler, share = self._settings.scheduler, machine.memory_mb() * 60 // 100
@@ -300,6 +299,7 @@ class Daemon:
             lease=self._settings.triggerer.lease,
             on_end=self._after_try,
             health=self._health,
+            metrics=self._metrics,
         )
 
     def _api_context(self, clients: Clients) -> ApiContext:
@@ -339,15 +339,15 @@ class Daemon:
             return api.base_url or f"http://{api.host}:{api.port}"
         return machine.url_here(*self.listening_socket.getsockname()[:2])
 
-    def _signing_secrets(self) -> tuple[bytes, ...]:
-        """The first signs the tries' tokens, all verify."""
-        if self._settings.api.secret is not None:
-            return tuple(secret.get_secret_value().encode() for secret in self._settings.api.secret)
-        if self.options.roles != ROLES:
-            raise StartRefused(
-                "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
-            )
-        return (self.home.secret(),)
+    def _address(self) -> dict[str, str]:
+        return {} if self.listening_socket is None else {"url": self._local_url()}
+
+
+def _as_json(logs: LogSettings) -> bool:
+    """Whether stderr gets JSON."""
+    if logs.as_json is not None:
+        return logs.as_json
+    return logs.format == "json" or (logs.format == "auto" and not sys.stderr.isatty())
 
 
 def workspace(configuration: Configuration, home: Path) -> Workspace:

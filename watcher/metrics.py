@@ -1,29 +1,55 @@
-"""What Prometheus reads. Counters live in the process that counts; what the database knows is read from it when asked."""
+"""What Prometheus reads. Counters live in the process that counts; what the database knows is read from it when asked.
+
+A trace that a counter was last moved by stands beside it as its exemplar, for whoever asks in OpenMetrics.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import timedelta
+from typing import Final, TypeAlias
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, Summary
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from store.base import AssetStoreWriterKind
 from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
+from store.runs.runs import Run
 from watcher.vocabulary import Descriptions, describe
 
 OUR_OWN: Final = frozenset(
     {
-        *("asset_age_seconds", "asset_late", "blocked_seconds", "errors", "event_loop_lag_seconds", "events", "items"),
-        *("lag_seconds", "left_out", "position_version", "sign_in_failures", "store_writes"),
+        *("asset_age_seconds", "asset_late", "blocked_seconds", "database_up", "errors", "event_loop_lag_seconds"),
+        *("event_to_first_action_seconds", "events", "items", "lag_seconds", "left_out", "poll_seconds"),
+        *(
+            "position_version",
+            "ready",
+            "run_duration_seconds",
+            "run_queue_seconds",
+            "runs",
+            "sign_in_failures",
+            "state",
+        ),
+        "store_writes",
     }
 )
 """Names, behind `watcher_`, that no trigger's gauge may have."""
-_LABELS: Final = ("watcher", "asset")
+ENDS: Final = ("success", "failed")
+_SUFFIX: Final = re.compile("_(total|created|sum|count|bucket)$")
+_WATCHER: Final = ("watcher", "asset")
+_LOOP_LAGS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30)
+_WAITS: Final = (0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 300, 1800)
+_DURATIONS: Final = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 14400)
+
+Labels: TypeAlias = tuple[str, ...]
+"""The values of a metric's labels."""
 
 log = structlog.get_logger()
 
@@ -34,62 +60,126 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         text = "Attributed writes and deletes of asset store entries"
-        self.store_writes = Counter("watcher_store_writes", text, ["kind"], registry=self.registry)
-        text = "Tokens that were refused"
-        self.sign_in_failures = Counter("watcher_sign_in_failures", text, registry=self.registry)
-        self.items = Counter("watcher_items", "Files and rows found", _LABELS, registry=self.registry)
-        self.events = Counter("watcher_events", "Asset events committed", _LABELS, registry=self.registry)
-        self.loop_lag = Histogram(
-            "watcher_event_loop_lag_seconds",
-            "How long the event loop took to give a waiting task its turn",
-            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
-            registry=self.registry,
-        )
+        self.store_writes = self._counter("store_writes", text, "kind")
+        self.sign_in_failures = self._counter("sign_in_failures", "Tokens that were refused")
+        self.items = self._counter("items", "Files and rows found", *_WATCHER)
+        self.events = self._counter("events", "Asset events committed", *_WATCHER)
+        text = "Whole looks at the source that are committed, or found nothing, from beginning to end"
+        self.polls = Summary("watcher_poll_seconds", text, _WATCHER, registry=self.registry)
+        text = "How long the event loop took to give a waiting task its turn"
+        self.loop_lag = self._histogram("event_loop_lag_seconds", text, _LOOP_LAGS)
         text = "Time for which a watcher kept the event loop for itself, a second or more at a time; '' is the daemon's own"
-        self.blocked = Counter("watcher_blocked_seconds", text, ["watcher"], registry=self.registry)
+        self.blocked = self._counter("blocked_seconds", text, "watcher")
+        self._runs = self._counter("runs", "Runs that ended, by how", "dag_id", "state")
+        text = "From when a run was queued to its start"
+        self._run_queue = self._histogram("run_queue_seconds", text, _WAITS, "dag_id")
+        text = "From a run's start to its end, with all its tries"
+        self._run_duration = self._histogram("run_duration_seconds", text, _DURATIONS, "dag_id")
+        text = "From a run's newest event to the start of the first Spark job of its first try"
+        self._first_action = self._histogram("event_to_first_action_seconds", text, _WAITS, "dag_id", "start")
 
-    def exposition(
-        self, watchers: Sequence[WatcherRow], expected: Sequence[Asset] = (), descriptions: Descriptions | None = None
-    ) -> bytes:
-        """The text that Prometheus scrapes, with how each watcher is doing, and each asset that should get events.
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"watcher_{name}", text, labels, registry=self.registry)
 
-        Blocking where there are `descriptions`, which ask children.
+    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        return Histogram(f"watcher_{name}", text, labels, buckets=buckets, registry=self.registry)
+
+    def expect_runs(self, dag_ids: Iterable[str]) -> None:
+        """Begin with 0, so that a job's first failure is seen as an increase."""
+        for dag_id in dag_ids:
+            for state in ENDS:
+                self._runs.labels(dag_id, state)
+
+    def count_writes(self, kind: AssetStoreWriterKind, writes: int, trace_id: str | None = None) -> None:
+        """Committed writes to asset stores."""
+        self.store_writes.labels(kind.value).inc(writes, _exemplar(trace_id))
+
+    def count_events(self, labels: tuple[str, str], events: int, items: int, trace_id: str | None) -> None:
+        """Of a batch that a watcher, of an asset, committed; the trace is its last event's."""
+        self.items.labels(*labels).inc(items)
+        self.events.labels(*labels).inc(events, _exemplar(trace_id))
+
+    def observe_start(self, run: Run) -> None:
+        """Of a run that was queued and runs now."""
+        if run.start_date is not None:
+            waited = run.start_date - run.queued_at
+            self._run_queue.labels(run.dag_id).observe(_seconds(waited), _exemplar(run.trace_id))
+
+    def count_end(self, run: Run) -> None:
+        """Of a run that is over now."""
+        self._runs.labels(run.dag_id, run.state).inc(exemplar=_exemplar(run.trace_id))
+        if run.start_date is not None and run.end_date is not None:
+            took = run.end_date - run.start_date
+            self._run_duration.labels(run.dag_id).observe(_seconds(took), _exemplar(run.trace_id))
+
+    def observe_first_action(self, dag_id: str, since_event: timedelta, trace_id: str | None) -> None:
+        """Each driver is started for its try: `cold`."""
+        self._first_action.labels(dag_id, "cold").observe(_seconds(since_event), _exemplar(trace_id))
+
+    def exposition(self, snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
+        """The text that Prometheus scrapes, in a form that it accepts, and the name of that form.
+
+        Blocking where the snapshot has `descriptions`, which ask children.
         """
-        return generate_latest(self.registry) + generate_latest(_Stored(watchers, expected, descriptions))
+        encode, content_type = choose_encoder(accept)
+        together = CollectorRegistry()
+        together.register(self.registry)
+        together.register(snapshot)
+        return encode(together), content_type
 
 
-@dataclass(frozen=True)
-class _Stored(Collector):
-    watchers: Sequence[WatcherRow]
-    expected: Sequence[Asset]
-    descriptions: Descriptions | None
+def _exemplar(trace_id: str | None) -> dict[str, str] | None:
+    return None if trace_id is None else {"trace_id": trace_id}
+
+
+def _seconds(time: timedelta) -> float:
+    """A clock may have been set back meanwhile."""
+    return max(time.total_seconds(), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot(Collector):
+    """How the whole is doing when Prometheus asks: each watcher, and each asset that should get events.
+
+    Without the database nothing is known of them.
+    """
+
+    is_ready: bool
+    has_database: bool
+    watchers: Sequence[WatcherRow] = ()
+    expected: Sequence[Asset] = ()
+    descriptions: Descriptions | None = None
 
     def collect(self) -> Iterator[Metric]:
-        errors = CounterMetricFamily("watcher_errors", "Failures of a watcher since it last worked", labels=_LABELS)
+        yield _gauge("ready", "1: the process is ready, as /readyz says", (), {(): self.is_ready})
+        yield _gauge("database_up", "1: the metadata database answers, and commits", (), {(): self.has_database})
+        yield from self._of_watchers()
+        yield from self._described()
+        late: dict[Labels, float] = {(asset.name,): asset.is_late for asset in self.expected}
+        yield _gauge("asset_late", "1: no event came for longer than expect_every", ("asset",), late)
+        ages: dict[Labels, float] = {(asset.name,): asset.age.total_seconds() for asset in self.expected}
+        yield _gauge("asset_age_seconds", "Since the asset's newest event", ("asset",), ages)
+
+    def _of_watchers(self) -> Iterator[Metric]:
+        rows: dict[Labels, WatcherRow] = {(row.name, row.asset): row for row in self.watchers}
+        errors = CounterMetricFamily("watcher_errors", "Failures of a watcher since it last worked", labels=_WATCHER)
+        for labels, row in rows.items():
+            errors.add_metric(labels, row.error_count)
+        yield errors
         text = "Commits and rewinds of a watcher's position"
-        versions = GaugeMetricFamily("watcher_position_version", text, labels=_LABELS)
+        versions = {labels: row.position_version or 0 for labels, row in rows.items()}
+        yield _gauge("position_version", text, _WATCHER, versions)
+        states: dict[Labels, float] = {(*labels, row.state): 1 for labels, row in rows.items()}
+        yield _gauge("state", "1: how the watcher is doing", (*_WATCHER, "state"), states)
         text = "1: no triggerer hosts the watcher although one should"
-        left_out = GaugeMetricFamily("watcher_left_out", text, labels=_LABELS)
+        yield _gauge("left_out", text, _WATCHER, {labels: row.is_left_out for labels, row in rows.items()})
         text = "Since the last whole look of a watcher that is committed, or found nothing, began"
-        lags = GaugeMetricFamily("watcher_lag_seconds", text, labels=_LABELS)
-        for watcher in self.watchers:
-            if watcher.lag_seconds is not None:
-                lags.add_metric([watcher.name, watcher.asset], watcher.lag_seconds)
-            left_out.add_metric([watcher.name, watcher.asset], watcher.is_left_out)
-            errors.add_metric([watcher.name, watcher.asset], watcher.error_count)
-            versions.add_metric([watcher.name, watcher.asset], watcher.position_version or 0)
-        yield from (errors, versions, lags, left_out, *self._described())
-        text = "1: no event came for longer than expect_every"
-        late = GaugeMetricFamily("watcher_asset_late", text, labels=["asset"])
-        ages = GaugeMetricFamily("watcher_asset_age_seconds", "Since the asset's newest event", labels=["asset"])
-        for asset in self.expected:
-            late.add_metric([asset.name], asset.is_late)
-            ages.add_metric([asset.name], asset.age.total_seconds())
-        yield from (late, ages)
+        lags = {labels: row.lag_seconds for labels, row in rows.items() if row.lag_seconds is not None}
+        yield _gauge("lag_seconds", text, _WATCHER, lags)
 
     def _described(self) -> Iterator[Metric]:
         """What the triggers say of their watermarks."""
-        gauges: dict[str, GaugeMetricFamily] = {}
+        gauges: dict[str, dict[Labels, float]] = {}
         for watcher in self.watchers:
             watermark = None if watcher.watermark is None else json.loads(watcher.watermark)
             if self.descriptions is None:
@@ -99,11 +189,16 @@ class _Stored(Collector):
             if description.fault is not None:
                 log.warning("watcher.not_described", watcher=watcher.name, error=description.fault)
             for name, number in description.gauges.items():
-                if name.removesuffix("_total").removesuffix("_created") in OUR_OWN:
+                if _SUFFIX.sub("", name) in OUR_OWN:
                     log.warning("watcher.gauge_refused", watcher=watcher.name, gauge=name, remedy="rename the gauge")
-                    continue
-                if name not in gauges:
-                    text = "A number in the watermark, as the watcher's trigger describes it"
-                    gauges[name] = GaugeMetricFamily(f"watcher_{name}", text, labels=_LABELS)
-                gauges[name].add_metric([watcher.name, watcher.asset], number)
-        yield from gauges.values()
+                else:
+                    gauges.setdefault(name, {})[watcher.name, watcher.asset] = number
+        text = "A number in the watermark, as the watcher's trigger describes it"
+        yield from (_gauge(name, text, _WATCHER, numbers) for name, numbers in gauges.items())
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], numbers: Mapping[Labels, float]) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(f"watcher_{name}", text, labels=labels)
+    for of, number in numbers.items():
+        gauge.add_metric(of, number)
+    return gauge

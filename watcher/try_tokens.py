@@ -1,6 +1,6 @@
 """The tokens of tries: short-lived JWTs that say which task instance and which try speaks.
 
-The claims are those of Airflow's execution API (`sub` is the task instance's UUID), with `try` added. A token proves who
+The claims are those of Airflow's execution API (`sub` is the task instance's UUID), with `try` and `trace` added. A token proves who
 speaks, not that the try may still write: that is decided on the locked row, in the transaction that writes.
 """
 
@@ -40,6 +40,8 @@ class TryIdentity:
     assets: frozenset[int] | None = None
     issued_at: datetime
     expires_at: datetime
+    trace_id: str | None = None
+    """Its run's; None in a token of an older release."""
 
     @property
     def lifetime(self) -> timedelta:
@@ -57,6 +59,7 @@ def issue(
     try_number: int,
     *,
     lifetime: timedelta,
+    trace_id: str | None = None,
     assets: Collection[int] | None = None,
 ) -> str:
     """A token that lives from now on; with `assets` for another scheduler's task."""
@@ -71,6 +74,7 @@ def issue(
         "jti": uuid.uuid4().hex,
         "try": try_number,
         **({} if assets is None else {"assets": sorted(assets)}),
+        "trace": trace_id,
     }
     return jwt.encode(claims, _key(secret), algorithm=_ALGORITHM)
 
@@ -92,6 +96,7 @@ def _decoded(secrets: tuple[bytes, ...], token: str) -> TryIdentity:
     return TryIdentity(
         task_instance_id=claims["sub"],
         try_number=claims["try"],
+        trace_id=claims.get("trace"),
         assets=frozenset(claims["assets"]) if "assets" in claims else None,
         issued_at=datetime.fromtimestamp(claims["iat"], UTC),
         expires_at=datetime.fromtimestamp(claims["exp"], UTC),

@@ -286,6 +286,7 @@ asset_event = _table(
     Column("source_watcher", NAME),
     Column("source_actor", NAME),
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
+    Index("ix_asset_event_trace_id", "trace_id", postgresql_using="hash"),  # looked up whole, and in no order
     sqlite_autoincrement=True,
 )
 
@@ -362,6 +363,7 @@ run = _table(
     Column("end_date", UtcDateTime),
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id", "state", "dag_id"),
+    Index("ix_run_trace_id", "trace_id", postgresql_using="hash"),
     sqlite_autoincrement=True,
 )
 
@@ -411,6 +413,7 @@ task_try = _table(
     Column("intent_at", UtcDateTime, nullable=False),
     Column("submitted_at", UtcDateTime),
     Column("claimed_at", UtcDateTime),
+    Column("first_action_at", UtcDateTime),  # its first Spark job began, by Spark's own clock
     Column("cancelled_at", UtcDateTime),  # somebody decided what becomes of its run: the process is to be stopped
     Column("ended_at", UtcDateTime),  # the process is known to be gone
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),

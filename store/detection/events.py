@@ -53,7 +53,10 @@ _a, _e = asset.c, asset_event.c
 
 @dataclass(frozen=True, kw_only=True)
 class NewEvent:
-    """An event to be: `extra` is a JSON object's text; the source is a watcher, a task, or an actor of the API."""
+    """An event to be: `extra` is a JSON object's text; the source is a watcher, a task, or an actor of the API.
+
+    `trace_id` follows what happened to whatever comes of it: 32 hexadecimal digits, as in a W3C `traceparent`.
+    """
 
     asset_id: int
     extra: str
@@ -174,6 +177,7 @@ class EventFilter:
     source_run_id: str | None = None
     source_map_index: int | None = None
     source_watcher: str | None = None
+    trace_id: str | None = None
     name_pattern: str | None = None
     name_prefix: str | None = None
     not_before: datetime | None = None
@@ -195,9 +199,10 @@ class EventFields:
     source_task_id: str | None
     source_map_index: int
     source_watcher: str | None
+    trace_id: str
 
 
-WITHHELD: Final = frozenset({"event_id", "trace_id", "source_actor"})
+WITHHELD: Final = frozenset({"event_id", "source_actor"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from store.database.schema import asset_event, database_now, job, run, run_asset
 from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
-from store.runs.runs import move_run, this_run
+from store.runs.runs import Run, move_run, this_run
 
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
@@ -30,21 +30,21 @@ async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
     await move_run(connection, dag_id, run_id, "queued")
 
 
-async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> str:
+async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> tuple[str, Run | None]:
     """End a run as `success` or `failed` without an event of its outlets; its home stops what is alive of it.
 
-    Returns how that reads: a run that is not over and fails is cancelled. Raises `NotFound`.
+    Returns how that reads, for a run that is not over and fails is cancelled, and the run if that changed it. Raises
+    `NotFound`.
     """
     tasks, before, _ = await _locked(connection, dag_id, run_id)
     reason = "cancelled" if state == "failed" and before in ACTIVE else f"marked as {state}"
     if before == state:
-        return reason
+        return reason, None
     for task in tasks:
         await tries.cancel(connection, task)
     over = update(task_instance).where(task_instance.c.id.in_(tasks))
     await connection.execute(over.values(state=state, detail=reason, not_before=None, end_date=database_now()))
-    await move_run(connection, dag_id, run_id, state, reason=reason)
-    return reason
+    return reason, await move_run(connection, dag_id, run_id, state, reason=reason)
 
 
 async def annotate(connection: AsyncConnection, dag_id: str, run_id: str, note: str | None) -> None:

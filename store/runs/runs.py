@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, ScalarSelect, and_, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
@@ -35,7 +35,7 @@ from store.runs.queues import ACTIVE, JobQueue
 _e, _r = asset_event.c, run.c
 
 
-def this_run(dag_id: str, run_id: str) -> ColumnElement[bool]:
+def this_run(dag_id: str | ColumnElement[str], run_id: str | ColumnElement[str]) -> ColumnElement[bool]:
     return and_(_r.dag_id == dag_id, _r.run_id == run_id)
 
 
@@ -51,19 +51,20 @@ async def create_triggered_run(
     run_id: str,
     event_ids: Sequence[int],
     completed_by: int | None,
-    trace_id: str,
     tick: datetime | None = None,
-) -> None:
+) -> str:
     """Make one queued run of exactly these events and take exactly these rows off the queue, by primary key.
 
     In the transaction that read the queue. That no event is consumed twice is also the primary key of `run_asset_event`.
-    With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as in Airflow 3.
+    With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as in Airflow 3. Returns its
+    trace: that of the event which completed the condition, or a new one.
     """
     kind: dict[str, Any] = {"run_type": "asset_triggered", "triggered_by": "asset"}
     if tick is not None:
         times = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end", "run_after"), tick)
         kind = {"run_type": "scheduled", "triggered_by": "timetable", **times}
-    await create_run(connection, queue.dag_id, run_id, queue.task_id, trace_id=trace_id, **kind)
+    of_event = None if completed_by is None else select(_e.trace_id).where(_e.id == completed_by).scalar_subquery()
+    trace_id = await create_run(connection, queue.dag_id, run_id, queue.task_id, trace_id=of_event, **kind)
     consumed = [
         {"dag_id": queue.dag_id, "event_id": event_id, "run_id": run_id, "completed": event_id == completed_by}
         for event_id in event_ids
@@ -73,6 +74,7 @@ async def create_triggered_run(
     q = queued_event.c
     for some in chunks(event_ids):
         await connection.execute(delete(queued_event).where(q.dag_id == queue.dag_id, q.event_id.in_(some)))
+    return trace_id
 
 
 async def create_run(
@@ -83,16 +85,21 @@ async def create_run(
     *,
     triggered_by: str,
     run_type: str = "manual",
-    trace_id: str | None = None,
+    trace_id: str | ScalarSelect[str] | None = None,
     **values: Any,
-) -> None:
-    """Make one queued run without events; `values` are further columns. An existing run_id raises `IntegrityError`."""
+) -> str:
+    """Make one queued run without events; `values` are further columns. An existing run_id raises `IntegrityError`.
+
+    Returns its trace: a new one, unless `trace_id` is given, or selects it.
+    """
     names = {"dag_id": dag_id, "run_id": run_id, "run_type": run_type, "triggered_by": triggered_by}
     times = {"queued_at": database_now(), "run_after": database_now()}
-    row = {**names, "state": "queued", "trace_id": trace_id or uuid.uuid4().hex, **times, **values}
-    await connection.execute(insert(run).values(**row))
+    trace = uuid.uuid4().hex if trace_id is None else trace_id
+    new = insert(run).values(**names, state="queued", trace_id=trace, **{**times, **values}).returning(run.c.trace_id)
+    trace_of_run: str = (await connection.execute(new)).scalar_one()
     task = {"id": str(uuid.uuid4()), "dag_id": dag_id, "run_id": run_id, "task_id": task_id}
     await connection.execute(insert(task_instance).values(**task, map_index=-1, state="queued"))
+    return trace_of_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +108,7 @@ class Startable:
 
     key: TryKey
     run_state: str
+    trace_id: str
     definition: JobDefinition
 
 
@@ -112,7 +120,7 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
     t = task_instance.c
     statement = (
         select(t.id, t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number)
-        .add_columns(run.c.state.label("run_state"), job.c.definition)
+        .add_columns(run.c.state.label("run_state"), run.c.trace_id, job.c.definition)
         .join(run, and_(run.c.dag_id == t.dag_id, run.c.run_id == t.run_id))
         .join(job, job.c.dag_id == t.dag_id)
         .where(t.origin == "own", run.c.state.in_(ACTIVE), job.c.active, ~job.c.paused, may_start())
@@ -122,6 +130,7 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
         Startable(
             key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.id, try_number=row.try_number + 1),
             run_state=row.run_state,
+            trace_id=row.trace_id,
             definition=row.definition,
         )
         for row in await connection.execute(statement)
@@ -160,14 +169,15 @@ async def running_runs(connection: AsyncConnection) -> dict[str, int]:
 
 async def move_run(
     connection: AsyncConnection, dag_id: str, run_id: str, state: str, *, reason: str | None = None
-) -> None:
-    """Write a run's state with the times that belong to it: a run that goes on again has not ended."""
+) -> Run:
+    """Write a run's state with the times that belong to it: a run that goes on again has not ended. Raises `NotFound`."""
     times: dict[str, dict[str, Any]] = {
         "queued": {"queued_at": database_now(), "start_date": None, "end_date": None},
         "running": {"start_date": func.coalesce(run.c.start_date, database_now()), "end_date": None},
     }
     values = times.get(state, {"end_date": database_now()})
-    await connection.execute(update(run).where(this_run(dag_id, run_id)).values(state=state, reason=reason, **values))
+    moved = update(run).where(this_run(dag_id, run_id)).values(state=state, reason=reason, **values).returning(run)
+    return await one_of(connection, moved, Run, no_run(dag_id, run_id))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,10 +220,12 @@ async def listed(
     types: Collection[str] | None = None,
     id_pattern: str | None = None,
     id_prefix: str | None = None,
+    trace_id: str | None = None,
 ) -> Page[Run]:
     """A part of the runs; None and nothing mean all."""
     names = equal(_r.dag_id, dag_id), like(_r.run_id, id_pattern), begins(_r.run_id, id_prefix)
-    query = select(run).where(*names, among(_r.state, states), among(_r.run_type, types))
+    kinds = among(_r.state, states), among(_r.run_type, types), equal(_r.trace_id, trace_id)
+    query = select(run).where(*names, *kinds)
     return await page(connection, query, window, RUN_ORDERS, Run)
 
 

@@ -16,11 +16,20 @@ from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
-from store.database.schema import database_now, dispatcher, job, run, task_instance, task_try
+from store.database.schema import (
+    asset_event,
+    database_now,
+    dispatcher,
+    job,
+    run,
+    run_asset_event,
+    task_instance,
+    task_try,
+)
 from store.errors import TryFenced, no_task_instance
 from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.answers import IdempotencyKey
-from store.runs.runs import Startable, may_start, move_run, this_run
+from store.runs.runs import Run, Startable, may_start, move_run, this_run
 from store.runs.try_lock import UNFINISHED, lock_try
 
 NOT_BEGUN: Final = dict.fromkeys(("not_before", "start_date", "end_date"))
@@ -44,6 +53,8 @@ class OpenTry:
     finish_state: str | None
     message: str | None
     definition: JobDefinition
+    trace_id: str
+    """Its run's."""
     submitted_at: datetime | None
     now: datetime
     """When this was read, by the database's clock."""
@@ -56,18 +67,20 @@ class OpenTry:
 
 async def commit_intent(
     connection: AsyncConnection, task: Startable, *, home_id: str, tag: str, token_hash: str
-) -> bool:
-    """Record that `home_id` is about to start the try; False when somebody else did, or the instance moved on."""
+) -> Run | None:
+    """Record that `home_id` is about to start the try; its run, which runs from now on.
+
+    None when somebody else did, or the instance moved on.
+    """
     t, key = task_instance.c, task.key
     mine = update(task_instance).where(t.id == key.task_instance_id, t.try_number == key.try_number - 1, may_start())
     moved = mine.values(try_number=key.try_number, state="queued", detail="submitting", **NOT_BEGUN).returning(t.id)
     if (await connection.execute(moved)).one_or_none() is None:
-        return False
+        return None
     this = {"task_instance_id": key.task_instance_id, "try_number": key.try_number, "intent_at": database_now()}
     how = {"home_id": home_id, "submitter": task.definition.submitter, "tag": tag, "token_hash": token_hash}
     await connection.execute(insert(task_try).values(**this, **how))
-    await move_run(connection, key.dag_id, key.run_id, "running")
-    return True
+    return await move_run(connection, key.dag_id, key.run_id, "running")
 
 
 async def replace_token(connection: AsyncConnection, open_try: OpenTry, token_hash: str) -> bool:
@@ -149,8 +162,9 @@ async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequ
     how = (a.nonce.is_not(None).label("claimed"), a.cancelled_at.is_not(None).label("cancelled"))
     statement = (
         select(*_KEY, a.tag, a.submitter, a.handle, a.home_id, *how, a.finish_state, a.message)
-        .add_columns(job.c.definition, a.submitted_at, database_now().label("now"))
+        .add_columns(job.c.definition, run.c.trace_id, a.submitted_at, database_now().label("now"))
         .join(task_instance, t.id == a.task_instance_id)
+        .join(run, this_run(t.dag_id, t.run_id))
         .join(job, job.c.dag_id == t.dag_id)
         .where(which, a.ended_at.is_(None))
         .order_by(a.intent_at)
@@ -223,6 +237,21 @@ async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) 
     await connection.execute(update(task_try).where(_this_try(key)).values(progress=progress))
 
 
+async def note_first_action(connection: AsyncConnection, key: TryKey, at: datetime) -> timedelta | None:
+    """Keep when the try's first Spark job began; returns how long after the newest event that its run consumes.
+
+    None when it is kept already, of a run without events, and of later tries, which waited for other things.
+    """
+    a, e, r = task_try.c, asset_event.c, run_asset_event.c
+    new = update(task_try).where(_this_try(key), a.first_action_at.is_(None)).values(first_action_at=at)
+    if (await connection.execute(new.returning(a.tag))).one_or_none() is None or key.try_number > 1:
+        return None
+    newest = select(func.max(e.timestamp, type_=e.timestamp.type)).join(run_asset_event, r.event_id == e.id)
+    of_run = newest.where(r.dag_id == key.dag_id, r.run_id == key.run_id)
+    event_at: datetime | None = (await connection.execute(of_run)).scalar_one()
+    return None if event_at is None else max(at - event_at, timedelta(0))
+
+
 async def is_silent(connection: AsyncConnection, key: TryKey) -> bool:
     """Whether the try runs and does not tell its progress itself."""
     return (await connection.execute(select(task_try.c.try_number).where(_silent(key)))).one_or_none() is not None
@@ -237,6 +266,14 @@ def _silent(key: TryKey) -> ColumnElement[bool]:
     return and_(_this_try(key), task_try.c.nonce.is_(None), task_try.c.ended_at.is_(None))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A try whose word was taken, and its run, if it is over with that."""
+
+    key: TryKey
+    run: Run | None
+
+
 async def finish(
     connection: AsyncConnection,
     task_instance_id: str,
@@ -245,7 +282,7 @@ async def finish(
     finish_state: str,
     message: str | None,
     request: IdempotencyKey | None = None,
-) -> TryKey | None:
+) -> Finished | None:
     """Record what the job says of itself; None when it said the same before (an answer got lost).
 
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
@@ -257,11 +294,11 @@ async def finish(
     key = locked.fenced
     this = update(task_try).where(_this_try(key))
     await connection.execute(this.values(finish_state=finish_state, message=message))
-    if finish_state != "failed":
-        ended = update(task_instance).where(task_instance.c.id == task_instance_id)
-        await connection.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))
-        await move_run(connection, key.dag_id, key.run_id, "success", reason=message)
-    return key
+    if finish_state == "failed":
+        return Finished(key=key, run=None)
+    ended = update(task_instance).where(task_instance.c.id == task_instance_id)
+    await connection.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))
+    return Finished(key=key, run=await move_run(connection, key.dag_id, key.run_id, "success", reason=message))
 
 
 async def end(
@@ -275,8 +312,10 @@ async def end(
     warning: str | None,
     retry_in: float | None,
     counted: bool = True,
-) -> None:
+) -> Run | None:
     """Record that nothing of the try is alive, and what became of its task instance and run; once.
+
+    Returns the run if it is over with that.
 
     An accepted success or skip is final, and so is what people decided of a run: then only the end and the warning are
     written. `retry_in` is in seconds; a try that is not `counted` does not use up a retry.
@@ -289,20 +328,21 @@ async def end(
     first = await connection.execute(over.values(ended_at=database_now(), **values).returning(a.ended_at))
     ended_at: datetime | None = first.scalar_one_or_none()
     if ended_at is None:
-        return
+        return None
     if warning:
         await warn(connection, key, warning)
     is_decided = await _is_decided(connection, key)
     if current != key.try_number or state_now not in UNFINISHED or is_decided:
-        return
+        return None
     due = None if retry_in is None else ended_at + timedelta(seconds=retry_in)
     await connection.execute(
         update(task_instance)
         .where(task_instance.c.id == key.task_instance_id)
         .values(state=state, detail=reason, not_before=due, end_date=ended_at)
     )
-    if run_state != "running":
-        await move_run(connection, key.dag_id, key.run_id, run_state, reason=reason)
+    if run_state == "running":
+        return None
+    return await move_run(connection, key.dag_id, key.run_id, run_state, reason=reason)
 
 
 async def _lock(connection: AsyncConnection, task_instance_id: str) -> tuple[int, str]:

@@ -6,7 +6,8 @@ import ast
 import json
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from config.vocabulary import Vocabulary
 from store.catalog import catalog_sync
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import asset_event, asset_store
+from store.processes.triggerers import Process
 from tests.contract.sources import PLUGINS, NoticeBoard
 from watcher.declaring import declared, jobs_to_start
 from watcher.errors import StartRefused
@@ -32,8 +34,10 @@ from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import Inquirer
 from watcher.metrics import Metrics
 from watcher.sources import hosted, open_sources
+from watcher.triggerer.clients import Hosted
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.supervisor import Supervisor
+from watcher.triggerer.triggerer import Triggerer
 from watcher.vocabulary import vocabulary
 
 PUBLIC = {"triggers.base", "triggers.errors", "triggers.options"}
@@ -117,6 +121,36 @@ def test_jobs_get_what_the_connection_hands_to_them(configuration: Configuration
     }
 
 
+@asynccontextmanager
+async def triggerer(
+    configuration: Configuration, database: Database, watchers: Mapping[str, Hosted], process_id: str
+) -> AsyncIterator[None]:
+    committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+    async with open_sources(configuration) as clients, anyio.create_task_group() as tasks:
+
+        def supervise(watcher: Hosted) -> Supervisor:
+            return Supervisor(
+                hosted=watcher,
+                owner=process_id,
+                database=database,
+                committer=committer,
+                clients=clients,
+                poll_timeout=timedelta(seconds=30),
+            )
+
+        triggerer = Triggerer(
+            database=database,
+            process=Process(id=process_id, host="here", pid=1),
+            hosted=watchers,
+            supervise=supervise,
+            heartbeat=timedelta(seconds=1),
+            lease=timedelta(seconds=60),
+        )
+        await tasks.start(triggerer.run)
+        yield
+        tasks.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("isolation", ["process", "none"], indirect=True)
 async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
     configuration: Configuration, board: NoticeBoard, database: Database
@@ -124,28 +158,16 @@ async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
     imported = "notice_board" in sys.modules
     async with database.transaction() as connection:
         applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
-    [watcher] = hosted(configuration, applied.asset_ids).values()
-    metrics = Metrics()
-    committer = Committer(database=database, metrics=metrics, on_events=lambda _dag_ids: None)
+    watchers = hosted(configuration, applied.asset_ids)
     number = 0
-    for _ in range(3):  # lives of the daemon
+    for life in range(3):
         for _ in range(5):
             number += 1
             board.add(number)
-        async with open_sources(configuration) as clients, anyio.create_task_group() as tasks:
-            supervisor = Supervisor(
-                hosted=watcher,
-                owner="a daemon",
-                database=database,
-                committer=committer,
-                clients=clients,
-                poll_timeout=timedelta(seconds=30),
-            )
-            tasks.start_soon(supervisor.run)
+        async with triggerer(configuration, database, watchers, f"life {life}"):
             with anyio.fail_after(60):
                 while await notices_of(database) < number:
                     await anyio.sleep(0.01)
-            tasks.cancel_scope.cancel()
     events = await extras(database)
     assert [notice["number"] for event in events for notice in event["notices"]] == [*range(1, number + 1)]
     assert {event["watcher"] for event in events} == {"new_notices"}

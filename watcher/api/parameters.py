@@ -64,6 +64,7 @@ async def _limit(limit: Annotated[int, Query(ge=0)] = 50) -> int:
 Text = Annotated[str, AfterValidator(_storable)]
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Pattern = Annotated[str | None, Query(max_length=1000)]
+TraceId = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")]
 AssetId = Annotated[int, Depends(_asset_id)]
 Key = Annotated[str, Depends(_key)]
 QueryKey = Annotated[str, Depends(_key_in_query)]

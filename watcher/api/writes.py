@@ -56,6 +56,7 @@ class EntryWrite:
     key: str | None = None
     keys: Sequence[str] | None = None
     lock: KeyLock | None = None
+    trace_id: str | None = None
 
     async def set(self, value: str, *, is_ref: bool = False, expected_version: int | None = None) -> None:
         """Write the entry; `value` is JSON text. Raises `WatermarkProtected`, `VersionConflict`, `InvalidValue`."""
@@ -117,7 +118,7 @@ class EntryWrite:
         """The first act after COMMIT."""
         log.info("store.written", **self.record)
         written = 1 if self.keys is None else len(self.keys)
-        self.context.metrics.store_writes.labels(self.writer.kind.value).inc(written)
+        self.context.metrics.count_writes(self.writer.kind, written, self.trace_id)
 
 
 @asynccontextmanager

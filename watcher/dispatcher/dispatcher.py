@@ -27,6 +27,7 @@ from watcher.dispatcher.submissions import Submissions
 from watcher.health import Health
 from watcher.leader_election import Leadership
 from watcher.loops import Wakeup, insist, keep_going
+from watcher.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -44,6 +45,7 @@ class Dispatcher:
     lease: timedelta
     on_end: Callable[[], None]
     health: Health = field(default_factory=Health)
+    metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
         self._followed: dict[str, FollowedTry] = {}
@@ -58,6 +60,7 @@ class Dispatcher:
             lease=self.lease,
             running=lambda: [followed.needs for followed in self._followed.values()],
             follow=self._follow,
+            metrics=self.metrics,
         )
         self.wakeup = Wakeup()
 
@@ -113,7 +116,7 @@ class Dispatcher:
                 self._tasks.start_soon(self._warn, open_try)
             return
         needs = self.submissions.needs(open_try.key.instance.dag_id, submitter)
-        followed = self._followed[open_try.tag] = FollowedTry(open_try, submitter, needs)
+        followed = self._followed[open_try.tag] = FollowedTry(open_try, submitter, needs, self.metrics)
         self._tasks.start_soon(self._run, followed, token)
 
     async def _run(self, followed: FollowedTry, token: str | None) -> None:

@@ -21,7 +21,8 @@ from store.runs.tries import OpenTry
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.submissions import Submissions
 from watcher.loops import keep_going
-from watcher.submit.base import Attachment, Handle, Needs, Status, SubmitError, Submitter
+from watcher.metrics import Metrics
+from watcher.submit.base import Attachment, Handle, Needs, Progress, Status, SubmitError, Submitter
 
 LOOK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
@@ -41,8 +42,9 @@ class FollowedTry:
     writes nothing.
     """
 
-    def __init__(self, open_try: OpenTry, submitter: Submitter, needs: Needs) -> None:
+    def __init__(self, open_try: OpenTry, submitter: Submitter, needs: Needs, metrics: Metrics) -> None:
         self.open_try = open_try
+        self._metrics = metrics
         self.needs = needs
         self._submitter = submitter
         self._handle: Handle | None = None
@@ -62,7 +64,7 @@ class FollowedTry:
 
     async def run(self, database: Database, submissions: Submissions, token: str | None) -> None:
         """Until the end is committed. `token` is given exactly when this process has just committed the intent."""
-        with structlog.contextvars.bound_contextvars(**self.open_try.key.bindings):
+        with structlog.contextvars.bound_contextvars(**self.open_try.key.bindings, trace_id=self.open_try.trace_id):
             with self._following:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._stop_on_request)
@@ -85,7 +87,8 @@ class FollowedTry:
                 status = reached if isinstance(reached, Status) else await self._watch(reached)
             except SubmitError as error:
                 status = Status(phase="exited", reason=str(error))
-            await record_end(database.transaction, self.open_try, status, stopped=self._stops_with_daemon)
+            stopped = self._stops_with_daemon
+            await record_end(database.transaction, self.open_try, status, self._metrics, stopped=stopped)
             return True
         return False
 
@@ -99,7 +102,7 @@ class FollowedTry:
         stored = None if self.open_try.handle is None else json.loads(self.open_try.handle)
         attached = await self._submitter.attach(self.open_try.key, self.open_try.tag, stored)
         if attached is Attachment.ABSENT and not self.open_try.cancelled:
-            token = submissions.issue_token(self.open_try.key)
+            token = submissions.issue_token(self.open_try.key, self.open_try.trace_id)
             async with database.transaction() as connection:
                 still_ours = await tries.replace_token(connection, self.open_try, digest(token))
             return await self._submit(database, submissions, token) if still_ours else LOST
@@ -154,14 +157,29 @@ class FollowedTry:
                         return
                 progress = await self._submitter.progress(self._handle)
                 if progress is not None and progress != noted:
-                    async with database.transaction() as connection:
-                        await tries.note_progress(connection, self.open_try.key, json.dumps(asdict(progress)))
+                    await self._note(database, progress)
                     noted = progress
             await anyio.sleep(PROGRESS_EVERY.total_seconds())
 
+    async def _note(self, database: Database, progress: Progress) -> None:
+        counts = asdict(progress)
+        first_action_at, since_event = counts.pop("first_action_at"), None
+        async with database.transaction() as connection:
+            await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
+            if first_action_at is not None:
+                since_event = await tries.note_first_action(connection, self.open_try.key, first_action_at)
+        if since_event is not None:
+            self._metrics.observe_first_action(self.open_try.key.dag_id, since_event, self.open_try.trace_id)
+
 
 async def record_end(
-    transaction: Transaction, open_try: OpenTry, status: Status, *, stopped: bool = False, home_gone: bool = False
+    transaction: Transaction,
+    open_try: OpenTry,
+    status: Status,
+    metrics: Metrics,
+    *,
+    stopped: bool = False,
+    home_gone: bool = False,
 ) -> None:
     """Commit that nothing of the try is alive, and what becomes of its run; nothing when another home has it by now."""
     async with transaction() as connection:
@@ -183,7 +201,10 @@ async def record_end(
         retries = Retries(allowed=definition.retries, delay=definition.retry_delay, used=used)
         outcome = decide(ending, retries)
         retry_in = None if outcome.retry_in is None else outcome.retry_in.total_seconds()
-        await tries.end(connection, current, exit_code=status.exit_code, **{**vars(outcome), "retry_in": retry_in})
+        become = {**vars(outcome), "retry_in": retry_in}
+        run = await tries.end(connection, current, exit_code=status.exit_code, **become)
+    if run is not None:
+        metrics.count_end(run)
     if current.cancelled:
         log.info("run.stopped", exit_code=status.exit_code)
     else:
@@ -198,4 +219,5 @@ async def warn_of_submitter(transaction: Transaction, open_try: OpenTry) -> None
     )
     async with transaction() as connection:
         await tries.warn(connection, open_try.key, sentence)
-    log.error("run.submitter_unknown", reason=sentence, tag=open_try.tag, **open_try.key.bindings)
+    who = {"tag": open_try.tag, "trace_id": open_try.trace_id, **open_try.key.bindings}
+    log.error("run.submitter_unknown", reason=sentence, **who)

@@ -19,6 +19,7 @@ from watcher.dispatcher.admission import Admission, Limits, admit
 from watcher.dispatcher.followed_try import LOST, record_end, warn_of_submitter
 from watcher.dispatcher.submissions import Submissions
 from watcher.leader_election import Leadership
+from watcher.metrics import Metrics
 from watcher.submit.base import Needs
 
 _BEHIND: Final = "waits for its turn behind older runs"
@@ -42,6 +43,7 @@ class RunStarter:
     lease: timedelta
     running: Callable[[], Collection[Needs]]
     follow: Callable[[OpenTry, str | None], None]
+    metrics: Metrics = field(default_factory=Metrics)
     stopped: bool = False
     """Set when the daemon stops its jobs: nothing more is started."""
     _reasons: dict[str, str] = field(default_factory=dict)
@@ -88,19 +90,23 @@ class RunStarter:
         if admission.sentence and admission.sentence != self._reasons.get(task.key.task_instance_id):
             write = log.warning if admission.may_start else log.info
             event = "run.too_large" if admission.may_start else "run.waiting"
-            write(event, dag_id=instance.dag_id, run_id=instance.run_id, reason=admission.sentence)
+            which = {"dag_id": instance.dag_id, "run_id": instance.run_id, "trace_id": task.trace_id}
+            write(event, reason=admission.sentence, **which)
         return admission
 
     async def _intend(self, task: Startable) -> bool:
         """Commit the intent and have the try submitted; False when somebody else did, or the task moved on."""
-        token = self.submissions.issue_token(task.key)
+        token = self.submissions.issue_token(task.key, task.trace_id)
         tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
         async with self.leadership.transaction() as connection:
-            if not await tries.commit_intent(connection, task, home_id=self.home_id, tag=tag, token_hash=digest(token)):
+            run = await tries.commit_intent(connection, task, home_id=self.home_id, tag=tag, token_hash=digest(token))
+            if run is None:
                 return False
             intended = await tries.open_try(connection, task.key)
         if intended is None:
             return False
+        if task.run_state == "queued":
+            self.metrics.observe_start(run)
         self.follow(intended, token)
         return True
 
@@ -132,8 +138,8 @@ class RunStarter:
                     self._warned.add(orphan.tag)
                     await warn_of_submitter(self.leadership.transaction, orphan)
             elif submitter.ends_with_home:
-                log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id)
-                await record_end(self.leadership.transaction, orphan, LOST, home_gone=True)
+                log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id, trace_id=orphan.trace_id)
+                await record_end(self.leadership.transaction, orphan, LOST, self.metrics, home_gone=True)
             else:
                 await self._take_over(orphan)
 
@@ -147,5 +153,5 @@ class RunStarter:
         async with self.leadership.transaction() as connection:
             taken = await tries.take_over(connection, orphan, self.home_id)
         if taken is not None:
-            log.warning("run.taken_over", tag=orphan.tag, home=orphan.home_id)
+            log.warning("run.taken_over", tag=orphan.tag, home=orphan.home_id, trace_id=orphan.trace_id)
             self.follow(taken, None)

@@ -27,7 +27,8 @@ class Submissions:
     jobs: Mapping[str, JobToStart]
     submitters: Mapping[str, Submitter]
     addresses: Addresses
-    issue_token: Callable[[TryKey], str]
+    issue_token: Callable[[TryKey, str], str]
+    """For a try, in the trace of its run."""
 
     def needs(self, dag_id: str, submitter: Submitter) -> Needs:
         """What a driver of the job is reckoned with; the usual one's of a job that is configured no more."""
@@ -42,10 +43,10 @@ class Submissions:
             raise SubmitError(f"the job {dag_id} is not configured any more; configure it again and retry the run")
         if job.submitter != open_try.submitter:
             raise SubmitError(f"the job {dag_id} got another submitter before this try was started; retry the run")
-        url = self.submitters[open_try.submitter].api_url(self.addresses)
+        url, who = self.submitters[open_try.submitter].api_url(self.addresses), open_try.key.json
         return Submission(
             key=open_try.key,
             tag=open_try.tag,
             application=job.application,
-            context={"api": url, "token": token, **open_try.key.json, "connections": job.connections},
+            context={"api": url, "token": token, "trace_id": open_try.trace_id, **who, "connections": job.connections},
         )

@@ -43,10 +43,14 @@ def configure(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    for_people: list[Processor] = [
+        _readable,
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
+    ]
     ends: list[Processor] = [
         structlog.processors.format_exc_info,
         _Keep(files=files, directory=directory, owner=owner, as_line=json),
-        *([] if json else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False)]),
+        *([] if json else for_people),
     ]
     threshold = logging.getLevelNamesMapping()[level.upper()]
     before = structlog.get_config()
@@ -126,6 +130,13 @@ class _Keep:
             self.files.append(try_log(self.directory, *(record[name] for name in _TRY)), line, rotate=False)
         if "watcher" in record:
             self.files.append(watcher_log(self.directory, record["watcher"], self.owner), line, rotate=True)
+
+
+def _readable(_logger: WrappedLogger, _method: str, record: EventDict) -> EventDict:
+    """The renderer insists that a `stack` is a text."""
+    if isinstance(stack := record.get("stack"), list):
+        record["stack"] = "\n".join(stack)
+    return record
 
 
 def _line(record: Mapping[str, Any]) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -117,11 +116,9 @@ class Scheduler:
             if queue is None:
                 return Plan()
             made = await self._plan(connection, queue)
-            for number, planned in enumerate(made.runs):
-                await _create(connection, queue, number, planned)
-        if made.runs:
-            events = sum(len(planned.event_ids) for planned in made.runs)
-            log.info("runs.created", dag_id=dag_id, runs=len(made.runs), events=events)
+            created = [await _create(connection, queue, number, planned) for number, planned in enumerate(made.runs)]
+        for record in created:
+            log.info("run.created", **record)
         return made
 
     async def _plan(self, connection: AsyncConnection, queue: JobQueue) -> Plan:
@@ -177,17 +174,15 @@ async def _take(connection: AsyncConnection, queue: JobQueue, completed_by: int 
     return Plan(runs=runs_of(event_ids[:limit], completed_by, batching), has_rest=rest is not None)
 
 
-async def _create(connection: AsyncConnection, queue: JobQueue, number: int, planned: PlannedRun) -> None:
+async def _create(
+    connection: AsyncConnection, queue: JobQueue, number: int, planned: PlannedRun
+) -> Mapping[str, str | int]:
+    """What the log says of it once it is committed."""
     stamp = queue.now.astimezone(UTC).isoformat(timespec="microseconds")
-    await runs.create_triggered_run(
-        connection,
-        queue,
-        f"asset_triggered__{stamp}_{number}" if planned.tick is None else _scheduled(planned.tick),
-        planned.event_ids,
-        planned.completed_by,
-        trace_id=uuid.uuid4().hex,
-        tick=planned.tick,
-    )
+    run_id = f"asset_triggered__{stamp}_{number}" if planned.tick is None else _scheduled(planned.tick)
+    events, by = planned.event_ids, planned.completed_by
+    trace_id = await runs.create_triggered_run(connection, queue, run_id, events, by, tick=planned.tick)
+    return {"dag_id": queue.dag_id, "run_id": run_id, "events": len(events), "trace_id": trace_id}
 
 
 def _capacity(queue: JobQueue) -> Capacity:

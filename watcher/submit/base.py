@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -148,6 +149,8 @@ class Progress:
     stages: int
     tasks: int
     tasks_done: int
+    first_action_at: datetime | None = None
+    """When its first job began, by Spark's own clock; None where that is not known."""
 
 
 class SubmitError(Exception):

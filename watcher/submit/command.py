@@ -128,6 +128,7 @@ def configuration(submission: Submission, paths: Paths) -> dict[str, str]:
         "spark.local.dir": str(paths.scratch),
         "spark.ui.port": "0",
         "spark.asset_job.context": str(paths.context),
+        **_trace(submission),
         **_marks(application, submission.tag),
     }
 
@@ -175,6 +176,12 @@ def _java(application: SparkApplication, paths: Paths) -> dict[str, str]:
             class_path[CLASS_PATH] = paths.class_archive.class_path
     own = application.conf.get(JAVA_OPTIONS, "")
     return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **class_path}
+
+
+def _trace(submission: Submission) -> dict[str, str]:
+    """Where Spark's own UI and event log show it, and the program can read it."""
+    trace_id = submission.context.get("trace_id")
+    return {} if trace_id is None else {"spark.asset_job.trace_id": trace_id}
 
 
 def _marks(application: SparkApplication, tag: str) -> dict[str, str]:

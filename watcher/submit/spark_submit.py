@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,6 +135,11 @@ def ui_port(log: Path) -> int | None:
     return int(ports[-1]) if ports else None
 
 
+def _moment(text: str) -> datetime:
+    """Spark writes `2026-11-20T09:00:00.123GMT`."""
+    return datetime.fromisoformat(text.removesuffix("GMT")).replace(tzinfo=UTC)
+
+
 def progress_of(stages: Iterable[Mapping[str, Any]]) -> Progress | None:
     """Of the newest attempt of each stage; what a stage that has ended did not do never will be done."""
     newest: dict[int, Mapping[str, Any]] = {}
@@ -143,8 +149,10 @@ def progress_of(stages: Iterable[Mapping[str, Any]]) -> Progress | None:
     if not counted:
         return None
     going_on = ("ACTIVE", "PENDING")
+    began = (_moment(stage["submissionTime"]) for stage in newest.values() if stage.get("submissionTime"))
     return Progress(
         stages=len(counted),
         tasks=sum(stage["numTasks" if stage["status"] in going_on else "numCompleteTasks"] for stage in counted),
         tasks_done=sum(stage["numCompleteTasks"] for stage in counted),
+        first_action_at=min(began, default=None),
     )

@@ -22,7 +22,7 @@ from triggers.base import JsonValue, Position, StoredPosition, TriggerBatch, Tri
 from triggers.errors import ConfigurationError
 from watcher.metrics import Metrics
 from watcher.triggerer.clients import Hosted
-from watcher.triggerer.group_commit import GroupCommit
+from watcher.triggerer.group_commit import GroupCommit, traces_of
 
 log = structlog.get_logger()
 
@@ -61,14 +61,15 @@ class Committer:
         write_id = secrets.token_hex(16)
         detection = _detection(hosted, held, identity, batch, batch.position, write_id)
         committed = await self._group.commit(detection)
-        items = sum(event.count for event in batch.events)
-        self._log.info("store.written", write_id=write_id, key=detection.key, events=len(batch.events), items=items)
+        items, events = sum(event.count for event in batch.events), len(batch.events)
+        about = {"key": detection.key, "events": events, "items": items, **traces_of(detection)}
+        self._log.info("store.written", write_id=write_id, **about)
         self.on_watermark(hosted.asset_id, detection.key)
         if committed.dag_ids:
             self.on_events(committed.dag_ids)
-        self.metrics.store_writes.labels(AssetStoreWriterKind.WATCHER.value).inc()
-        self.metrics.events.labels(hosted.name, hosted.asset).inc(len(batch.events))
-        self.metrics.items.labels(hosted.name, hosted.asset).inc(items)
+        newest = detection.events[-1].trace_id if events else None
+        self.metrics.count_writes(AssetStoreWriterKind.WATCHER, 1, newest)
+        self.metrics.count_events((hosted.name, hosted.asset), events, items, newest)
         return committed.held
 
 

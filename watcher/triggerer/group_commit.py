@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import structlog
@@ -30,6 +30,9 @@ ALONE_AT_ONCE: Final = 3
 """Connections for those who go alone: each may wait for somebody who has locked its position."""
 WOKEN_AT_ONCE: Final = 8
 """Members that make their next batches before the loop looks for the database's answer to the next group."""
+
+MOST_TRACES: Final = 100
+"""In one record of the log."""
 
 log = structlog.get_logger()
 
@@ -127,9 +130,18 @@ class GroupCommit:
 
     def _announce(self, member: _Member, committed: Committed) -> None:
         """Before COMMIT, so that whatever is stored is found in the log, wherever this process ends."""
-        entry = {"write_id": member.detection.writer.write_id, "key": member.detection.key}
-        written = {"events": len(member.detection.events), "position_version": committed.held.version}
+        detection = member.detection
+        entry = {"write_id": detection.writer.write_id, "key": detection.key, **traces_of(detection)}
+        written = {"events": len(detection.events), "position_version": committed.held.version}
         member.context.run(partial(self._log.info, "store.writing", **written, **entry))
+
+
+def traces_of(detection: Detection) -> dict[str, Any]:
+    """For the log: of its events, or of many the first ones. Each event has its own in the API."""
+    traces = [event.trace_id for event in detection.events[:MOST_TRACES]]
+    if len(traces) == 1:
+        return {"trace_id": traces[0]}
+    return {"trace_ids": traces} if traces else {}
 
 
 async def _wake(members: Sequence[_Member]) -> None:

@@ -172,6 +172,8 @@ class Supervisor:
         self.report.has_position |= batch.position is not None
         if batch.whole_since is not None:
             self.report.whole_since = batch.whole_since
+            seconds = self.report.polled_at - batch.whole_since
+            self.committer.metrics.polls.labels(self.hosted.name, self.hosted.asset).observe(seconds)
 
     async def _fail(self, error: BaseException) -> None:
         self._failures += 1

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import jwt
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, insert, select, update
 
 from store.database import schema
 from tests.service.api.application import SECRET, Api, Try, claimed, serving, superseded
@@ -286,6 +286,26 @@ async def test_progress_is_shown_with_the_task_instance(api: Api) -> None:
 
     [task] = (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances"))["task_instances"]
     assert task["progress"] == {"stages": 2, "tasks": 10, "tasks_done": 4}
+
+
+async def test_from_the_newest_event_to_the_first_spark_job_is_measured_once(api: Api) -> None:
+    one = await claimed(api)
+    made = [await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids["landing"]}) for _ in "ab"]
+    run = {"dag_id": "load_orders", "run_id": "manual__1"}
+    async with api.database.transaction() as connection:
+        await connection.execute(insert(schema.run_asset_event), [{**run, "event_id": e.json()["id"]} for e in made])
+    newest = datetime.fromisoformat(made[-1].json()["timestamp"])
+    counts = {"stages": 2, "tasks": 10}
+    for done, seconds in ((0, 7), (4, 7), (10, 9)):
+        at = (newest + timedelta(seconds=seconds)).isoformat()
+        await one.done("POST", "tries/progress", body={**counts, "tasks_done": done, "first_action_at": at})
+
+    lines = (await api.client.get("/metrics")).text.splitlines()
+    labels = '{dag_id="load_orders",start="cold"}'
+    assert f"watcher_event_to_first_action_seconds_count{labels} 1.0" in lines
+    assert f"watcher_event_to_first_action_seconds_sum{labels} 7.0" in lines
+    [task] = (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances"))["task_instances"]
+    assert task["progress"] == {**counts, "tasks_done": 10}
 
 
 async def test_a_job_that_is_configured_no_more_still_ends(api: Api) -> None:

@@ -256,7 +256,6 @@ def test_check_refuses_what_no_run_could_use(watcher: Watcher, configuration: Pa
     ("settings", "sentence"),
     [
         ("airflow: {base_url: http://airflow, token: t}", "settings.airflow: is not in this release; remove it"),
-        ("scheduler: {warm_memory_mb: 5}", "settings.scheduler.warm_memory_mb: is not in this release; remove it"),
         ("workers: {state_store_backnd: a.B}", "settings.workers.state_store_backnd: is not a key here; did you mean"),
     ],
 )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 from sqlalchemy import select, update
 
@@ -76,7 +77,7 @@ async def leading_scheduler(database: Database) -> Scheduler:
 
 
 async def tell(database: Database, *asset_ids: int) -> list[int]:
-    new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="t") for asset_id in asset_ids]
+    new = [NewEvent(asset_id=asset_id, extra="{}", trace_id=uuid4().hex) for asset_id in asset_ids]
     async with database.transaction() as session:
         return [event_id for event_id, _ in (await events.append(session, new)).rows]
 

@@ -8,11 +8,15 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
 from sqlalchemy import select, text, update
+from structlog.testing import capture_logs
 
 from store.catalog import aliases
+from store.database.paging import Window
 from store.database.schema import asset_alias, job_schedule_alias, leader, queued_event, run
+from store.detection import events
+from store.detection.events import EventFilter
 from store.errors import NotLeading
-from store.runs import queues
+from store.runs import queues, runs
 from store.runs.queues import QueueFilter
 from tests.databases import on_both, statements_of
 from tests.service.scheduler.settings import (
@@ -61,6 +65,25 @@ async def test_a_run_is_made_where_airflow_makes_it(database, schedule, updates,
         if len(await consumed(database, "load")) > before:
             stars.append(number)
     assert stars == runs_after
+
+
+async def test_a_run_has_the_trace_of_the_event_that_completed_its_condition(database):
+    ids = await configure(database, [job_on("load", {"all": ["a", "b"]}), job_on("clock", None, cron="0 * * * *")])
+    scheduler = await leading_scheduler(database)
+    await scheduler.look()
+    await wind(database, "clock", timedelta(hours=-1))
+    _, completing, _ = await tell(database, ids["a"], ids["b"], ids["a"])
+    with capture_logs() as logs:
+        await scheduler.look()
+    created = {record["dag_id"]: record["trace_id"] for record in logs if record["event"] == "run.created"}
+    window = Window(limit=10)
+    async with database.reading() as connection:
+        event = await events.get(connection, completing)
+        [traced] = (await runs.listed(connection, window, trace_id=event.trace_id)).rows
+        [same] = (await events.listed(connection, EventFilter(trace_id=event.trace_id), window)).rows
+        traces = [each.trace_id for each in await runs.events_of_run(connection, "load", traced.run_id)]
+    assert (traced.dag_id, traced.trace_id, same.id) == ("load", created["load"], completing)
+    assert len({*traces, created["clock"]}) == 4, "each event keeps its own, and the clock's run has a new one"
 
 
 async def test_ten_thousand_events_of_a_paused_job_make_one_run_for_each_max_events(database):

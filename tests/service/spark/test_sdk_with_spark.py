@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def documented(folder: Path) -> tuple[str, str]:
 async def test_the_documented_job_runs_as_documented(
     daemon: ExecutionServer, new_try: Callable[..., Submission], tmp_path: Path
 ) -> None:
-    orders = tmp_path / "orders.json"
+    orders, began = tmp_path / "orders.json", datetime.now(UTC)
     orders.write_text('{"id": 1, "amount": 2.5}\n{"id": 2, "amount": 3}\n')
     daemon.claim = {
         "triggering_asset_events": {
@@ -78,6 +79,7 @@ async def test_the_documented_job_runs_as_documented(
     assert daemon.task_entries["spark_app_id"]["value"].startswith("local-")
     assert list((tmp_path / "data" / "orders").glob("run=manual__1/*.parquet"))
     assert daemon.progress[-1]["tasks"] == daemon.progress[-1]["tasks_done"] > 0
+    assert began < datetime.fromisoformat(daemon.progress[-1]["first_action_at"]) < datetime.now(UTC)
 
 
 async def test_a_second_driver_of_a_try_ends_before_any_spark_work(

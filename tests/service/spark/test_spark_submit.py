@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -36,7 +38,7 @@ print(spark.range(10).count(), *{*found, pyspark.__file__})
 async def test_a_job_starts_from_the_archive_and_compiled_python_and_spark_says_how_far_it_is(
     new_try: Callable[..., Submission], switchboard: Switchboard, tmp_path: Path
 ) -> None:
-    submitter = spark_submit(tmp_path)
+    submitter, began = spark_submit(tmp_path), datetime.now(UTC)
     loaded = tmp_path / "loaded.txt"
     hadoop = tmp_path / "hadoop"  # a job's own folders on the class path come after the jars
     hadoop.mkdir()
@@ -46,9 +48,11 @@ async def test_a_job_starts_from_the_archive_and_compiled_python_and_spark_says_
     )
     first = await anyio.to_thread.run_sync(switchboard.next_caller)
     with anyio.fail_after(PATIENCE):
-        while (progress := await submitter.progress(handle)) != Progress(stages=1, tasks=3, tasks_done=1):
-            assert progress is None or progress.tasks_done <= 1
+        while (progress := await submitter.progress(handle)) is None or progress.tasks_done < 1:
             await anyio.sleep(0.1)
+    assert replace(progress, first_action_at=None) == Progress(stages=1, tasks=3, tasks_done=1)
+    assert progress.first_action_at is not None
+    assert began < progress.first_action_at < datetime.now(UTC)
     first.let_go()
     (await anyio.to_thread.run_sync(switchboard.next_caller)).let_go()
     status = await ended(submitter, handle)

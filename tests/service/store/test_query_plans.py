@@ -147,7 +147,7 @@ async def _consume(session: AsyncConnection) -> None:
     queue = await queues.lock_queue(session, "load")
     assert queue is not None
     taken = await queues.oldest(session, "load", 10, None)
-    await runs.create_triggered_run(session, queue, "r2", taken, completed_by=taken[0], trace_id="t")
+    await runs.create_triggered_run(session, queue, "r2", taken, completed_by=taken[0])
 
 
 async def explained(database: Database, statement: str, parameters: Any) -> str:

@@ -39,7 +39,7 @@ async def consume(database: Database, dag_id: str, run_id: str, at_most: int = 1
         if queue is None or not queue.first_events:
             return []
         taken = await queues.oldest(session, dag_id, at_most, None)
-        await runs.create_triggered_run(session, queue, run_id, taken, completed_by=taken[-1], trace_id="t")
+        await runs.create_triggered_run(session, queue, run_id, taken, completed_by=taken[-1])
     return taken
 
 
@@ -118,7 +118,7 @@ async def test_a_run_consumes_exactly_the_rows_it_was_given(database: Database, 
     queue = await lock(database, "load")
     assert queue is not None
     async with database.transaction() as session:
-        await runs.create_triggered_run(session, queue, "r1", [first, third], completed_by=third, trace_id="t")
+        await runs.create_triggered_run(session, queue, "r1", [first, third], completed_by=third)
     queued = [(row["dag_id"], row["event_id"]) for row in await rows(database, queued_event)]
     assert queued == [("load", second), ("report", first), ("report", third)]
     consumed = await rows(database, run_asset_event)
@@ -163,12 +163,12 @@ async def test_no_event_is_consumed_twice_by_one_job(database: Database, ids: di
     taken = list(stale.first_events.values())
     with pytest.raises(IntegrityError):
         async with database.transaction() as session:
-            await runs.create_triggered_run(session, stale, "r2", taken, completed_by=taken[0], trace_id="t")
+            await runs.create_triggered_run(session, stale, "r2", taken, completed_by=taken[0])
     assert [row["run_id"] for row in await rows(database, run)] == ["r1"]
     other = await lock(database, "report")
     assert other is not None
     async with database.transaction() as session:
-        await runs.create_triggered_run(session, other, "r1", taken, completed_by=taken[0], trace_id="t")
+        await runs.create_triggered_run(session, other, "r1", taken, completed_by=taken[0])
 
 
 async def test_two_schedulers_at_once_share_the_events_between_them(database: Database, ids: dict[str, int]) -> None:
@@ -208,7 +208,7 @@ async def test_a_second_scheduler_waits_and_then_sees_what_the_first_left(postgr
         assert queue is not None
         tasks.start_soon(other)
         await until_somebody_waits(postgres)
-        await runs.create_triggered_run(session, queue, "first", [first], completed_by=first, trace_id="t")
+        await runs.create_triggered_run(session, queue, "first", [first], completed_by=first)
     assert taken == [[second]]
 
 
@@ -256,7 +256,7 @@ async def test_events_are_not_deleted_from_under_a_deciding_scheduler(postgres: 
         assert queue is not None
         tasks.start_soon(remove)
         await until_somebody_waits(postgres)
-        await runs.create_triggered_run(session, queue, "r", [first], completed_by=first, trace_id="t")
+        await runs.create_triggered_run(session, queue, "r", [first], completed_by=first)
     assert removed == [3]
     assert [(row["dag_id"], row["event_id"]) for row in await rows(postgres, run_asset_event)] == [("load", first)]
     assert await rows(postgres, queued_event) == []

@@ -45,7 +45,8 @@ async def startable(database: Database) -> list[Startable]:
 async def intend(database: Database, task: Startable, home: str = HOME) -> bool:
     tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
     async with database.transaction() as session:
-        return await tries.commit_intent(session, task, home_id=home, tag=tag, token_hash="h")
+        intended = await tries.commit_intent(session, task, home_id=home, tag=tag, token_hash="h")
+    return intended is not None
 
 
 async def opened(database: Database, task: Startable, number: int = 1) -> OpenTry | None:

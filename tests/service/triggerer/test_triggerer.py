@@ -47,7 +47,7 @@ from watcher.health import Health
 from watcher.isolation.child_handle import ChildSettings
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
-from watcher.metrics import Metrics
+from watcher.metrics import Metrics, Snapshot
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
@@ -512,7 +512,9 @@ async def test_what_nobody_has_room_for_is_left_out_and_named_until_somebody_has
             await hosts(second, 1)
             await hosts(first, 3)
             async with database.reading() as session:
-                shown = Metrics().exposition(await watchers.listed(session)).decode()
+                listed = await watchers.listed(session)
+            text, _ = Metrics().exposition(Snapshot(is_ready=True, has_database=True, watchers=listed))
+            shown = text.decode()
             assert 'watcher_left_out{asset="tape4",watcher="tape4_items"} 1.0' in shown
             assert 'watcher_left_out{asset="tape3",watcher="tape3_items"} 0.0' in shown
         await until(lambda: _is(named(), ["tape3_items", "tape4_items"]))

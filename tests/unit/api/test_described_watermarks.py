@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from store.catalog.watchers import WatcherRow
 from triggers.local_folder.new_files import FileNewFiles
-from watcher.metrics import Metrics
+from watcher.metrics import Metrics, Snapshot
 from watcher.vocabulary import describe
 
 SINCE = "2026-11-20T09:00:00Z"
@@ -93,10 +93,15 @@ def test_prometheus_reads_what_triggers_describe_and_nothing_breaks_it() -> None
         row("inbox_files", '{"seen": 3}', "file.new_files"),
         row("never_ran", None, "postgres.new_rows"),
         row("broken", "{}", TALKATIVE),
-        row("talkative", '{"sentence": "", "gauges": {"depth": 7, "errors": 1, "items_total": 1}}', TALKATIVE),
+        row(
+            "talkative",
+            '{"sentence": "", "gauges": {"depth": 7, "errors": 1, "items_total": 1, "poll_seconds_sum": 1}}',
+            TALKATIVE,
+        ),
     ]
     with capture_logs() as logs:
-        lines = Metrics().exposition(rows).decode().splitlines()
+        text, _ = Metrics().exposition(Snapshot(is_ready=True, has_database=True, watchers=rows))
+    lines = text.decode().splitlines()
     assert [line for line in lines if line.startswith(("watcher_gaps", "watcher_depth"))] == [
         'watcher_gaps{asset="shop",watcher="orders_rows"} 2.0',
         'watcher_depth{asset="shop",watcher="talkative"} 7.0',
@@ -106,6 +111,7 @@ def test_prometheus_reads_what_triggers_describe_and_nothing_breaks_it() -> None
         ("watcher.not_described", "broken", None),
         ("watcher.gauge_refused", "talkative", "errors"),
         ("watcher.gauge_refused", "talkative", "items_total"),
+        ("watcher.gauge_refused", "talkative", "poll_seconds_sum"),
     ]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from config.errors import ConfigurationInvalid
 from config.loader import load
 from config.models import Configuration
 from config.schedules import AliasCondition, All, AssetCondition
@@ -65,7 +67,14 @@ def test_an_empty_configuration_has_the_documented_settings(
             "isolation": {"memory_mb": 512},
         },
         "scheduler": {"parallelism": 4, "driver_memory_mb": 550, "memory_mb": None, "cancel_jobs": False},
-        "logs": {"directory": None, "level": "info", "json": True, "retention_days": 30, "max_file_mb": 64},
+        "logs": {
+            "directory": None,
+            "level": "info",
+            "format": "auto",
+            "json": None,
+            "retention_days": 30,
+            "max_file_mb": 64,
+        },
         "plugins_dir": tmp_path / "plugins",
     }
 
@@ -238,6 +247,20 @@ assets:
         "none": None,
         "on": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("keys", "read"),
+    [("{}", ("auto", None)), ("{json: true}", ("auto", True)), ("{format: text}", ("text", None))],
+)
+def test_the_form_of_the_log_has_an_older_word(load_text: Callable[..., Configuration], keys: str, read: Any) -> None:
+    logs = load_text(f"settings: {{logs: {keys}}}").settings.logs
+    assert (logs.format, logs.as_json) == read
+
+
+def test_both_words_for_the_form_of_the_log_are_one_too_many(load_text: Callable[..., Configuration]) -> None:
+    with pytest.raises(ConfigurationInvalid, match="`json` and `format` say the same; remove `json`"):
+        load_text("settings: {logs: {json: true, format: auto}}")
 
 
 def test_a_value_may_be_shared_by_an_anchor(load_text: Callable[..., Configuration]) -> None:

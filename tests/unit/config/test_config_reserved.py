@@ -137,9 +137,9 @@ def test_a_default_may_come_from_the_environment(
     assert (loaded(document), validator.is_valid(document)) == ([], True)
     assert "not in this release" in loaded(document, MEMORY="5")[0]
     document = written("settings.home", "h")
-    assert loaded(document, WATCHER_SETTINGS__LOGS__FORMAT="auto", WATCHER_SETTINGS__AIRFLOW="null") == []
-    [problem] = loaded(document, WATCHER_SETTINGS__LOGS__FORMAT="text")
-    assert problem == "None: settings.logs.format: is not in this release; remove it"
+    assert loaded(document, WATCHER_SETTINGS__OPENLINEAGE="null", WATCHER_SETTINGS__AIRFLOW="null") == []
+    [problem] = loaded(document, WATCHER_SETTINGS__SCHEDULER__WARM_MEMORY_MB="5")
+    assert problem == "None: settings.scheduler.warm_memory_mb: is not in this release; remove it"
 
 
 def test_what_is_not_reserved_stays_unknown(loaded: Callable[..., list[str]]) -> None:

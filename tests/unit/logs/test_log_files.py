@@ -82,8 +82,11 @@ def test_libraries_are_heard_and_an_error_keeps_its_traceback(
 def test_for_people_stderr_is_no_json_and_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with logs.configure(tmp_path, level="info", json=False, owner="me", max_file_mb=1):
         log.info("watcher.polled", watcher="w")
+        log.error("loop.blocked", stack=["line 1", "line 2"])
 
-    assert "watcher.polled" in capsys.readouterr().err
+    text = capsys.readouterr().err
+    assert "watcher.polled" in text
+    assert "line 1\nline 2\n" in text
     assert events(tmp_path / "watchers" / "w" / "me.log") == ["watcher.polled"]
 
 

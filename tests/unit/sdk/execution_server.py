@@ -211,7 +211,7 @@ class ExecutionServer(Wire):
         return [request.body for request in self.answered if request.path == "tries/finish"]
 
     @property
-    def progress(self) -> list[dict[str, int]]:
+    def progress(self) -> list[dict[str, Any]]:
         return [request.body for request in self.answered if request.path == "tries/progress"]
 
     @property

@@ -59,5 +59,5 @@ def submissions(jobs: Mapping[str, JobToStart], **submitters: Submitter) -> Subm
         jobs=jobs,
         submitters={name.replace("spark_submit", "spark-submit"): each for name, each in submitters.items()},
         addresses=Addresses(local="http://127.0.0.1:1", public="http://127.0.0.1:1"),
-        issue_token=lambda key: f"token-{key.task_instance_id}-{key.try_number}",
+        issue_token=lambda key, _trace_id: f"token-{key.task_instance_id}-{key.try_number}",
     )

@@ -17,7 +17,7 @@ from store.catalog.aliases import Resolved
 from store.detection import events
 from store.detection.events import Appended, NewEvent
 from store.keys import TryKey
-from store.runs import answers, runs, tries
+from store.runs import answers, tries
 from store.values import to_json
 from watcher.api.execution.identity import Call, forbidden
 from watcher.api.parameters import Body, Text
@@ -52,7 +52,7 @@ async def finish(
     """Commit what the job says of itself; a repetition of an accepted word changes nothing. Raises `TryFenced`, 403, `ReplayedResponse`."""
     context = call.context
     async with context.database.transaction() as connection:
-        held = await tries.finish(
+        finished = await tries.finish(
             connection,
             call.task_instance_id,
             call.try_number,
@@ -61,16 +61,19 @@ async def finish(
             request=call.request,
         )
         await answers.keep(connection, call.task_instance_id, call.request, "{}")
-        if held is None:
+        if finished is None:
             return
+        held, run = finished.key, finished.run
         appended, created = _NOTHING
-        if state == "success":
-            appended, created = await _append(connection, held, outlet_events, context.database.dialect)
+        if state == "success" and run is not None:
+            appended, created = await _append(connection, held, run.trace_id, outlet_events, context.database.dialect)
         if state == "success" and context.clear_on_success:
             await context.entries.clear_task(connection, held.instance)
     for uri, asset_id in created.items():
         log.warning("asset.created", uri=uri, asset_id=asset_id, **held.bindings)
     log.info("try.finished", state=state, events=len(appended.rows), **held.bindings)
+    if run is not None:
+        context.metrics.count_end(run)
     context.hint(Hint(what="tries"))
     context.hint(Hint(what="queues", names=appended.dag_ids | {held.dag_id}))
 
@@ -84,7 +87,7 @@ class _EventToAppend:
 
 
 async def _append(
-    connection: AsyncConnection, held: TryKey, outlet_events: Sequence[OutletEvent], dialect: str
+    connection: AsyncConnection, held: TryKey, trace_id: str, outlet_events: Sequence[OutletEvent], dialect: str
 ) -> tuple[Appended, Mapping[str, int]]:
     """Append the events of a success, with what they teach of aliases; returns them, and the assets made for them."""
     through = await _resolved(connection, [event.asset for event in outlet_events], dialect)
@@ -94,11 +97,9 @@ async def _append(
     ordered = sorted(to_append.items(), key=lambda item: item[0][0])
     pairs = {(asset_id, alias_id) for (asset_id, _), event in ordered for alias_id in event.alias_ids}
     await aliases.associate(connection, pairs, dialect)
-    run = await runs.get(connection, held.dag_id, held.run_id)
     source: dict[str, Any] = {f"source_{name}": value for name, value in held.instance.columns.items()}
     new = [
-        NewEvent(asset_id=asset_id, extra=event.extra, trace_id=run.trace_id, **source)
-        for (asset_id, _), event in ordered
+        NewEvent(asset_id=asset_id, extra=event.extra, trace_id=trace_id, **source) for (asset_id, _), event in ordered
     ]
     appended = await events.append(connection, new)
     by_id = zip(appended.rows, ordered, strict=True)

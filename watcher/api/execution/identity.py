@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
+import structlog
 from fastapi import Depends, Header, HTTPException, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -38,6 +39,7 @@ class Call:
     try_number: int
     granted: frozenset[int] | None
     """Assets of another scheduler's task; None for a try of ours."""
+    trace_id: str | None
     request: IdempotencyKey | None
 
 
@@ -61,6 +63,8 @@ async def _call(
     Every dependency of a dependency costs FastAPI time, so what all writes need is this one.
     """
     identity = await _identity(request, bearer, response)
+    if identity.trace_id is not None:
+        structlog.contextvars.bind_contextvars(trace_id=identity.trace_id)  # of the request's own task
     key = None
     if idempotency_key is not None:
         key = IdempotencyKey(key=idempotency_key, request=_fingerprint(request, await request.body()))
@@ -69,6 +73,7 @@ async def _call(
         task_instance_id=identity.task_instance_id,
         try_number=identity.try_number,
         granted=identity.assets,
+        trace_id=identity.trace_id,
         request=key,
     )
 
@@ -84,9 +89,9 @@ def _fingerprint(request: Request, body: bytes) -> str:
 
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
     """A token for the same try that lives as long as the one before did."""
-    return try_tokens.issue(
-        context.secrets[0], identity.task_instance_id, identity.try_number, lifetime=identity.lifetime
-    )
+    task_instance_id, try_number, trace_id = identity.task_instance_id, identity.try_number, identity.trace_id
+    secret = context.secrets[0]
+    return try_tokens.issue(secret, task_instance_id, try_number, lifetime=identity.lifetime, trace_id=trace_id)
 
 
 async def _by_name(name: str) -> AssetSelector:

@@ -178,6 +178,7 @@ async def _task_write(
             key=key,
             keys=keys,
             lock=locked.lock,
+            trace_id=call.trace_id,
         )
         yield write
         write.announce()

@@ -19,7 +19,7 @@ from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
 from watcher.api.execution.identity import Identity, OwnTry, Writing, answered, fenced, renewed
-from watcher.api.parameters import Body, SmallNumber, Text
+from watcher.api.parameters import Body, Moment, SmallNumber, Text
 from watcher.api.shapes.base import Shape
 
 router = APIRouter(prefix="/tries", tags=["Execution: tries"], dependencies=[OwnTry])
@@ -57,6 +57,8 @@ class Progress(Body):
     stages: SmallNumber
     tasks: SmallNumber
     tasks_done: SmallNumber
+    first_action_at: Moment | None = None
+    """When its first job began, by Spark's own clock."""
 
 
 class Finish(Body):
@@ -107,7 +109,12 @@ async def _named(
 async def report_progress(call: Writing, body: Progress) -> None:
     async with call.context.database.transaction() as connection:
         held = await fenced(connection, call)
-        await tries.set_progress(connection, held, body.model_dump_json())
+        await tries.set_progress(connection, held, body.model_dump_json(exclude={"first_action_at"}))
+        since_event = None
+        if body.first_action_at is not None:
+            since_event = await tries.note_first_action(connection, held, body.first_action_at)
+    if since_event is not None:
+        call.context.metrics.observe_first_action(held.dag_id, since_event, call.trace_id)
 
 
 @router.post("/finish")

@@ -22,7 +22,7 @@ from store.runs.runs import RUN_ORDERS
 from store.values import to_json
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import Body, MapIndex, Moment, Pattern, Text, ordered_window
+from watcher.api.parameters import Body, MapIndex, Moment, Pattern, Text, TraceId, ordered_window
 from watcher.api.shapes.dags import (
     DAGCollectionResponse,
     DAGResponse,
@@ -121,8 +121,9 @@ async def list_runs(
     run_type: Annotated[list[str] | None, Query()] = None,
     run_id_pattern: Pattern = None,
     run_id_prefix_pattern: Pattern = None,
+    trace_id: TraceId = None,
 ) -> DAGRunCollectionResponse:
-    names = {"id_pattern": run_id_pattern, "id_prefix": run_id_prefix_pattern}
+    names = {"id_pattern": run_id_pattern, "id_prefix": run_id_prefix_pattern, "trace_id": trace_id}
     one_job = None if dag_id == _ALL else dag_id
     async with context.database.reading() as connection:
         if one_job is not None:
@@ -223,9 +224,11 @@ async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> 
 async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, state: str) -> None:
     """Cancel a run, or mark it as `success` or `failed`. Raises `NotFound`."""
     async with context.database.transaction() as connection:
-        reason = await decisions.settle(connection, dag_id, run_id, state)
+        reason, ended = await decisions.settle(connection, dag_id, run_id, state)
         action = "run.cancel" if reason == "cancelled" else "run.mark"
         await audit.record(connection, actor.name, action, dag_id, {"run_id": run_id, "state": state}, new_write_id())
+    if ended is not None:
+        context.metrics.count_end(ended)
     context.hint(Hint(what="tries"))
     context.hint(Hint(what="queues", names=frozenset({dag_id})))
 

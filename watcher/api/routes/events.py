@@ -18,7 +18,7 @@ from store.runs import runs
 from store.values import to_json
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import BIGGEST, Body, Moment, Pattern, ordered_window
+from watcher.api.parameters import BIGGEST, Body, Moment, Pattern, TraceId, ordered_window
 from watcher.api.shapes.assets import AssetEventCollectionResponse, AssetEventResponse, event_response
 from watcher.api.writes import new_write_id
 from watcher.loops import Hint
@@ -46,6 +46,7 @@ async def list_events(
     source_run_id: str | None = None,
     source_map_index: Annotated[int | None, Query(ge=-(2**31), lt=2**31)] = None,
     source_watcher: str | None = None,
+    trace_id: TraceId = None,
     name_pattern: Pattern = None,
     name_prefix_pattern: Pattern = None,
     timestamp_gte: Moment | None = None,
@@ -60,6 +61,7 @@ async def list_events(
         source_run_id=source_run_id,
         source_map_index=source_map_index,
         source_watcher=source_watcher,
+        trace_id=trace_id,
         name_pattern=name_pattern,
         name_prefix=name_prefix_pattern,
         not_before=timestamp_gte,
@@ -93,7 +95,7 @@ async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mappi
         asset = await events.active_asset(connection, asset_id)
         appended = await events.append(connection, [new])
         event = AssetEvent.appended(new, asset, *appended.rows[0])
-        detail = {"event_id": event.id}
+        detail = {"event_id": event.id, "trace_id": event.trace_id}
         await audit.record(connection, actor.name, "asset_event.create", asset.name, detail, new_write_id())
     if appended.dag_ids:
         context.hint(Hint(what="queues", names=appended.dag_ids))

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import anyio.to_thread
 import structlog
-from fastapi import APIRouter, Response
-from prometheus_client import CONTENT_TYPE_LATEST
+from fastapi import APIRouter, Header, Response
 
 from store.catalog import assets, catalog_sync, watchers
-from store.catalog.assets import Asset
-from store.catalog.watchers import WatcherRow
 from store.database import migrations
 from store.errors import SchemaOutdated
 from store.processes import audit, signing_keys, triggerers
@@ -27,6 +24,7 @@ from watcher.api.routes.logs import WriteId
 from watcher.api.shapes.base import JsonObject, Shape
 from watcher.health import PROBE_DEADLINE, Health
 from watcher.machine import program_version
+from watcher.metrics import Snapshot
 
 router = APIRouter(tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])
@@ -108,11 +106,15 @@ class Readiness(Shape):
 @probes.get("/readyz", responses={503: {"model": Readiness}})
 async def readyz(context: Context, response: Response) -> Readiness:
     """Everything has started and works, and this process runs the configuration that was applied; 503 when not."""
-    reasons = context.health.reasons(context.database.outage) or await _stored_reasons(context)
+    reasons = await _reasons(context)
     if reasons:
         response.status_code = 503
     status: Literal["ready", "not ready"] = "not ready" if reasons else "ready"
     return Readiness(status=status, reasons=reasons, warnings=context.health.warnings())
+
+
+async def _reasons(context: ApiContext) -> list[str]:
+    return context.health.reasons(context.database.outage) or await _stored_reasons(context)
 
 
 async def _stored_reasons(context: ApiContext) -> list[str]:
@@ -137,15 +139,22 @@ async def _stored_reasons(context: ApiContext) -> list[str]:
 
 
 @probes.get("/metrics")
-async def metrics(context: Context) -> Response:
+async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Response:
     """Without the database, what this process counts."""
-    rows: Sequence[WatcherRow] = ()
-    expected: Sequence[Asset] = ()
+    snapshot = Snapshot(is_ready=False, has_database=False)
     try:
         async with context.database.reading(PROBE_DEADLINE) as connection:
             rows, expected = await watchers.listed(connection), await assets.expected(connection)
     except UNAVAILABLE as error:
         log.warning("api.metrics_incomplete", error=str(error))
-    merged = [context.health.merged(row) for row in rows]
-    exposition = partial(context.metrics.exposition, merged, expected, context.descriptions)
-    return Response(await anyio.to_thread.run_sync(exposition), media_type=CONTENT_TYPE_LATEST)
+    else:
+        snapshot = Snapshot(
+            is_ready=not await _reasons(context),
+            has_database=context.database.outage is None,
+            watchers=[context.health.merged(row) for row in rows],
+            expected=expected,
+            descriptions=context.descriptions,
+        )
+    exposition = partial(context.metrics.exposition, snapshot, accept)
+    text, content_type = await anyio.to_thread.run_sync(exposition)
+    return Response(text, headers={"Content-Type": content_type})

@@ -1,4 +1,4 @@
-"""Jobs, as Airflow's dags, their runs and task instances; `reason`, `warning`, `detail`, `progress`, `exit_code` are ours."""
+"""Jobs, as Airflow's dags, their runs and task instances; `reason`, `warning`, `trace_id`, `detail`, `progress`, `exit_code` are ours."""
 
 from __future__ import annotations
 
@@ -137,6 +137,7 @@ class DAGRunResponse(Shape):
     partition_date: datetime | None = None
     reason: str | None
     warning: str | None
+    trace_id: str
 
 
 class DAGRunCollectionResponse(Shape):

@@ -8,12 +8,14 @@ import logging
 import sys
 import threading
 from abc import ABC, abstractmethod
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from .client import Client, Transport
 
 if TYPE_CHECKING:
-    from pyspark import StatusTracker
+    from pyspark import SparkContext, StatusTracker
 
 log = logging.getLogger("asset_job")
 
@@ -73,17 +75,21 @@ class Progress(Background):
         self._client = client
         self._stages: dict[int, tuple[int, int]] = {}
         self._settled: set[int] = set()
-        self._reported: dict[str, int] = {}
+        self._began: dict[str, str] = {}
+        self._reported: dict[str, int | str] = {}
 
     def pause(self) -> float:
         return _PROGRESS_EVERY
 
     def act(self) -> None:
         if "pyspark.sql" in sys.modules:
-            self.look(sys.modules["pyspark.sql"].SparkSession.active().sparkContext.statusTracker())
-        if self._stages and (counts := self.counts()) != self._reported:
-            self._client.call("POST", "tries/progress", body=counts, patience=0)
-            self._reported = counts
+            context = sys.modules["pyspark.sql"].SparkSession.active().sparkContext
+            self.look(context.statusTracker())
+            self._began = self._began or _began(context)
+        progress: dict[str, int | str] = {**self.counts(), **self._began} if self._stages else {}
+        if progress != self._reported:
+            self._client.call("POST", "tries/progress", body=progress, patience=0)
+            self._reported = progress
 
     def run(self) -> None:
         super().run()
@@ -104,6 +110,14 @@ class Progress(Background):
     def counts(self) -> dict[str, int]:
         tasks, done = (sum(column) for column in zip(*self._stages.values(), strict=True))
         return {"stages": len(self._stages), "tasks": tasks, "tasks_done": done}
+
+
+def _began(context: SparkContext) -> dict[str, str]:
+    """When the first job began, by Spark's own clock; {} before there was one, or where Spark does not tell."""
+    with suppress(Exception):
+        at = context._jsc.sc().statusStore().job(0).submissionTime().get()  # noqa: SLF001  Python has no other way to it
+        return {"first_action_at": datetime.fromtimestamp(at.getTime() / 1000, UTC).isoformat()}
+    return {}
 
 
 def token_life(token: str) -> float:

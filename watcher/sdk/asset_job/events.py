@@ -52,6 +52,8 @@ class AssetEvent:
     source_run_id: str | None = None
     source_task_id: str | None = None
     source_map_index: int | None = None
+    trace_id: str | None = None
+    """Follows it through the logs of the daemon, to what comes of it."""
     source_dag_run: Mapping[str, Any] | None = None
     """Of a job's event: `dag_id`, `run_id`, `data_interval_start`, `data_interval_end` of the run that made it."""
     source_task_instance: Mapping[str, Any] | None = None

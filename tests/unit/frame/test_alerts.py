@@ -1,0 +1,142 @@
+"""The alert rules are rules, and ask for nothing that no process tells. Each metric stands in docs/metrics.md."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+from ruamel.yaml import YAML
+
+from store.base import AssetStoreWriterKind
+from store.catalog.assets import Asset
+from store.catalog.watchers import WatcherRow
+from store.runs.runs import Run
+from watcher.metrics import OUR_OWN, Metrics, Snapshot
+
+ROOT = Path(__file__).parents[3]
+RULES = ROOT / "deploy" / "alerts.yaml"
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+GIVEN_BY_PROMETHEUS = {"instance", "value"}
+DESCRIBED = "gaps"
+"""The gauge that a shipped trigger adds."""
+
+T = TypeVar("T")
+
+
+def made(shape: type[T], **values: Any) -> T:
+    """With nothing in its other fields."""
+    return shape(**{**dict.fromkeys(shape.__dataclass_fields__), **values})  # type: ignore[attr-defined]  # a dataclass
+
+
+@cache
+def samples() -> list[Sample]:
+    """What a process tells in which everything has happened."""
+    metrics = Metrics()
+    metrics.expect_runs(["load"])
+    metrics.count_writes(AssetStoreWriterKind.TASK, 1, TRACE)
+    metrics.items.labels("files", "inbox").inc()
+    metrics.events.labels("files", "inbox").inc(1, {"trace_id": TRACE})
+    metrics.polls.labels("files", "inbox").observe(0.1)
+    metrics.blocked.labels("files").inc(2)
+    metrics.loop_lag.observe(0.1)
+    times = {"queued_at": NOW, "start_date": NOW + timedelta(seconds=1), "end_date": NOW + timedelta(seconds=9)}
+    run = made(Run, dag_id="load", state="failed", trace_id=TRACE, **times)
+    metrics.observe_start(run)
+    metrics.count_end(run)
+    metrics.observe_first_action("load", timedelta(seconds=3), TRACE)
+    looks = {
+        "last_poll_at": NOW,
+        "lag_at_poll": 3,
+        "seen_at": NOW,
+        "error_count": 1,
+        "watermark": '{"gaps": 1, "open_ids": 2}',
+    }
+    row = made(WatcherRow, name="files", asset="inbox", trigger="postgres.new_rows", state="failing", **looks)
+    asset = made(Asset, name="inbox", created_at=NOW, seen_at=NOW)
+    snapshot = Snapshot(is_ready=True, has_database=True, watchers=[row], expected=[asset])
+    text, content_type = metrics.exposition(snapshot, OPENMETRICS)
+    assert content_type.startswith("application/openmetrics-text")
+    return [sample for family in text_string_to_metric_families(text.decode()) for sample in family.samples]
+
+
+def rules() -> Iterator[Mapping[str, Any]]:
+    for group in YAML(typ="safe").load(RULES)["groups"]:
+        assert group.keys() == {"name", "rules"}
+        yield from group["rules"]
+
+
+def test_rules_have_what_prometheus_and_people_need() -> None:
+    names = [rule["alert"] for rule in rules()]
+    assert len(names) == len(set(names))
+    for rule in rules():
+        assert rule.keys() - {"for"} == {"alert", "expr", "labels", "annotations"}, rule["alert"]
+        assert re.fullmatch("[0-9]+[mh]", rule.get("for", "1m")), rule["alert"]
+        assert rule["labels"]["severity"] in {"warning", "critical"}
+        assert rule["annotations"].keys() == {"summary", "description"}
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+
+
+def test_rules_ask_for_metrics_and_labels_that_we_tell() -> None:
+    labels: dict[str, set[str]] = {}
+    for sample in samples():
+        labels.setdefault(sample.name, set()).update(sample.labels)
+    for rule in rules():
+        metrics = re.findall(r"watcher_[a-z_]+", rule["expr"])
+        assert metrics, rule["alert"]
+        assert labels.keys() >= set(metrics), rule["alert"]
+        known = set.union(*(labels[name] for name in metrics)) | GIVEN_BY_PROMETHEUS
+        named = re.findall(r"\b(?:by|on) \(([^)]*)\)", rule["expr"])
+        named += re.findall(r"(\w+)=", rule["expr"]) + re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))
+        assert {name.strip() for names in named for name in names.split(",")} <= known, rule["alert"]
+
+
+def test_rules_of_states_name_states_that_there_are() -> None:
+    states = {name for rule in rules() for name in re.findall('watcher_state{state="(.*?)"}', rule["expr"])}
+    assert states == {"failing", "blocked", "paused"}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed here")
+def test_promtool_accepts_the_rules() -> None:
+    checked = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_every_metric_is_documented_and_no_triggers_to_take() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| `watcher_(\w+)` \|(.*?)\|", page, re.MULTILINE))
+    families = {re.sub("_(count|sum|bucket|created|total)$", "", sample.name) for sample in samples()}
+    assert families == {f"watcher_{name}" for name in OUR_OWN | {DESCRIBED}}
+    assert {f"watcher_{name.removesuffix('_total')}" for name in table} == families
+    for name, labels in table.items():
+        documented = {label.strip() for label in labels.strip(" `").split(",") if label}
+        told = {label for sample in samples() if sample.name.startswith(f"watcher_{name}") for label in sample.labels}
+        assert told - {"le"} == documented, name
+
+
+def test_a_trace_stands_beside_what_it_moved() -> None:
+    traced = {sample.name for sample in samples() if sample.exemplar and sample.exemplar.labels == {"trace_id": TRACE}}
+    assert traced == {
+        "watcher_events_total",
+        "watcher_store_writes_total",
+        "watcher_runs_total",
+        "watcher_run_queue_seconds_bucket",
+        "watcher_run_duration_seconds_bucket",
+        "watcher_event_to_first_action_seconds_bucket",
+    }
+
+
+def test_who_does_not_ask_for_openmetrics_gets_the_older_text() -> None:
+    text, content_type = Metrics().exposition(Snapshot(is_ready=False, has_database=False))
+    assert content_type.startswith("text/plain")
+    assert "watcher_ready 0.0" in text.decode().splitlines()
