@@ -140,7 +140,7 @@ def as_json(body: Any) -> dict[str, Any]:
 
 def serving(context: ApiContext) -> httpx.AsyncClient:
     """A client of an application with this context."""
-    return httpx.AsyncClient(transport=httpx.ASGITransport(application(context)), base_url="http://watcher")
+    return httpx.AsyncClient(transport=httpx.ASGITransport(application(context)), base_url="http://localhost")
 
 
 def application(context: ApiContext) -> FastAPI:

@@ -14,7 +14,6 @@ from store.state.attributed import AttributedEntries
 from tests.service.api.application import CONFIGURED, SECRET, Api, serving
 from watcher import logs
 from watcher.api.context import ApiContext
-from watcher.api.same_site import LOOPBACK_NAMES, Site
 from watcher.loops import Hint
 
 
@@ -29,7 +28,6 @@ async def api(database: Database, tmp_path: Path) -> AsyncIterator[Api]:
         entries=AttributedEntries(database.dialect),
         secrets=[SECRET],
         auth="none",
-        site=Site(hosts={"watcher", *LOOPBACK_NAMES}),
         base_url=None,
         logs_directory=tmp_path / "logs",
         max_value_storage_bytes=65535,

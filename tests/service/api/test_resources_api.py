@@ -408,7 +408,7 @@ async def test_without_tokens_a_page_of_another_site_gets_nothing(api: Api) -> N
     event = {"asset_id": api.asset_ids["orders"]}
     for headers, status in (
         ({}, 200),
-        ({"Origin": "http://watcher"}, 200),
+        ({"Origin": "http://localhost"}, 200),
         ({"Origin": "http://evil.example"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Host": "evil.example"}, 421),

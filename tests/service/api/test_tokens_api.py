@@ -117,7 +117,7 @@ async def test_failures_are_told_and_after_so_many_only_they_have_to_wait(admin:
     await admin.call("GET", "/api/v2/assets", 200)
     assert (await guarded.client.get("/api/v2/assets")).status_code == 401
     elsewhere = httpx.ASGITransport(guarded.client._transport.app, client=("192.0.2.1", 1))  # type: ignore[attr-defined]
-    async with httpx.AsyncClient(transport=elsewhere, base_url="http://watcher") as client:
+    async with httpx.AsyncClient(transport=elsewhere, base_url="http://localhost") as client:
         assert (await client.get("/api/v2/assets", headers=wrong.headers)).status_code == 403
     assert await audited(guarded, "sign_in.failed") == [
         ("unknown", "192.0.2.1"),

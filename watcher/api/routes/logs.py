@@ -121,6 +121,7 @@ async def answer(context: ApiContext, logs: Callable[[], Sequence[Log]], query: 
     if query.following:
         tail = await anyio.to_thread.run_sync(Tail, logs)
         events = _events(await _excerpt(context, logs, query), follow(tail, context.stopping))
+        context.streams.check()
         return StreamingResponse(
             context.streams.commented(events), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
         )
