@@ -103,6 +103,7 @@ class Daemon:
     """A running daemon; `server` is the metadata database's address, None embedded."""
 
     pid: int
+    port: int
     folder: Path
     server: str | None
 
@@ -183,17 +184,24 @@ async def measure(daemon: Daemon, load: Load, postmaster: int | None, seconds: f
 @asynccontextmanager
 async def running(checkout: Path, folder: Path, load: Load, server: str | None) -> AsyncIterator[Daemon]:
     """The checkout's daemon on a configuration in `folder`, once it is ready."""
-    python = checkout / ".venv/bin/python"
-    command = [str(python) if python.exists() else sys.executable, "-m", "watcher"]
     (folder / "plugins").mkdir(parents=True)
     (folder / "plugins/ceaseless.py").write_text(PLUGIN)
     (folder / "job.py").touch()
     for number in range(load.watchers):
         (folder / f"watched/{number}").mkdir(parents=True)
-    port, configuration = free_port(), folder / "watchers.yaml"
+    port = free_port()
     url = "null" if server is None else server.replace("postgresql://", "postgresql+asyncpg://")
     isolation = ", isolation: none" if (checkout / "watcher/isolation").exists() else ""
-    configuration.write_text(load.configuration(url, port, folder, isolation))
+    (folder / "watchers.yaml").write_text(load.configuration(url, port, folder, isolation))
+    async with daemon_of(checkout, folder, port, server) as daemon:
+        yield daemon
+
+
+@asynccontextmanager
+async def daemon_of(checkout: Path, folder: Path, port: int, server: str | None) -> AsyncIterator[Daemon]:
+    """The checkout's daemon on `watchers.yaml` in `folder`, which says the same of port and server, once it is ready."""
+    python, configuration = checkout / ".venv/bin/python", folder / "watchers.yaml"
+    command = [str(python) if python.exists() else sys.executable, "-m", "watcher"]
     await anyio.run_process([*command, "db", "upgrade", "-c", str(configuration)], cwd=checkout)
     with (folder / "daemon.log").open("wb") as log:
         daemon = await anyio.open_process(
@@ -202,7 +210,7 @@ async def running(checkout: Path, folder: Path, load: Load, server: str | None) 
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             await until_ready(client)
-        yield Daemon(pid=daemon.pid, folder=folder, server=server)
+        yield Daemon(pid=daemon.pid, port=port, folder=folder, server=server)
     finally:
         with anyio.CancelScope(shield=True):
             daemon.send_signal(signal.SIGTERM)
@@ -214,7 +222,7 @@ async def running(checkout: Path, folder: Path, load: Load, server: str | None) 
 
 
 async def until_ready(client: httpx.AsyncClient) -> None:
-    with anyio.fail_after(180):
+    with anyio.fail_after(600):
         while True:
             try:
                 if (await client.get("/readyz")).status_code == 200:

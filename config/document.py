@@ -59,7 +59,7 @@ def read(path: Path) -> Document:
     """The document in the file `path`, or in the folder's files merged. Raises `ConfigurationInvalid` when there is none."""
     documents: list[Document] = []
     problems: list[Problem] = []
-    for file in _files(path):
+    for file in yaml_files(path):
         try:
             documents.append(_read_file(file))
         except ConfigurationInvalid as error:
@@ -78,7 +78,8 @@ def _refused(file: Path, message: str, line: int | None = None) -> Configuration
     return ConfigurationInvalid([Problem(file=str(file), line=line, path="", message=message)])
 
 
-def _files(path: Path) -> list[Path]:
+def yaml_files(path: Path) -> list[Path]:
+    """The file itself, or those of a folder. Raises `ConfigurationInvalid` when there are none."""
     try:
         if not path.is_dir():
             return [path]

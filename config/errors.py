@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +31,13 @@ class Problem:
 
 
 class ConfigurationInvalid(Exception):
-    """The configuration was refused; `problems` are sorted by file and line, and are never empty."""
+    """The configuration was refused; `problems` are sorted by file and line, and are never empty.
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    `secrets` are the files that it names by `${file:…}`, as far as it could be read: perhaps one of them is to be mended.
+    """
+
+    def __init__(self, problems: Iterable[Problem], secrets: Iterable[Path] = ()) -> None:
+        self.secrets = frozenset(secrets)
         self.problems = tuple(sorted(problems, key=lambda problem: (problem.file, problem.line or 0, problem.path)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 

@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from config.document import Document, KeyPath, Location
+from config.sources import Stamp, stamp
 
 PREFIX: Final = "WATCHER_SETTINGS__"
 
@@ -40,6 +41,8 @@ class Interpolation:
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
         """Relative `${file:…}` start at `folder`."""
         self.problems: list[tuple[KeyPath, str]] = []
+        self.files: dict[Path, Stamp] = {}
+        """Those that `${file:…}` names, there or not, as they were when they were read."""
         self._names: set[str] = set()
         self._environ = environ
         self._folder = folder
@@ -97,8 +100,10 @@ class Interpolation:
 
     def _file(self, name: str) -> str:
         """The file's text without the line breaks at its end, which editors add and secrets do not have."""
+        file = self._folder / name
+        self.files[file] = stamp(file)
         try:
-            return (self._folder / name).read_text(encoding="utf-8").rstrip("\r\n")
+            return file.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise LookupError(f"the file {name} cannot be read ({reason}); create it or correct the path") from None

@@ -23,6 +23,7 @@ from config.report import Report
 from config.schedules import AssetCondition, Reference, references
 from config.sentences import keys
 from config.settings import Section, Settings
+from config.sources import stamps
 from config.uris import normalise
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
 
@@ -173,6 +174,7 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
 
     `with_files` also refuses jobs whose application is not there; a daemon starts without it, for its watchers need none.
     """
+    as_read = stamps(path, ())
     document = read(path)
     override_settings(document, environ)
     folder = (path if path.is_dir() else path.parent).absolute()
@@ -183,9 +185,17 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
         report.add(place, sentence)
     content = _content(document, report, vocabulary, Scope(folder=folder, with_files=with_files), interpolation.names)
     if document.problems:
-        raise ConfigurationInvalid(document.problems)
+        raise ConfigurationInvalid(document.problems, interpolation.files)
     warnings = _warnings(document, content["jobs"])
-    return Configuration(**content, file=path, folder=folder, environment=interpolation.names, warnings=warnings)
+    return Configuration(
+        **content,
+        file=path,
+        folder=folder,
+        environment=interpolation.names,
+        secrets=frozenset(interpolation.files),
+        read_as={**as_read, **interpolation.files},
+        warnings=warnings,
+    )
 
 
 def _check_version(version: object) -> object:

@@ -279,6 +279,10 @@ class Configuration(Section):
     """Absolute; relative paths started here."""
     environment: frozenset[str] = frozenset()
     """Names of the environment that it was read with."""
+    secrets: frozenset[Path] = frozenset()
+    """The files that it names by `${file:…}`."""
+    read_as: dict[Path, tuple[int, int, int, int] | None] = Field(default_factory=dict)
+    """All files that it was read from, as `config.sources.stamps` gives them; taken before each was read."""
     warnings: tuple[Problem, ...] = ()
     """Allowed, and still perhaps a mistake."""
 
@@ -294,6 +298,27 @@ class Configuration(Section):
         Secrets and what belongs to one process or machine (home, addresses, logs, capacities) are left out, so this
         does not tell whether a reload changed anything: compare the configurations for that.
         """
-        content = self.model_dump(mode="json", include=_SHARED, fallback=str)
+        content = self._shared
         settings = self.settings.model_dump(mode="json", include={"store", "workers"}, fallback=str)
-        return sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()
+        return _digest([settings, content])
+
+    @cached_property
+    def definitions(self) -> dict[str, str]:
+        """A short hash of each watcher's definition, by name: its connection is a part of it, secrets are none.
+
+        Processes that know a watcher by one hash watch the same source in the same way.
+        """
+        connections = self._shared["connections"]
+        return {
+            name: _digest([watcher, connections.get(watcher["connection"])])[:16]
+            for asset in self._shared["assets"].values()
+            for name, watcher in asset["watchers"].items()
+        }
+
+    @cached_property
+    def _shared(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", include=_SHARED, fallback=str)
+
+
+def _digest(content: Any) -> str:
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

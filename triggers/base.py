@@ -118,13 +118,15 @@ class TriggerBatch:
     `position` None: the poll found nothing and there is nothing worth a write; then `events` is empty. `caught_up` is
     False when more is waiting right now: the host does not pause the loop before the next batch. `whole_since` stands in
     the last batch of a look that reached the end of the source: when that look began, by `time.monotonic`. From it people
-    learn how far the watcher lags behind.
+    learn how far the watcher lags behind. `up_to` beside it: what the watermark's `up_to` would be now, where the clock moves
+    it; it is shown, and not written.
     """
 
     events: Sequence[TriggerEvent] = ()
     position: Position | None = None
     caught_up: bool = True
     whole_since: float | None = None
+    up_to: JsonValue = None
 
     def __post_init__(self) -> None:
         if self.events and self.position is None:
@@ -174,11 +176,14 @@ class TriggerContext:
     """What the host tells a trigger about its surroundings.
 
     `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
-    be committed, so the source must not be told that anything was taken.
+    be committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
+    `max_batch_bytes` bounds the events of one batch, as JSON: what is larger is to be divided.
     """
 
     watcher: str
     dry_run: bool = False
+    is_alone: bool = False
+    max_batch_bytes: int = 16_000_000
     poll_timeout: timedelta = timedelta(minutes=5)
     random: Callable[[], float] = random.random
 
@@ -255,6 +260,14 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
         """
         raise ConfigurationError(f"this trigger cannot be rewound to {to!r}; write `rewound` for it")
 
+    @property
+    def looked_at(self) -> float | None:
+        """When a look began of which no batch tells, since it was made for many and has nothing for this one; None: there is none.
+
+        By `time.monotonic`. Asked with every heartbeat, of triggers that wait in `events` for such looks.
+        """
+        return None
+
     def shared_stream_key(self) -> Hashable | None:
         """Triggers with equal keys may share one poll of their source. None: never."""
         return None
@@ -280,6 +293,11 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
         all of which is committed by then. A poll that found nothing yields nothing or one batch without position.
         """
 
+    @property
+    def up_to(self) -> JsonValue:
+        """What the watermark's `up_to` would be now; None: what it was when it was written."""
+        return None
+
     def wake(self) -> None:
         """A hint that something may be new: the pause between two polls ends now. Loses nothing when it never comes."""
         self._woken.set()
@@ -294,7 +312,7 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
                     if batch.position is not None:
                         yield batch
             first = None
-            yield TriggerBatch(caught_up=caught_up, whole_since=began if caught_up else None)
+            yield TriggerBatch(caught_up=caught_up, whole_since=began if caught_up else None, up_to=self.up_to)
             if caught_up:
                 await self.pause()
 

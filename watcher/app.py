@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
+from fastapi import FastAPI
 
+from config.changes import Changes, settings_digests
 from config.models import Configuration
-from config.settings import LogSettings
 from store.base import BaseStoreBackend
-from store.catalog import catalog_sync
 from store.database import Database
-from store.processes.signing_keys import SigningKeys
 from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.api.same_site import site_of
 from watcher.cleanup import Cleaner, Limits
+from watcher.configuration_watch import ConfigurationWatch
 from watcher.containment import Part, leaves, run_part
-from watcher.declaring import declared, jobs_to_start, submitters
+from watcher.declaring import jobs_to_start, submitters, workspace
 from watcher.dispatcher import admission
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import Submissions
@@ -38,25 +38,26 @@ from watcher.errors import PartEnded
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home, refusing_os_errors
-from watcher.http_server import limits_of, listen, serve
+from watcher.http_server import listen, serve
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
-from watcher.metadata import check_store, logs_directory, open_backend, open_database, patiently
+from watcher.metadata import check_store, logs_directory, open_backend, open_database
 from watcher.metrics import Metrics
+from watcher.reloader import Reloader, StartedWith, start_configuration
 from watcher.scheduler.scheduler import Scheduler
 from watcher.signing import publish, signing_secrets
-from watcher.sources import child_settings, hosted
-from watcher.submit.base import Addresses, Workspace
+from watcher.sources import child_settings, hosted, kept
+from watcher.submit.base import Addresses
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 from watcher.vocabulary import Descriptions
-from watcher.watchdog import Signals, Watchdog
+from watcher.watchdog import Watchdog, force_shutdown
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
@@ -71,6 +72,7 @@ class RunOptions:
 
     roles: frozenset[str] = ROLES
     upgrade: bool = False
+    apply: bool = False
     cancel_jobs: bool = False
 
 
@@ -79,6 +81,7 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
 
     Raises `StartRefused`, a lock's error, what the database refuses, or `PartEnded` when a part ended by itself.
     """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it means something once there is something to reload
     async with AsyncExitStack() as stack:
         daemon = await _build(stack, configuration, options, fork_server)
         try:
@@ -101,7 +104,7 @@ async def _build(
             logs.configure(
                 directory,
                 level=settings.logs.level,
-                json=_as_json(settings.logs),
+                json=logs.writes_json(settings.logs),
                 owner=process.id,
                 max_file_mb=settings.logs.max_file_mb,
                 open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
@@ -111,16 +114,12 @@ async def _build(
     database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
     backend = open_backend(settings, database)
 
-    async def apply() -> catalog_sync.Applied:
-        async with database.transaction() as connection:
-            return await catalog_sync.apply(connection, declared(configuration), database.dialect)
-
-    applied = await patiently(apply)
+    start = await start_configuration(database, configuration, force=options.apply)
+    home.remember_settings(settings_digests(settings))
     listening_socket = None
     if "api" in options.roles:
         listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
-    asset_ids = applied.asset_ids
-    return Daemon(configuration, options, home, process, database, backend, asset_ids, listening_socket, fork_server)
+    return Daemon(configuration, options, home, process, database, backend, start, listening_socket, fork_server)
 
 
 @dataclass(eq=False, repr=False)
@@ -133,7 +132,7 @@ class Daemon:
     process: Process
     database: Database
     backend: BaseStoreBackend
-    asset_ids: Mapping[str, int]
+    start: StartedWith
     listening_socket: socket.socket | None
     fork_server: ForkServer
 
@@ -142,10 +141,13 @@ class Daemon:
         self._entries = self.backend.entries(self.database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
         self._secrets = signing_secrets(self._settings.api, self.home, alone=self.options.roles == ROLES)
-        self._signing_keys = SigningKeys.of(self._secrets, self.process)
         self._metrics = Metrics()
         self._metrics.expect_runs(self.configuration.jobs)
-        self._watchdog = Watchdog(grace=self._settings.triggerer.grace, metrics=self._metrics)
+        self._watchdog = Watchdog(
+            grace=self._settings.triggerer.grace,
+            metrics=self._metrics,
+            on_hangup=lambda: self._reloader.request("SIGHUP"),
+        )
         self._health = Health(
             recent_block=lambda: self._watchdog.recent_block, waits_for="not everything has started yet; wait"
         )
@@ -160,7 +162,11 @@ class Daemon:
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
+        self._hosted = hosted(self.configuration, self.start.asset_ids)
+        self._clients: Clients | None = None
         self._triggerer: Triggerer | None = None
+        self._api: FastAPI | None = None
+        self._reloader = self._make_reloader()
         self._relay = HintRelay(database=self.database, process_id=self.process.id, deliver=self._deliver)
         self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
         self._inquirer.prepare(self._settings.plugins_dir, self.configuration.environment)
@@ -168,19 +174,20 @@ class Daemon:
 
     async def serve(self) -> None:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
-        await publish(self.database, self._signing_keys)
+        self._signing_keys = await publish(self.database, self._secrets, self.process)
         with self._inquirer, self._watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
-                clients = Clients(self.configuration.connections, tasks, children)
+                clients = self._clients = Clients(self.configuration.connections, tasks, children)
                 await self._start_part(tasks, "exchange of hints", self._relay.run)
                 if self.listening_socket is not None:
-                    app = create_app(self._api_context(clients))
-                    await self._start_part(
-                        tasks, "API", serve, app, self.listening_socket, limits_of(self._settings.api)
-                    )
+                    self._api = create_app(self._api_context(clients))
+                    await self._start_part(tasks, "API", serve, self._api, self.listening_socket, self._settings.api)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
+                    await self._start_part(workers, "reloads", self._reloader.run)
+                    watch = ConfigurationWatch(self._reloader)
+                    await self._start_part(workers, "watch on the configuration", watch.run)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
                     where = {"pid": self.process.pid, **self._address()}
@@ -189,7 +196,7 @@ class Daemon:
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
                     log.info("daemon.stopping", grace=self._settings.triggerer.grace.total_seconds())
-                    tasks.start_soon(_force_shutdown, signals, workers)
+                    tasks.start_soon(force_shutdown, signals, workers)
                     if self.options.cancel_jobs or self._settings.scheduler.cancel_jobs:
                         await self._dispatcher.cancel_all()
                     workers.cancel_scope.cancel()
@@ -236,6 +243,8 @@ class Daemon:
                 self._dispatcher.wakeup.set(hint.names)
             case "watchers" if self._triggerer is not None:
                 self._triggerer.wakeup.set(hint.names)
+            case "configuration":
+                self._reloader.follow(announced=bool(hint.names))
 
     def _look_for_runs(self) -> None:
         self._deliver(Hint(what="queues"))
@@ -263,7 +272,8 @@ class Daemon:
         return Triggerer(
             database=self.database,
             process=self.process,
-            hosted=hosted(self.configuration, self.asset_ids),
+            hosted=self._hosted,
+            configuration=self.configuration.hash,
             supervise=lambda hosted: Supervisor(
                 hosted=hosted,
                 owner=self.process.id,
@@ -298,9 +308,48 @@ class Daemon:
             limits=admission.Limits(parallelism=scheduler.parallelism, memory_mb=scheduler.memory_mb or share),
             lease=self._settings.triggerer.lease,
             on_end=self._after_try,
+            configuration=self.configuration.hash,
             health=self._health,
             metrics=self._metrics,
         )
+
+    def _make_reloader(self) -> Reloader:
+        return Reloader(
+            configuration=self.configuration,
+            database=self.database,
+            lease=self._settings.triggerer.lease,
+            prepare=self._prepare,
+            adopt=self._adopt,
+            announce=lambda hash_: self._relay.send(Hint(what="configuration", names=frozenset({hash_}))),
+            health=self._health,
+            metrics=self._metrics,
+            is_applied=self.start.is_applied,
+        )
+
+    def _prepare(self, configuration: Configuration) -> Submissions:
+        """A submitter that is there stays: tries that it started may need it. Raises `StartRefused`."""
+        new = submitters(configuration, workspace(configuration, self.home.folder))
+        before = self._dispatcher.submissions
+        return replace(before, jobs=jobs_to_start(configuration), submitters={**new, **before.submitters})
+
+    async def _adopt(
+        self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
+    ) -> None:
+        """What has not changed stays the same object, and whoever works with it never notices."""
+        plugins = self._settings.plugins_dir
+        await anyio.to_thread.run_sync(self._inquirer.prepare, plugins, new.environment)
+        self.configuration = new
+        self._hosted = kept(self._hosted, hosted(new, asset_ids), changed.watchers.changed)
+        self._submitters = submissions.submitters
+        self._metrics.expect_runs(new.jobs)
+        self._dispatcher.adopt(submissions, new.hash)
+        if self._clients is not None:
+            self._clients.replace(new.connections, changed.connections.changed | changed.connections.removed)
+            if self._api is not None:
+                self._api.state.context = self._api_context(self._clients)
+        if self._triggerer is not None:
+            self._triggerer.adopt(self._hosted, new.hash)
+        self._look_for_runs()
 
     def _api_context(self, clients: Clients) -> ApiContext:
         settings = self._settings
@@ -324,7 +373,15 @@ class Daemon:
             configuration_hash=self.configuration.hash,
             signing_keys=self._signing_keys,
             health=self._health,
-            control=control(self.configuration, self.asset_ids, self.database, clients, self._hint, self._owe_copy),
+            control=Control(
+                database=self.database,
+                hosted=self._hosted,
+                clients=clients,
+                poll_timeout=settings.triggerer.poll_timeout,
+                hint=self._hint,
+                on_watermark=self._owe_copy,
+            ),
+            reload=self._reloader.reload,
             on_watermark=self._owe_copy,
             submitters=self._submitters,
             stopping=self._stopping,
@@ -341,46 +398,3 @@ class Daemon:
 
     def _address(self) -> dict[str, str]:
         return {} if self.listening_socket is None else {"url": self._local_url()}
-
-
-def _as_json(logs: LogSettings) -> bool:
-    """Whether stderr gets JSON."""
-    if logs.as_json is not None:
-        return logs.as_json
-    return logs.format == "json" or (logs.format == "auto" and not sys.stderr.isatty())
-
-
-def workspace(configuration: Configuration, home: Path) -> Workspace:
-    """What submitters are lent in this process."""
-    return Workspace(
-        home=home,
-        logs=logs_directory(configuration.settings),
-        python=sys.executable,
-        environment=os.environ,
-        driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
-    )
-
-
-def control(
-    configuration: Configuration,
-    asset_ids: Mapping[str, int],
-    database: Database,
-    clients: Clients,
-    hint: Callable[[Hint], None] = lambda _hint: None,
-    on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None,
-) -> Control:
-    """What people do to positions, with or without a daemon; watermark copies are then made by the next one."""
-    return Control(
-        database=database,
-        hosted=hosted(configuration, asset_ids),
-        clients=clients,
-        poll_timeout=configuration.settings.triggerer.poll_timeout,
-        hint=hint,
-        on_watermark=on_watermark,
-    )
-
-
-async def _force_shutdown(signals: Signals, workers: TaskGroup) -> None:
-    """A second signal ends the waiting for jobs."""
-    await signals.receive()
-    workers.cancel_scope.cancel()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -16,6 +19,7 @@ from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
 from watcher.errors import StartRefused
 from watcher.isolation.inquiries import ForeignConnection
+from watcher.metadata import logs_directory
 from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 from watcher.vocabulary import SUBMITTERS, submitter_class
@@ -36,7 +40,12 @@ def declared(configuration: Configuration) -> Declared:
             for name, asset in configuration.assets.items()
         ],
         watchers=[
-            DeclaredWatcher(name=watcher.name, asset=name, trigger=watcher.trigger)
+            DeclaredWatcher(
+                name=watcher.name,
+                asset=name,
+                trigger=watcher.trigger,
+                definition=configuration.definitions[watcher.name],
+            )
             for name, asset in configuration.assets.items()
             for watcher in asset.watchers.values()
         ],
@@ -144,4 +153,15 @@ def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
 def _not_revealed(name: str, kind: str, fault: str) -> StartRefused:
     return StartRefused(
         f"connection {name}: `reveal_to_jobs` of `{kind}` gives no JSON object ({fault}); mend the class"
+    )
+
+
+def workspace(configuration: Configuration, home: Path) -> Workspace:
+    """What submitters are lent in this process."""
+    return Workspace(
+        home=home,
+        logs=logs_directory(configuration.settings),
+        python=sys.executable,
+        environment=os.environ,
+        driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
     )

@@ -15,6 +15,8 @@ from typing import Final
 
 from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
+from store.values import to_json
+from triggers.base import JsonValue
 from watcher.watchdog import Block
 
 PROBE_DEADLINE: Final = 3.0
@@ -52,6 +54,10 @@ class WatcherReport:
     """When it last looked, by `time.monotonic`."""
     whole_since: float | None = None
     """When the last whole poll that is committed, or found nothing, began."""
+    looked_at: Callable[[], float | None] = lambda: None
+    """When a later look began that was made for many watchers, and had nothing for this one; whole, as looks are."""
+    up_to: tuple[int, JsonValue] | None = None
+    """Where the clock has moved the watermark's `up_to`, and the version of the position that it is of."""
 
     def show(self, state: str, error: str | None, error_count: int) -> None:
         self.state, self.error, self.error_count = state, error, error_count
@@ -67,8 +73,11 @@ class WatcherReport:
         """For the watcher's row, once a whole poll has been made."""
         if self.polled_at is None or self.whole_since is None:
             return None
-        ago = timedelta(seconds=monotonic() - self.polled_at)
-        return Polled(ago=ago, lag=math.ceil(max(self.polled_at - self.whole_since, 0)))
+        look = self.looked_at() or 0.0
+        polled_at, whole_since = max(self.polled_at, look), max(self.whole_since, look)
+        ago, lag = timedelta(seconds=monotonic() - polled_at), math.ceil(max(polled_at - whole_since, 0))
+        version, up_to = (None, None) if self.up_to is None else (self.up_to[0], to_json(self.up_to[1]))
+        return Polled(ago=ago, lag=lag, version=version, up_to=up_to)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -77,6 +86,8 @@ class Health:
 
     recent_block: Callable[[], Block | None] = lambda: None
     waits_for: str | None = None
+    reload_fault: str | None = None
+    """Why the last reload was refused; None once one was not."""
     watchers: dict[str, WatcherReport] = field(default_factory=dict)
     """The hosted watchers that are not paused."""
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -125,6 +136,8 @@ class Health:
             if not report.has_position and report.state not in {"", "starting", "running"}
         ]
         lines += [f"nobody hosts the watcher {name}: {reason}" for name, reason in sorted(self.left_out.items())]
+        if self.reload_fault is not None:
+            lines.append(f"the last reload was refused, and what was there before goes on: {self.reload_fault}")
         block = self.recent_block()
         if block is not None:
             ago = monotonic() - block.since - block.seconds
@@ -142,4 +155,5 @@ class Health:
         row = replace(row, state=report.state, error=report.error, error_count=report.error_count)
         if (polled := report.polled) is None:
             return row
+        row = replace(row, up_to_now=polled.up_to, up_to_version=polled.version)
         return replace(row, last_poll_at=row.seen_at - polled.ago, lag_at_poll=polled.lag)

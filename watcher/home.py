@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,15 @@ class Home:
     folder: Path
     id: str
 
+    def remember_settings(self, digests: Mapping[str, str]) -> None:
+        """For `watcher check`, which names those that need a restart. Raises `StartRefused`."""
+        path = settings_path(self.folder)
+        with refusing_os_errors(f"{path} cannot be written"):
+            temporary = path.with_suffix(".new")
+            temporary.touch(mode=0o600)
+            temporary.write_text(json.dumps(dict(digests)), encoding="utf-8")
+            temporary.replace(path)
+
     def secret(self) -> bytes:
         """The key that signs the tries' tokens, made on first use (0600).
 
@@ -46,6 +56,11 @@ class Home:
             )
         check_private(path, f"chmod 600 {path}, or remove it, and another one is made")
         return secret
+
+
+def settings_path(folder: Path) -> Path:
+    """The file in which a daemon that runs in this home says which settings it runs with, by their fingerprints."""
+    return folder / "settings.json"
 
 
 def lock_path(folder: Path) -> Path:

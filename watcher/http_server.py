@@ -46,7 +46,7 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-def limits_of(api: ApiSettings) -> ConnectionLimits:
+def _limits_of(api: ApiSettings) -> ConnectionLimits:
     """What the settings say of connections; bodies are the application's."""
     return ConnectionLimits(
         header_bytes=api.limits.header_bytes,
@@ -60,10 +60,14 @@ def limits_of(api: ApiSettings) -> ConnectionLimits:
 
 
 async def serve(
-    app: ASGIApp, bound: socket.socket, limits: ConnectionLimits = _USUAL, *, task_status: TaskStatus[None]
+    app: ASGIApp,
+    bound: socket.socket,
+    limits: ApiSettings | ConnectionLimits = _USUAL,
+    *,
+    task_status: TaskStatus[None],
 ) -> None:
     """Serve until cancelled; then open requests get five seconds to end. Started once requests are accepted."""
-    connections = Connections(limits)
+    connections = Connections(limits if isinstance(limits, ConnectionLimits) else _limits_of(limits))
     server = _Server(_configured(app, connections))
 
     async def watch_start() -> None:

@@ -23,14 +23,14 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 
-HintKind: TypeAlias = Literal["queues", "tries", "watchers"]
+HintKind: TypeAlias = Literal["queues", "tries", "watchers", "configuration"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
     """Something may be due, said between tasks and, on PostgreSQL, processes; losing one costs time, never work.
 
-    Queues of jobs, tries to start or stop, or watchers; no names mean all of them.
+    Queues of jobs, tries to start or stop, watchers, or the configuration (named by its hash); no names mean all of them.
     """
 
     what: HintKind

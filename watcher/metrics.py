@@ -28,15 +28,8 @@ OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "database_up", "errors", "event_loop_lag_seconds"),
         *("event_to_first_action_seconds", "events", "items", "lag_seconds", "left_out", "poll_seconds"),
-        *(
-            "position_version",
-            "ready",
-            "run_duration_seconds",
-            "run_queue_seconds",
-            "runs",
-            "sign_in_failures",
-            "state",
-        ),
+        *("position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs"),
+        *("sign_in_failures", "state"),
         "store_writes",
     }
 )
@@ -70,6 +63,8 @@ class Metrics:
         self.loop_lag = self._histogram("event_loop_lag_seconds", text, _LOOP_LAGS)
         text = "Time for which a watcher kept the event loop for itself, a second or more at a time; '' is the daemon's own"
         self.blocked = self._counter("blocked_seconds", text, "watcher")
+        text = "Reloads of the configuration: applied, unchanged, followed, refused, failed"
+        self.reloads = self._counter("reloads", text, "result")
         self._runs = self._counter("runs", "Runs that ended, by how", "dag_id", "state")
         text = "From when a run was queued to its start"
         self._run_queue = self._histogram("run_queue_seconds", text, _WAITS, "dag_id")

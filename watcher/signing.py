@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from config.settings import ApiSettings
 from store.database import Database
 from store.processes import signing_keys
 from store.processes.signing_keys import SigningKeys
+from store.processes.triggerers import Process
 from watcher.errors import StartRefused
 from watcher.home import Home
 from watcher.metadata import patiently
@@ -22,11 +25,13 @@ def signing_secrets(api: ApiSettings, home: Home, *, alone: bool) -> tuple[bytes
     return (home.secret(),)
 
 
-async def publish(database: Database, keys: SigningKeys) -> None:
+async def publish(database: Database, secrets: Sequence[bytes], process: Process) -> SigningKeys:
     """Say what the other processes of the database compare theirs with."""
+    keys = SigningKeys.of(secrets, process)
 
     async def write() -> None:
         async with database.transaction() as connection:
             await signing_keys.publish(connection, keys, database.dialect)
 
     await patiently(write)
+    return keys

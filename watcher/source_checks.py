@@ -9,26 +9,31 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
+from sqlalchemy.exc import SQLAlchemyError
 
 from config.models import Configuration
+from store.database import Database, migrations
+from store.detection import positions
+from store.errors import StoreError
 from triggers.base import Finding
 from triggers.errors import SourceUnavailable
-from watcher import app
-from watcher.declaring import jobs_to_start, submitters
+from watcher.declaring import jobs_to_start, submitters, workspace
 from watcher.dispatcher.submissions import JobToStart
+from watcher.metadata import database_url
 from watcher.sources import hosted as hosted_watchers
 from watcher.sources import open_sources
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 
 PATIENCE: Final = 60.0
 """Seconds that one source gets."""
+DATABASE_PATIENCE: Final = 3.0
 
 
 async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]:
     """Every watcher's findings and then every job's: `watcher` (null: of the `job`), `check`, `level`, `message`, `remedy`."""
     of_watchers: dict[str, Sequence[Finding]] = {}
     of_jobs: dict[str, Sequence[Finding]] = {}
-    by_name = submitters(configuration, app.workspace(configuration, configuration.settings.home))
+    by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
 
     async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
         async def check() -> Sequence[Finding]:
@@ -49,11 +54,30 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
             checks.start_soon(judge_watcher, hosted, clients)
         for dag_id, job in jobs_to_start(configuration).items():
             checks.start_soon(judge_job, dag_id, job)
+    for name in await _unowned_positions(configuration):
+        what = "has a position, and is not configured"
+        remedy = f"configure it again, or let another go on there: `watcher watchers rename {name} NEW`"
+        of_watchers[name] = [Finding.warning("position", what, remedy)]
     judged: list[tuple[dict[str, Any], Sequence[Finding]]] = [
         *(({"watcher": name}, findings) for name, findings in sorted(of_watchers.items())),
         *(({"watcher": None, "job": dag_id}, findings) for dag_id, findings in sorted(of_jobs.items())),
     ]
     return [{**whose, **asdict(finding)} for whose, findings in judged for finding in findings]
+
+
+async def _unowned_positions(configuration: Configuration) -> Sequence[str]:
+    """Of a metadata database that answers and has this program's schema; of others nothing is known here."""
+    settings = configuration.settings
+    url = database_url(settings)
+    if url.get_backend_name() == "sqlite" and not await anyio.Path(str(url.database)).exists():
+        return []
+    try:
+        async with Database.open(url) as database:
+            await migrations.check(database, DATABASE_PATIENCE)
+            async with database.reading(DATABASE_PATIENCE) as connection:
+                return await positions.unowned(connection, configuration.watchers)
+    except (OSError, TimeoutError, SQLAlchemyError, StoreError):
+        return []
 
 
 async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: str, remedy: str) -> Sequence[Finding]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from config.models import Configuration, WatcherConfig
+from store.database import Database
 from triggers.base import BaseEventTrigger
 from watcher.isolation.child_handle import ChildSettings
 from watcher.isolation.inquiries import ForeignOptions
 from watcher.isolation.trigger import ForeignTrigger
 from watcher.isolation.wire import BatchLimits
 from watcher.triggerer.clients import Clients, Hosted, open_clients
+from watcher.triggerer.control import Control
 from watcher.vocabulary import TRIGGERS, connection_path, trigger_class, trigger_path
 
 
@@ -26,11 +28,19 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
             trigger=_trigger(watcher, configuration),
             options=watcher.options,
             connection=watcher.connection,
-            limits=None if watcher.trigger in TRIGGERS else _limits(configuration),
+            limits=_limits(configuration),
+            divides=watcher.trigger in TRIGGERS,
+            definition=configuration.definitions[watcher.name],
         )
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()
     }
+
+
+def kept(before: Mapping[str, Hosted], after: Mapping[str, Hosted], changed: Collection[str]) -> Mapping[str, Hosted]:
+    """`after`, where what is equal and not `changed`, as by its connection, is the same object as `before`."""
+    same = {name for name in after.keys() & before.keys() if after[name] == before[name]}
+    return {name: before[name] if name in same and name not in changed else each for name, each in after.items()}
 
 
 def _trigger(watcher: WatcherConfig, configuration: Configuration) -> type[BaseEventTrigger[Any, Any]] | ForeignTrigger:
@@ -69,3 +79,18 @@ def _limits(configuration: Configuration) -> BatchLimits:
 def open_sources(configuration: Configuration) -> AbstractAsyncContextManager[Clients]:
     """What a command without a daemon reaches the sources by."""
     return open_clients(configuration.connections, child_settings(configuration), configuration.environment)
+
+
+def control(
+    configuration: Configuration,
+    asset_ids: Mapping[str, int],
+    database: Database,
+    clients: Clients,
+) -> Control:
+    """What people do to positions without a daemon; the next one learns of it, and makes the copies of watermarks."""
+    return Control(
+        database=database,
+        hosted=hosted(configuration, asset_ids),
+        clients=clients,
+        poll_timeout=configuration.settings.triggerer.poll_timeout,
+    )

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from watcher.metrics import Metrics
@@ -33,6 +34,7 @@ BLOCKED_AFTER: Final = 1.0
 REMEMBERED: Final = 300.0
 """Seconds for which health tells of a block that is over."""
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+HEARD: Final = (*STOPPING, signal.SIGHUP)
 WATCHER_TASK: Final = "watcher "
 """What the names of tasks that run a watcher begin with."""
 
@@ -57,6 +59,8 @@ class Watchdog:
 
     grace: timedelta
     metrics: Metrics
+    on_hangup: Callable[[], None] = lambda: None
+    """Called on the event loop when a SIGHUP came."""
     _asked_at: float | None = None
     _block: Block | None = None
     _past: Block | None = None
@@ -71,7 +75,7 @@ class Watchdog:
         wakeup.setblocking(False)
         loop, main = asyncio.get_running_loop(), threading.get_ident()
         thread = threading.Thread(target=self._watch, args=(loop, main, ours, send), name="watchdog", daemon=True)
-        handlers = {number: signal.signal(number, lambda *_: None) for number in STOPPING}
+        handlers = {number: signal.signal(number, lambda *_: None) for number in HEARD}
         before = signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         thread.start()
         try:
@@ -119,6 +123,8 @@ class Watchdog:
             if number in STOPPING:
                 self.end_within_grace()
                 loop.call_soon_threadsafe(_send, signals, signal.Signals(number))
+            elif number == signal.SIGHUP:
+                loop.call_soon_threadsafe(self.on_hangup)
 
     def _ask(self, loop: asyncio.AbstractEventLoop, main: int) -> None:
         now = time.monotonic()
@@ -185,3 +191,9 @@ def _end(loop: asyncio.AbstractEventLoop, main: int) -> None:
     telling.start()
     telling.join(timeout=2)
     os._exit(1)
+
+
+async def force_shutdown(signals: Signals, workers: TaskGroup) -> None:
+    """A second signal ends the waiting for jobs."""
+    await signals.receive()
+    workers.cancel_scope.cancel()

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Column, Insert, RowMapping, Table, Update, and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database import configuration_lock
 from store.database.dialects import upsert
 from store.database.schema import (
     ALIAS_EDGES,
@@ -49,6 +50,8 @@ class DeclaredWatcher:
     name: str
     asset: str
     trigger: str
+    definition: str | None = None
+    """A hash; None: anybody may host it, however he knows it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +95,10 @@ class Applied:
 async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -> Applied:
     """Make the mirror equal to the configuration; what is equal already is not touched.
 
-    Raises `Conflict` when a uri belongs to an asset that is not configured. The hash is written first: its row is the
-    lock that makes two processes apply one after the other. The rest goes in the order in which the transaction of a
-    detection takes its locks: assets, edges, watchers.
+    Raises `Conflict` when a uri belongs to an asset that is not configured. Meanwhile nobody appends events, and nobody
+    else applies. The rest goes in the order in which the transaction of a detection takes its locks: assets, edges, watchers.
     """
+    await configuration_lock.exclude(connection)
     await _remember_hash(connection, declared.hash, dialect)
     asset_ids = await _apply_assets(connection, declared.assets)
     alias_ids = await _apply_aliases(connection, declared.aliases)
@@ -115,6 +118,12 @@ async def applied_hash(connection: AsyncConnection) -> str | None:
     """The hash of the configuration that was applied last."""
     result = await connection.execute(select(setting.c.value).where(setting.c.key == "configuration_hash"))
     return result.scalar_one_or_none()
+
+
+async def lock_hash(connection: AsyncConnection) -> str | None:
+    """The same, and until this transaction ends no other one is applied."""
+    await configuration_lock.exclude(connection)
+    return await applied_hash(connection)
 
 
 async def _remember_hash(connection: AsyncConnection, hash_: str, dialect: str) -> None:
@@ -189,7 +198,9 @@ async def _apply_aliases(connection: AsyncConnection, groups: Mapping[str, str])
 async def _apply_watchers(
     connection: AsyncConnection, declared: Sequence[DeclaredWatcher], asset_ids: Mapping[str, int]
 ) -> None:
-    rows = {w.name: {"asset_id": asset_ids[w.asset], "trigger": w.trigger} for w in declared}
+    rows = {
+        w.name: {"asset_id": asset_ids[w.asset], "trigger": w.trigger, "definition": w.definition} for w in declared
+    }
     gone = update(watcher).values(state="stopped")
     await _mirror(connection, watcher.c.name, rows, new=insert(watcher), changed=update(watcher), gone=gone)
 

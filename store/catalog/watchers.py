@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,11 +14,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.paging import all_of, now_of, one_of
 from store.database.schema import asset, database_now, triggerer, watcher, watcher_position
 from store.errors import no_watcher
+from store.values import to_json
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatcherRow:
-    """A configured watcher as everybody sees it; `watermark` is JSON text or None."""
+    """A configured watcher as everybody sees it; `watermark` is JSON text or None.
+
+    `up_to_now` is what the clock has made of the watermark's `up_to` since it was written, as `up_to_version`.
+    """
 
     name: str
     asset: str
@@ -29,6 +34,8 @@ class WatcherRow:
     watermark: str | None
     last_poll_at: datetime | None
     lag_at_poll: int | None
+    up_to_now: str | None
+    up_to_version: int | None
     last_event_at: datetime | None
     error: str | None
     error_count: int
@@ -40,6 +47,16 @@ class WatcherRow:
         return self.state == "stopped" and self.error is not None
 
     @property
+    def watermark_now(self) -> str | None:
+        """With where the clock has moved its `up_to`."""
+        if self.watermark is None or self.up_to_now is None or self.up_to_version != self.position_version:
+            return self.watermark
+        watermark = json.loads(self.watermark)
+        if not isinstance(watermark, dict) or "up_to" not in watermark:
+            return self.watermark
+        return to_json({**watermark, "up_to": json.loads(self.up_to_now)})
+
+    @property
     def lag_seconds(self) -> float | None:
         """Since the last whole poll that is committed, or found nothing, began; None before there was any."""
         if self.last_poll_at is None or self.lag_at_poll is None:
@@ -49,10 +66,15 @@ class WatcherRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Polled:
-    """A watcher looked at its source so long `ago`; its last whole poll had begun `lag` seconds before that look."""
+    """A watcher looked at its source so long `ago`; its last whole poll had begun `lag` seconds before that look.
+
+    `up_to` is JSON text: where the clock has moved that of the watermark which is the position's `version`.
+    """
 
     ago: timedelta
     lag: int
+    version: int | None = None
+    up_to: str | None = None
 
 
 async def listed(connection: AsyncConnection) -> Sequence[WatcherRow]:
@@ -69,7 +91,12 @@ def _watchers() -> Select[Any]:
     w, p = watcher.c, watcher_position.c
     state = case((w.paused, "paused"), else_=w.state).label("state")
     own = (w.name, w.trigger, state, w.paused, w.last_poll_at, w.last_event_at, w.error, w.error_count)
-    of_polls = (w.lag_seconds.label("lag_at_poll"), database_now().label("seen_at"))
+    of_polls = (
+        w.lag_seconds.label("lag_at_poll"),
+        w.up_to.label("up_to_now"),
+        w.up_to_version,
+        database_now().label("seen_at"),
+    )
     of_position = (p.owner, p.version.label("position_version"), p.watermark)
     return (
         select(*own, *of_polls, asset.c.name.label("asset"), *of_position)
@@ -127,14 +154,28 @@ async def set_polled(connection: AsyncConnection, owner: str, polled: Mapping[st
         return
     now = await now_of(connection)
     looks = [
-        {"which": name, "whose": owner, "at": now - look.ago, "lag": look.lag} for name, look in sorted(polled.items())
+        {
+            "which": name,
+            "whose": owner,
+            "at": now - look.ago,
+            "lag": look.lag,
+            "now": look.up_to,
+            "version": look.version,
+        }
+        for name, look in sorted(polled.items())
     ]
-    await connection.execute(_OWN.values(last_poll_at=bindparam("at"), lag_seconds=bindparam("lag")), looks)
+    await connection.execute(_POLLED, looks)
 
 
 _OWN: Final = update(watcher).where(
     watcher.c.name == bindparam("which"),
     exists().where(watcher_position.c.watcher == watcher.c.name, watcher_position.c.owner == bindparam("whose")),
+)
+_POLLED: Final = _OWN.values(
+    last_poll_at=bindparam("at"),
+    lag_seconds=bindparam("lag"),
+    up_to=bindparam("now"),
+    up_to_version=bindparam("version"),
 )
 
 
@@ -143,6 +184,12 @@ async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) ->
     configured = update(watcher).where(watcher.c.name == name, watcher.c.active)
     if (await connection.execute(configured.values(paused=paused).returning(watcher.c.name))).one_or_none() is None:
         raise no_watcher(name)
+
+
+async def definitions(connection: AsyncConnection) -> Mapping[str, str | None]:
+    """The configured watchers, each with the hash of the definition that was applied; None: an older program applied it."""
+    result = await connection.execute(select(watcher.c.name, watcher.c.definition).where(watcher.c.active))
+    return {row.name: row.definition for row in result}
 
 
 async def paused_watchers(connection: AsyncConnection) -> frozenset[str]:

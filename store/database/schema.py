@@ -166,6 +166,9 @@ watcher = _table(
     Column("last_poll_at", UtcDateTime),
     Column("last_event_at", UtcDateTime),
     Column("lag_seconds", Integer),
+    Column("up_to", Text),  # JSON: where the clock has moved that of the watermark, which is version `up_to_version`
+    Column("up_to_version", BigInteger),
+    Column("definition", String(64)),  # a hash by which its host must know it; null: applied by an older program
 )
 
 watcher_position = _table(
@@ -196,6 +199,8 @@ triggerer = _table(
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
     Column("capacity", Integer, nullable=False, server_default="10000"),  # most watchers that it hosts
+    Column("configuration", String(64)),  # the hash of the one that it runs
+    Column("definitions", Text),  # by watcher the hash by which it knows it, as JSON
     Column("started_at", UtcDateTime, nullable=False),
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
@@ -206,6 +211,7 @@ dispatcher = _table(
     Column("home_id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
+    Column("configuration", String(64)),  # the hash of the one that it runs
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
 )

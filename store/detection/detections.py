@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import Writer
+from store.database import configuration_lock
 from store.database.dialects import rows_of
 from store.database.schema import asset, database_now, watcher, watcher_position
 from store.detection import events, positions
@@ -142,7 +143,7 @@ async def _commit_postgresql(
 ) -> Sequence[Answer]:
     """Two statements, each a chain whose links wait for one another.
 
-    The first locks in the order of all transactions (positions, assets, keys of the watermarks) and stores the events; the
+    The first locks in the order of all transactions (positions, configuration, assets, keys of the watermarks) and stores the events; the
     second sees what these waits let through.
     """
     new = events.parameters([event for detection in detections for event in detection.events])
@@ -191,7 +192,8 @@ async def _queue_and_write(
 
 @cache
 def _advance_and_append(*, skip_locked: bool) -> Select[Any]:
-    moved = positions.advance_all(rows_of("held", _COLUMNS["held"]), skip_locked=skip_locked).cte("moved")
+    fenced = positions.advance_all(rows_of("held", _COLUMNS["held"]), skip_locked=skip_locked).cte("fenced")
+    moved = select(fenced).where(configuration_lock.shared_for_each_row()).cte("moved")
     home = select(moved.c.watcher, moved.c.asset_id, moved.c.key).join_from(
         moved, asset, asset.c.id == moved.c.asset_id
     )

@@ -32,6 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 from sqlalchemy.types import TypeEngine
 
+from store.database import configuration_lock
 from store.database.dialects import chunks, rows_of
 from store.database.paging import Page, Window, begins, equal, like, one_of, page
 from store.database.schema import (
@@ -81,6 +82,7 @@ class Appended:
 async def append(connection: AsyncConnection, events: Sequence[NewEvent]) -> Appended:
     """Store events in the order given, with a queue row for every job they are owed to.
 
+    Who locked an asset before has taken `configuration_lock.share` before that.
     The queue rows are made by a later statement than the events: an event is owed to associations committed before it.
     """
     if not events:
@@ -115,7 +117,7 @@ def given(**more: TypeEngine[Any]) -> TableValuedAlias:
 
 
 def insertion(new: FromClause, only: ColumnElement[bool] | None = None) -> ReturningInsert[Any]:
-    """Store the events of `given`, in the order of their places; `only` some of them, chosen by another table."""
+    """Store the events of `given`, in the order of their places; `only` where that holds."""
     names = [*_NAMES, "timestamp"]
     source = select(*(new.c[name] for name in _NAMES), database_now()).order_by(new.c.place)
     if only is not None:
@@ -123,7 +125,7 @@ def insertion(new: FromClause, only: ColumnElement[bool] | None = None) -> Retur
     return insert(asset_event).from_select(names, source).returning(_e.id, _e.timestamp)
 
 
-_INSERT_ARRAYS: Final = insertion(given())
+_INSERT_ARRAYS: Final = insertion(given(), only=configuration_lock.shared())
 
 
 @cache

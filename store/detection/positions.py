@@ -265,6 +265,13 @@ async def held_by(connection: AsyncConnection, owner: str) -> Mapping[str, HeldP
     return {row["watcher"]: HeldPosition(**row) for row in rows.mappings()}
 
 
+async def unowned(connection: AsyncConnection, configured: Collection[str]) -> Sequence[str]:
+    """The watchers, by name, that have a position and are not among the `configured` ones."""
+    p = watcher_position.c
+    names = await connection.execute(select(p.watcher).where(p.state.is_not(None)).order_by(p.watcher))
+    return [name for name in names.scalars() if name not in configured]
+
+
 async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:
     """A position as it stands, whoever holds it; None when the watcher has never been started."""
     p = watcher_position.c

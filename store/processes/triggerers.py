@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Table, delete, func, select
+from sqlalchemy import Table, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
@@ -53,15 +54,59 @@ class LivingTriggerer:
     id: str
     capacity: int
     expires_in: timedelta
+    configuration: str | None = None
+    """The hash of the one that it runs; None before it has announced it."""
 
 
 async def living(connection: AsyncConnection) -> Sequence[LivingTriggerer]:
     """The triggerers whose lease runs, by their ids."""
     t, now = triggerer.c, database_now()
-    alive = select(t.id, t.capacity, t.expires_at, now.label("now")).where(t.expires_at > now).order_by(t.id)
+    known = (t.id, t.capacity, t.configuration, t.expires_at, now.label("now"))
+    alive = select(*known).where(t.expires_at > now).order_by(t.id)
     return [
-        LivingTriggerer(id=row.id, capacity=row.capacity, expires_in=row.expires_at - row.now)
+        LivingTriggerer(
+            id=row.id, capacity=row.capacity, expires_in=row.expires_at - row.now, configuration=row.configuration
+        )
         for row in await connection.execute(alive)
+    ]
+
+
+async def announce(
+    connection: AsyncConnection, process_id: str, configuration: str | None, definitions: Mapping[str, str | None]
+) -> None:
+    """A triggerer says which configuration it runs from now on, and by which hash it knows each watcher."""
+    row = update(triggerer).where(triggerer.c.id == process_id)
+    await connection.execute(row.values(configuration=configuration, definitions=json.dumps(dict(definitions))))
+
+
+async def announced(connection: AsyncConnection, ids: Collection[str]) -> Mapping[str, Mapping[str, str | None]]:
+    """What these triggerers announced of watchers."""
+    t = triggerer.c
+    rows = await connection.execute(select(t.id, t.definitions).where(t.id.in_(ids), t.definitions.is_not(None)))
+    return {row.id: json.loads(row.definitions) for row in rows}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningConfiguration:
+    """A living process that hosts watchers or starts runs, and the hash of the configuration that it runs."""
+
+    host: str
+    pid: int
+    roles: frozenset[str]
+    configuration: str | None
+
+
+async def configurations(connection: AsyncConnection) -> Sequence[RunningConfiguration]:
+    """Who lives and runs which; of a process that serves the API only nothing is known here."""
+    roles: dict[tuple[str, int, str | None], set[str]] = {}
+    for role, table in (("triggerer", triggerer), ("scheduler", dispatcher)):
+        p = table.c
+        query = select(p.host, p.pid, p.configuration).where(p.expires_at > database_now()).order_by(p.host, p.pid)
+        for row in await connection.execute(query):
+            roles.setdefault((row.host, row.pid, row.configuration), set()).add(role)
+    return [
+        RunningConfiguration(host=host, pid=pid, roles=frozenset(of_process), configuration=configuration)
+        for (host, pid, configuration), of_process in roles.items()
     ]
 
 
@@ -76,9 +121,11 @@ async def forget_dead(connection: AsyncConnection, silent_for: timedelta) -> Non
     await connection.execute(delete(triggerer).where(triggerer.c.expires_at < before))
 
 
-async def beat_dispatcher(connection: AsyncConnection, process: Process, lease: timedelta, dialect: str) -> None:
-    """The dispatcher of a home says that it lives; `process.id` is the home's id."""
-    alive = {"host": process.host, "pid": process.pid, **_alive(lease)}
+async def beat_dispatcher(
+    connection: AsyncConnection, process: Process, lease: timedelta, dialect: str, configuration: str | None = None
+) -> None:
+    """The dispatcher of a home says that it lives, and which configuration it runs; `process.id` is the home's id."""
+    alive = {"host": process.host, "pid": process.pid, "configuration": configuration, **_alive(lease)}
     await _beat(connection, dispatcher, {"home_id": process.id}, alive, dialect)
 
 

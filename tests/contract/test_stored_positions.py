@@ -19,10 +19,11 @@ from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions, L
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.checks import TableFacts
-from triggers.postgres.connection import PostgresConnection, Server
+from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.reader import Reader
+from triggers.postgres.session import Server
 from triggers.postgres.source import Source
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions

@@ -18,6 +18,7 @@ from triggers.base import (
     ClientT,
     IncrementalTrigger,
     JsonObject,
+    JsonValue,
     Position,
     RowChanges,
     StoredPosition,
@@ -27,7 +28,7 @@ from triggers.base import (
 from triggers.errors import ConfigurationError
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
-from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import Page, length_of, moment_of, parse_moment
 from triggers.options import Duration
 
@@ -110,6 +111,10 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
     @property
     def interval(self) -> timedelta:
         return self.options.interval
+
+    @property
+    def up_to(self) -> JsonValue:
+        return None if self._scanner is None else text_of(self._scanner.up_to)
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         scanner = self.scanner_from(position)

@@ -9,11 +9,14 @@ from typing import Any, Final, Self
 import structlog
 
 from triggers.base import JsonObject, JsonValue, StoredPosition, TriggerBatch
+from triggers.errors import ConfigurationError
 from triggers.postgres.ledger import MOST_GAPS, Ledger, LockSet, ranges_of
-from triggers.postgres.options import SMALLEST_ID, Place
+from triggers.postgres.options import SMALLEST_ID, NewRowsOptions, Place
+from triggers.postgres.portions import Portion, Sized, length_of, portion_of, size_of
+from triggers.postgres.probes import Arguments
 from triggers.postgres.reader import Reader
 from triggers.postgres.source import Source
-from triggers.postgres.sql import NEWEST_IDS, RowsById, row_as_json
+from triggers.postgres.sql import NEWEST_IDS, NewsById, RowsById, row_as_json
 
 log = structlog.get_logger()
 
@@ -25,6 +28,11 @@ class RowsByIdReader(Reader[Ledger]):
     def __init__(self, source: Source, ledger: Ledger) -> None:
         super().__init__(source, ledger, written=ledger)
         self._sql = statements(source, where=source.options.where)
+        size = size_of(source.options.columns, source.facts.columns)
+        self._sizes: RowsById | None = None
+        if size is not None:
+            table, column = source.options.source, source.options.column
+            self._sizes = RowsById.of(table, column, where=source.options.where, row=size)
 
     @classmethod
     async def begin(cls, source: Source, start: Place) -> Self:
@@ -45,6 +53,13 @@ class RowsByIdReader(Reader[Ledger]):
     @staticmethod
     def trial(source: Source) -> tuple[str, Sequence[object]]:
         return statements(source, where=None).fresh, [0, 0]
+
+    @staticmethod
+    def question(options: NewRowsOptions) -> NewsById:
+        return NewsById(table=options.source, column=options.column)
+
+    def place(self) -> Arguments | None:
+        return (self.memory.highest,) if self.memory.settled else None
 
     async def poll(self) -> TriggerBatch:
         before, locks = self.memory.highest, await self._lock_holders()
@@ -82,16 +97,47 @@ class RowsByIdReader(Reader[Ledger]):
     async def _read(self) -> tuple[Sequence[Any], bool]:
         """Those of the rows accounted for now that `where` keeps, ascending; and whether more is waiting."""
         ledger = self.memory
-        fresh_limit, late_limit = ledger.fresh_limit(self.options.batch.max_rows), ledger.late_limit()
-        if ledger.gaps:
-            limits = [gap.low for gap in ledger.gaps], [gap.high for gap in ledger.gaps], late_limit
-            arguments = ledger.highest, fresh_limit, *limits
-            rows = await self.source.fetch(self._sql.fresh_and_late, *arguments, boot=ledger.boot)
-            rows = sorted(rows, key=itemgetter(0))
-        else:
-            rows = await self.source.fetch(self._sql.fresh, ledger.highest, fresh_limit)
-        self.memory, more = ledger.read([row[0] for row in rows], fresh_limit=fresh_limit, late_limit=late_limit)
-        return rows if self.options.where is None else [row for row in rows if row["keep"]], more
+        whole = Portion(
+            fresh=ledger.fresh_limit(self.options.batch.max_rows), late=ledger.late_limit(), gaps=len(ledger.gaps)
+        )
+        portion, rows = await self._fitting(ledger, whole)
+        ids = [row[0] for row in rows]
+        self.memory, cut = ledger.read(ids, fresh_limit=portion.fresh, late_limit=portion.late, gaps_read=portion.gaps)
+        kept = rows if self.options.where is None else [row for row in rows if row["keep"]]
+        return kept, cut or portion.is_part
+
+    async def _fitting(self, ledger: Ledger, whole: Portion) -> tuple[Portion, Sequence[Any]]:
+        """As many rows as make a batch that is not too large, and at least one."""
+        if self._sizes is None:
+            return whole, await self._fetch(self._sql, ledger, whole)
+        sized = [(row[0], row["row"] or 0) for row in await self._fetch(self._sizes, ledger, whole)]
+        most = self.source.max_batch_bytes
+        portion, budget = whole, most // 4  # JSON may be longer than what it stands for
+        while True:
+            self._refuse_huge(sized, most)
+            portion = portion_of(sized, ledger, portion, budget)
+            rows = await self._fetch(self._sql, ledger, portion)
+            sized, budget = [(row[0], length_of(row["row"])) for row in rows], most // 2
+            if len(rows) <= 1 or sum(size for _, size in sized) <= budget:
+                self._refuse_huge(sized, most)
+                return portion, rows
+
+    def _refuse_huge(self, sized: Sequence[Sized], most: int) -> None:
+        """The first of these rows is to be read in any case."""
+        if sized and sized[0][1] > most:
+            number, size = sized[0]
+            raise ConfigurationError(
+                f"the row with {self.options.column} {number} of {self.options.table} holds {size} bytes, and a batch {most}"
+                " at most: leave its large columns out of `columns`, or raise settings.triggerer.batch.max_bytes"
+            )
+
+    async def _fetch(self, sql: RowsById, ledger: Ledger, portion: Portion) -> Sequence[Any]:
+        if not portion.gaps:
+            return await self.source.fetch(sql.fresh, ledger.highest, portion.fresh)
+        gaps = ledger.gaps[: portion.gaps]
+        limits = [gap.low for gap in gaps], [gap.high for gap in gaps], portion.late
+        rows = await self.source.fetch(sql.fresh_and_late, ledger.highest, portion.fresh, *limits, boot=ledger.boot)
+        return sorted(rows, key=itemgetter(0))
 
     def _reason_for_alarm(self, locks: LockSet) -> tuple[str | None, str | None]:
         """With the transaction that holds gaps open for longest."""

@@ -10,10 +10,11 @@ from typing import Any, Self
 from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.ledger import LockSet
-from triggers.postgres.options import Place
+from triggers.postgres.options import NewRowsOptions, Place
+from triggers.postgres.probes import Arguments
 from triggers.postgres.reader import Reader, parse_all
 from triggers.postgres.source import Source
-from triggers.postgres.sql import ALIVE, MOST_ROWS, RowsByUpdate, primary_key_as_json, row_as_json
+from triggers.postgres.sql import ALIVE, MOST_ROWS, NewsByUpdate, RowsByUpdate, primary_key_as_json, row_as_json
 from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Snapshot, Window
 
 
@@ -35,6 +36,8 @@ class RowsByUpdateReader(Reader[Memory]):
         super().__init__(source, memory, written=written)
         self._sql = statements(source, where=source.options.where)
         self._pids: dict[str, int | None] = {}
+        self._rows_at = memory.until
+        """When the last rows were read, or a time before it."""
 
     @classmethod
     async def begin(cls, source: Source, start: Place) -> Self:
@@ -67,9 +70,22 @@ class RowsByUpdateReader(Reader[Memory]):
         living = await self._living()
         await self._read(self._sql.visible_xids, self.source.facts.relations, living=living)
 
+    @staticmethod
+    def question(options: NewRowsOptions) -> NewsByUpdate:
+        return NewsByUpdate(table=options.source, column=options.column)
+
+    def place(self) -> Arguments | None:
+        """While no row that was handled lies above the floor: each probe would read those again."""
+        window = self.memory.window
+        if window.xmin is None or window.handled or window.floor <= self._rows_at:
+            return None
+        return window.floor, window.xmin
+
     async def poll(self) -> TriggerBatch:
         before, living = self.memory.until, await self._living()
         rows = await self._new_rows(living)
+        if rows:
+            self._rows_at = living.at
         await self.judge(*self._reason_for_alarm(living))
         kept = [row for row in rows if row["keep"]]
         self.memory = replace(self.memory, left_out=self.memory.left_out + len(rows) - len(kept))
@@ -82,6 +98,10 @@ class RowsByUpdateReader(Reader[Memory]):
     def has_moved(self, written: Memory) -> bool:
         """`where` left rows out; without a row, floor and snapshot only follow the clock."""
         return self.memory.left_out != written.left_out
+
+    @property
+    def up_to(self) -> JsonValue:
+        return self.memory.until
 
     def is_aged(self) -> bool:
         return self.memory.window.has_aged_since(self._written[0].window)

@@ -52,6 +52,10 @@ class TableFacts:
     sequences: Sequence[IdSequence]
     primary_key: Sequence[str]
     columns: Mapping[str, str]
+    mark: int = 0
+    """Another once somebody has altered the table, a partition, an index or a sequence of it."""
+    most_sessions: int | None = None
+    """How many sessions the server has for the role, others of the role or the database among them."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> TableFacts:
@@ -76,6 +80,18 @@ def judge(facts: TableFacts | None, options: NewRowsOptions) -> list[Finding]:
         if any(finding.level == "error" for finding in findings):
             break
     return findings
+
+
+def judge_sessions(facts: TableFacts, most: int) -> Finding:
+    """Of a connection that opens so many sessions at most."""
+    if facts.most_sessions is None or most <= facts.most_sessions:
+        return Finding.ok("connections", f"at most {most} sessions serve all watchers of the connection")
+    return Finding.warning(
+        "connections",
+        f"the watchers of the connection open up to {most} sessions, and the server lets {facts.role} have"
+        f" {facts.most_sessions}: polls fail when it refuses one",
+        f"lower the connection's `pool_size` by {most - facts.most_sessions} or more, or raise max_connections",
+    )
 
 
 def _version(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:

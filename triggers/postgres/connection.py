@@ -1,22 +1,28 @@
-"""A connection to PostgreSQL as all watchers of it share it: few sessions that only read, one list of lock holders for all."""
+"""A connection to PostgreSQL as all watchers of it share it: few sessions that only read, one list of lock holders for all.
+
+`pool_size` sessions poll; one reads lists of lock holders, one probes and one listens, each when it is first needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from typing import Any, Final, Literal
 
 import anyio
 import asyncpg
+from anyio.abc import TaskGroup
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
-from triggers.postgres.failures import close_connection, driver_errors
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.notifications import Notifications
-from triggers.postgres.sql import LOCKS, SERVER
+from triggers.postgres.probes import Probes
+from triggers.postgres.session import Session
+from triggers.postgres.sql import LOCKS
 
 STATEMENT_TIMEOUT: Final = 60.0
 CONNECT_TIMEOUT: Final = 15.0
@@ -34,6 +40,10 @@ SETTINGS: Final = {
     "enable_sort": "off",
     "jit": "off",
 }
+
+
+PROBING: Final = {"lock_timeout": "50", "plan_cache_mode": "force_generic_plan"}
+"""Nobody waits for a table that another has locked; a hundred tables are planned once."""
 
 
 class PostgresConnection(BaseConnection):
@@ -66,12 +76,15 @@ class PostgresConnection(BaseConnection):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[PostgresClient]:
         async with AsyncExitStack() as stack:
-            sessions = [Session(self.connect) for _ in range(self.pool_size)]
-            for session in sessions:
+            polling = [Session(self.connect) for _ in range(self.pool_size)]
+            locks = Session(self.connect) if self.pool_size > 1 else polling[0]
+            probing = Session(partial(self.connect, **PROBING))
+            for session in (*polling, locks, probing):
                 stack.push_async_callback(session.close)
+            tasks = await stack.enter_async_context(_tasks_beside())
             notifications = Notifications(self.connect)
-            await stack.enter_async_context(_running_beside(notifications.run))
-            yield PostgresClient(sessions, notifications)
+            tasks.start_soon(notifications.run)
+            yield PostgresClient(polling, locks, Probes(probing, tasks), notifications)
 
     async def connect(self, **settings: str) -> asyncpg.Connection:
         """A connection to the primary; `settings` override the usual ones. Raises the driver's errors."""
@@ -91,85 +104,28 @@ class PostgresConnection(BaseConnection):
             command_timeout=STATEMENT_TIMEOUT + 5,  # the server's own limit comes first, unless it is gone
             statement_cache_size=1000,
             max_cached_statement_lifetime=0,
+            max_cacheable_statement_size=0,
             server_settings=SETTINGS | settings,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """`boot` tells one life of the server from the next, `timeline` one history from the one after a failover."""
-
-    system_identifier: str
-    timeline: int
-    boot: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """The rows of one statement, and the server that gave them."""
-
-    rows: Sequence[Any]
-    server: Server
-
-
-class Session:
-    """One connection at a time, made when it is needed and again when it was lost; callers take turns.
-
-    It stays with its tables, so that their statements stay prepared (asyncpg keeps them per connection). A pool would do
-    the same, and add more time to each statement than the statement takes.
-    """
-
-    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]]) -> None:
-        self._connect = connect
-        self._connection: asyncpg.Connection | None = None
-        self._server: Server
-        self._turn = anyio.Lock(fast_acquire=True)
-        self._may_lead_elsewhere = False
-
-    async def fetch(self, statement: str, *arguments: object) -> Result:
-        """One statement, one snapshot. Raises ConfigurationError or SourceUnavailable, and nothing of the driver's."""
-        with driver_errors():
-            async with self._turn:
-                connection = await self._connected()
-                try:
-                    return Result(rows=await connection.fetch(statement, *arguments), server=self._server)
-                except asyncpg.PostgresError:
-                    raise
-                except BaseException:  # cancelled, or lost, in the middle of an answer
-                    await self.close()
-                    raise
-
-    def reconnect(self) -> None:
-        """The next statement gets a new connection."""
-        self._may_lead_elsewhere = True
-
-    async def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await close_connection(connection)
-
-    async def _connected(self) -> asyncpg.Connection:
-        if self._connection is None or self._connection.is_closed() or self._may_lead_elsewhere:
-            await self.close()
-            self._may_lead_elsewhere = False
-            self._connection = await self._connect()
-            try:
-                self._server = Server(**await self._connection.fetchrow(SERVER))
-            except BaseException:
-                await self.close()
-                raise
-        return self._connection
 
 
 class PostgresClient:
     """What the triggers of one connection share."""
 
-    def __init__(self, sessions: Sequence[Session], notifications: Notifications) -> None:
-        self.locks = LockHolders(sessions[0])
+    def __init__(
+        self, polling: Sequence[Session], locks: Session, probes: Probes, notifications: Notifications
+    ) -> None:
+        self.locks = LockHolders(locks)
+        self.probes = probes
         self.notifications = notifications
-        self._sessions = sessions
-        self._next = cycle(sessions)
+        self._sessions = (*polling, locks, probes.session)
+        self._next = cycle(polling)
         self._pinned: dict[Hashable, Session] = {}
+
+    @property
+    def most_sessions(self) -> int:
+        """Those and the one that listens; each is opened when it is first needed."""
+        return len({*self._sessions}) + 1
 
     def session(self, key: Hashable) -> Session:
         """The same session for the same key."""
@@ -215,12 +171,11 @@ class _LockQuery:
 
 
 @asynccontextmanager
-async def _running_beside(function: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """`function`, which raises nothing, runs as long as the block, whose errors come out as they are."""
+async def _tasks_beside() -> AsyncIterator[TaskGroup]:
+    """For tasks, which raise nothing, as long as the block runs; its errors come out as they are."""
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(function)
-            yield
+            yield tasks
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         [error] = group.exceptions

@@ -133,10 +133,13 @@ class Ledger:
         holders = {name: seen.get(name) or Holder(pid=locks.holders[name], since=locks.at) for name in sorted(named)}
         return Ledger(highest=self.highest, gaps=gaps, boot=locks.boot, holders=holders)
 
-    def read(self, ids: Sequence[int], *, fresh_limit: int, late_limit: int) -> tuple[Ledger, bool]:
+    def read(
+        self, ids: Sequence[int], *, fresh_limit: int, late_limit: int, gaps_read: int | None = None
+    ) -> tuple[Ledger, bool]:
         """The ledger after one snapshot's rows, ascending; and whether a limit cut the read, so that more is waiting.
 
-        Of the ids above `highest` the lowest `fresh_limit` were asked for, and the lowest `late_limit` of each gap.
+        Of the ids above `highest` the lowest `fresh_limit` were asked for, and the lowest `late_limit` of each of the first
+        `gaps_read` gaps (None: of all); the other gaps stay as they are.
         """
         if self.holes:
             raise ValueError("holes need a list of lock holders before the next rows are read")
@@ -144,12 +147,14 @@ class Ledger:
         late, fresh = ids[:first_fresh], ids[first_fresh:]
         cut = 0 < fresh_limit <= len(fresh)
         gaps: list[Gap] = []
-        for gap in self.gaps:
+        unread = self.gaps[len(self.gaps) if gaps_read is None else gaps_read :]
+        for gap in self.gaps[: len(self.gaps) - len(unread)]:
             hits = late[bisect_left(late, gap.low) : bisect_right(late, gap.high)]
             cut = cut or (len(hits) >= late_limit and hits[-1] < gap.high)
             gaps += gap.after(hits, late_limit)
         highest = fresh[-1] if fresh else self.highest
-        return replace(self, highest=highest, gaps=tuple(gaps), holes=tuple(holes_between(self.highest, fresh))), cut
+        after = replace(self, highest=highest, gaps=(*gaps, *unread), holes=(*holes_between(self.highest, fresh),))
+        return after, cut or bool(unread)
 
     def rewound(self, highest: int) -> Ledger:
         """Every id above `highest` is to come, whether it was seen or not; what is open at or below it stays open."""

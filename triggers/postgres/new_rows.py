@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar, Final
@@ -29,6 +29,7 @@ from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.options import NewRowsOptions, Place, check_place, parse_place
+from triggers.postgres.probes import Probed
 from triggers.postgres.reader import Reader, describe_what_is_open
 from triggers.postgres.source import Source, examine
 
@@ -49,6 +50,10 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
     connection_type: ClassVar[str | None] = "postgres"
     look_again_every: timedelta = timedelta(minutes=1)
     """How often a running watcher makes sure that the name still means the table it was checked on."""
+    examine_every: timedelta = timedelta(hours=1)
+    """How often it does so, and polls, although all that others see of the table says that nothing was altered."""
+    probed_from: timedelta = timedelta(milliseconds=100)
+    """Who polls more often than this does it alone."""
 
     def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext) -> None:
         super().__init__(options, client, context)
@@ -56,7 +61,9 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         self._reader_class = _READERS[options.mode]
         self._reader: Reader[Any] | None = None
         self._source: Source | None = None
-        self._examined_at = 0.0
+        self._examined_at = self._examine_at = 0.0
+        self._probed: Probed | None = None
+        self._leaving = ExitStack()
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -76,9 +83,17 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
     def interval(self) -> timedelta:
         return self.options.interval
 
+    @property
+    def up_to(self) -> JsonValue:
+        return None if self._reader is None else self._reader.up_to
+
     async def check(self) -> list[Finding]:
         findings, self._source = await examine(self.options, self.client, self._session, self._reader_class.trial)
+        if self._source is not None:
+            self._source.max_batch_bytes = self.context.max_batch_bytes
         self._examined_at = anyio.current_time()
+        spread = 1 - self.context.random() / 2
+        self._examine_at = self._examined_at + self.examine_every.total_seconds() * spread
         return findings
 
     def source_identity(self) -> JsonObject:
@@ -94,12 +109,41 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         }
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        async with AsyncExitStack() as stack:
+        with self._leaving as stack:
             if self.options.listen:
                 table_oid = self._checked().facts.table_oid
                 stack.enter_context(self.client.notifications.waking(table_oid, self.wake))
-            async for batch in await stack.enter_async_context(aclosing(super().events(position))):
-                yield batch
+            async with aclosing(super().events(position)) as batches:
+                async for batch in batches:
+                    yield batch
+
+    async def pause(self) -> None:
+        """Who waits for nothing but new rows is probed together with others, and woken when there may be some."""
+        place = None if self._reader is None or self._polls_alone else self._reader.rests_at()
+        if self._reader is None or place is None:
+            await super().pause()
+            return
+        if self._probed is None:
+            probed = self.client.probes.watching(
+                self._reader.question(self.options),
+                self._checked().facts,
+                self.interval.total_seconds(),
+                self.wake,
+            )
+            self._probed = self._leaving.enter_context(probed)
+        with self._probed.resting(place, self._reader.source.server):
+            longest = max(0.0, self._examine_at - anyio.current_time())
+            if self.up_to is not None:  # which only a poll moves
+                longest = min(longest, self.look_again_every.total_seconds())
+            await self.rest(longest)
+
+    @property
+    def _polls_alone(self) -> bool:
+        return self.context.is_alone or self.interval < self.probed_from
+
+    @property
+    def looked_at(self) -> float | None:
+        return None if self._probed is None else self._probed.looked_at
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if self._reader is None:
@@ -149,13 +193,16 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
 
     async def _look_again(self, reader: Reader[Any]) -> None:
         """Another table may have taken the name, and what is exact today may have been altered."""
-        if anyio.current_time() - self._examined_at < self.look_again_every.total_seconds():
+        now, unchanged_at = anyio.current_time(), self._probed.unchanged_at if self._probed else self._examined_at
+        if now < self._examine_at and now - unchanged_at < self.look_again_every.total_seconds():
             return
         identity = self.source_identity()
         refuse_errors(await self.check())
         if self.source_identity() != identity:
             raise SourceChanged(f"{self.options.table} is another table now; `watcher rewind` decides where to begin")
         reader.source.facts = self._checked().facts
+        if self._probed is not None:
+            self._probed.take(reader.source.facts)
 
     def _checked(self) -> Source:
         if self._source is None:

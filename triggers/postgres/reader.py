@@ -15,6 +15,7 @@ import structlog
 
 from triggers.base import JsonObject, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.postgres.options import NewRowsOptions, Place
+from triggers.postgres.probes import Arguments, Question
 from triggers.postgres.source import Source
 
 log = structlog.get_logger()
@@ -65,6 +66,20 @@ class Reader(ABC, Generic[MemoryT]):
     def trial(source: Source) -> tuple[str, Sequence[object]]:
         """A statement, and its arguments, that needs every right a poll needs; without `where`."""
 
+    @staticmethod
+    @abstractmethod
+    def question(options: NewRowsOptions) -> Question:
+        """Whether there is anything that a poll would read while nothing but new rows is waited for."""
+
+    @abstractmethod
+    def place(self) -> Arguments | None:
+        """Where that question begins; None while more is waited for than new rows."""
+
+    def rests_at(self) -> Arguments | None:
+        """The place from which a poll would find nothing but new rows; None while there is something else to do."""
+        idle = self._written[1] == self.alarm and not self.has_moved(self._written[0])
+        return self.place() if idle else None
+
     @abstractmethod
     async def poll(self) -> TriggerBatch:
         """One look; the batch carries a position only if that is worth a write."""
@@ -85,6 +100,11 @@ class Reader(ABC, Generic[MemoryT]):
     @abstractmethod
     def has_moved(self, written: MemoryT) -> bool:
         """Whether the memory tells more than the one that was written, but for the time."""
+
+    @property
+    def up_to(self) -> JsonValue:
+        """The watermark's, where time moves it without a write."""
+        return None
 
     def is_aged(self) -> bool:
         """Whether what was written is soon too old to go on from: then the memory is written silently."""

@@ -10,11 +10,12 @@ import structlog
 
 from triggers.base import Finding
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
-from triggers.postgres.checks import TableFacts, judge
-from triggers.postgres.connection import PostgresClient, Server, Session
+from triggers.postgres.checks import TableFacts, judge, judge_sessions
+from triggers.postgres.connection import PostgresClient
 from triggers.postgres.failures import NotPrimary
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.session import Server, Session
 from triggers.postgres.sql import FACTS, HOLDER, quoted, trial_of_condition
 
 log = structlog.get_logger()
@@ -29,6 +30,7 @@ class Source:
     client: PostgresClient
     session: Session
     server: Server
+    max_batch_bytes: int = 16_000_000
 
     async def fetch(self, statement: str, *arguments: object, boot: str | None = None) -> Sequence[Any]:
         """Rows of one snapshot, of the server that was checked; with `boot` also of that life of it.
@@ -86,6 +88,7 @@ async def examine(
     findings = [Finding.ok("primary", "the server is no standby"), *judge(facts, options)]
     if facts is None or _failed(findings):
         return findings, None
+    findings.append(judge_sessions(facts, client.most_sessions))
     source = Source(options=options, facts=facts, client=client, session=session, server=answer.server)
     findings += await _try_statements(source, trial)
     return findings, None if _failed(findings) else source

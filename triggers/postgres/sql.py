@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 NEWEST_IDS: Final = 100_000
 """How far back from the highest id `start: now` looks for ids that are still to come."""
@@ -53,6 +53,18 @@ WHERE l.virtualtransaction = $1 LIMIT 1
 """
 """What may be known about one virtual transaction; what belongs to other users is null without pg_read_all_stats."""
 
+_MARK: Final = """
+CROSS JOIN LATERAL (
+    SELECT hashtextextended(string_agg(part, ' ' ORDER BY part), 0) AS mark FROM (
+        SELECT concat_ws(' ', 'c', c.oid, c.xmin, n.nspname) AS part
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY (r.oids)
+        UNION ALL SELECT concat_ws(' ', 'a', attrelid, attnum, xmin) FROM pg_attribute WHERE attrelid = ANY (r.oids) AND attnum > 0
+        UNION ALL SELECT concat_ws(' ', 'i', indexrelid, xmin) FROM pg_index WHERE indrelid = ANY (r.oids)
+        UNION ALL SELECT concat_ws(' ', 's', seqrelid, xmin) FROM pg_sequence WHERE seqrelid = ANY (r.oids)
+        UNION ALL SELECT concat_ws(' ', 'p', inhparent, inhrelid) FROM pg_inherits WHERE inhparent = ANY (r.oids)) parts) m
+"""
+"""A number that is another once somebody has altered one of the relations `r.oids`: each of these rows has a new version then."""
+
 FACTS: Final = """
 WITH RECURSIVE
 watched AS (SELECT c.* FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2),
@@ -75,6 +87,10 @@ indexes AS (SELECT i.*, (i.indkey::int2[])[0] = k.attnum AS leads, i.indnkeyatts
             WHERE m.amname = 'btree' AND i.indisvalid AND i.indpred IS NULL)
 SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datname = current_database()) AS database_oid,
        current_setting('server_version_num')::int AS server_version, session_user AS role,
+       least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+                 - coalesce(current_setting('reserved_connections', true)::int, 0),
+             (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database()),
+             (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user)) AS most_sessions,
        w.relkind::text AS kind, w.relpersistence::text AS persistence, a.attnotnull AS not_null, a.atttypid::regtype::text AS type,
        ARRAY(SELECT oid::int8 FROM tree) AS relations,
        (SELECT count(*) FROM tree) - 1 AS children,
@@ -92,10 +108,17 @@ SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datnam
              JOIN pg_attribute k ON k.attrelid = i.indrelid AND k.attnum = u.attnum
              WHERE i.indrelid = w.oid AND i.indisprimary AND u.place <= i.indnkeyatts ORDER BY u.place) AS primary_key,
        (SELECT json_object_agg(attname, atttypid::regtype)::text FROM pg_attribute
-        WHERE attrelid = w.oid AND attnum > 0 AND NOT attisdropped) AS columns
+        WHERE attrelid = w.oid AND attnum > 0 AND NOT attisdropped) AS columns,
+       (SELECT mark FROM (SELECT ARRAY(SELECT oid FROM tree UNION SELECT seqrelid FROM sequences) AS oids) r {mark}) AS mark
 FROM watched w LEFT JOIN pg_attribute a ON a.attrelid = w.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
-"""
+""".replace("{mark}", _MARK)
 """What the catalogue knows about table `$1.$2` and its column `$3`: no row when there is no such table."""
+
+MARKS: Final = """
+SELECT r.number, mark
+FROM (SELECT number, array_agg(oid) AS oids FROM unnest($1::int4[], $2::oid[]) u(number, oid) GROUP BY number) r {mark}
+""".replace("{mark}", _MARK)
+"""The mark of each numbered set of relations, of which `$2` holds the oids and `$1` to which set each belongs."""
 
 
 def quoted(identifier: str) -> str:
@@ -164,7 +187,7 @@ def trial_of_condition(table: Table, where: str) -> str:
 class RowsById:
     """Statement B of mode `id`: the id first, then `keep` if there is a `where`, and `row` as JSON text if columns are wanted.
 
-    `where` never filters: it tells by `keep` which rows are wanted.
+    `where` never filters: it tells by `keep` which rows are wanted; `row` is null for the others.
     """
 
     fresh: str
@@ -178,7 +201,8 @@ class RowsById:
     def of(cls, table: Table, column: str, *, where: str | None, row: str | None) -> RowsById:
         name, cursor = table.sql, f"{table.sql}.{quoted(column)}"  # qualified: never taken for a result's name
         keep = f", {condition(where)} IS TRUE AS keep" if where else ""
-        select = f"SELECT {cursor}::int8 AS id{keep}{f', {row} AS row' if row else ''} FROM {name}"  # noqa: S608
+        kept = f", CASE WHEN {condition(where)} THEN {row} END AS row" if row else ""
+        select = f"SELECT {cursor}::int8 AS id{keep}{kept} FROM {name}"  # noqa: S608
         fresh = f"{select} WHERE {cursor} > $1::int8 ORDER BY {cursor} LIMIT $2::int8"
         late = f"{select} WHERE {cursor} >= gap.low AND {cursor} <= gap.high ORDER BY {cursor} LIMIT $5::int8"
         newest = f"SELECT {cursor}::int8 AS id FROM {name} ORDER BY {cursor} DESC LIMIT {NEWEST_IDS}"  # noqa: S608
@@ -217,6 +241,46 @@ class RowsByUpdate:
             new_rows=_IN_SNAPSHOT.format(rows=f"{new} LIMIT {MOST_ROWS + 1}"),
         )
 
+
+@dataclass(frozen=True, kw_only=True)
+class NewsById:
+    """Whether a table has an id above the argument: what `RowsById.fresh` would read."""
+
+    table: Table
+    column: str
+    arguments: ClassVar[int] = 1
+
+    def part(self, number: int, arguments: Sequence[str]) -> str:
+        """`number` if so, else null."""
+        cursor = f"{self.table.sql}.{quoted(self.column)}"
+        above = f"{cursor} > {arguments[0]}::int8"
+        return _ANY_ROW.format(number=number, table=self.table.sql, condition=above, order=cursor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewsByUpdate:
+    """Whether a row above the floor was written at or above the xid, of 64 bits: what `RowsByUpdate.new_rows` would read."""
+
+    table: Table
+    column: str
+    arguments: ClassVar[int] = 2
+
+    def part(self, number: int, arguments: Sequence[str]) -> str:
+        """`number` if so, else null."""
+        cursor, xmin = f"{self.table.sql}.{quoted(self.column)}", f"{self.table.sql}.xmin"
+        floor, xid = arguments
+        oldest = f"age(({xid}::int8 % 4294967296)::text::xid)"
+        new = f"{cursor} > {floor}::timestamptz AND age({xmin}) BETWEEN 1 AND {oldest}"
+        return _ANY_ROW.format(number=number, table=self.table.sql, condition=new, order=cursor)
+
+
+def news_of(parts: Sequence[str]) -> str:
+    """A statement that gives as `news` the numbers of those parts that are not null; their arguments are `$1`, a text array."""
+    return f"SELECT array_remove(ARRAY[{', '.join(parts)}]::int4[], NULL) AS news"
+
+
+_ANY_ROW: Final = "(SELECT {number} FROM {table} WHERE {condition} ORDER BY {order} LIMIT 1)"
+"""The order keeps the planner on the index: for an EXISTS it would read the table until the first row that matches."""
 
 _IN_SNAPSHOT: Final = """
 WITH s AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot)

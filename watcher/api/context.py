@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +19,7 @@ from watcher.api.throttle import Failures
 from watcher.health import Health
 from watcher.loops import Hint
 from watcher.metrics import Metrics
+from watcher.reload_outcome import ReloadOutcome
 from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control
 from watcher.vocabulary import Descriptions
@@ -64,6 +65,8 @@ class ApiContext:
     """Called when the copy of a watermark entry (asset id, key) in a backend of its own may be gone."""
     submitters: Mapping[str, Submitter] = field(default_factory=dict)
     """By the name that is stored with a try, for logs that are kept where drivers run."""
+    reload: Callable[[str], Awaitable[ReloadOutcome]] | None = None
+    """Reads the configuration again, for this actor; None without a daemon. Raises `ReloadRefused`."""
     control: Control | None = None
     """What moves positions; None where the watchers are not known."""
     metrics: Metrics = field(default_factory=Metrics)

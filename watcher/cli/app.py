@@ -35,7 +35,7 @@ def watcher(
 
 for function in (configuration.run, configuration.demo, configuration.check, configuration.schema):
     app.command()(function)
-for part in (watchers.top, status.top, watchers.watchers, assets.assets, runs.runs, store.store):
+for part in (configuration.top, watchers.top, status.top, watchers.watchers, assets.assets, runs.runs, store.store):
     app.add_typer(part)
 for part in (
     administration.db,

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
+import httpx
 import typer
 
-from config.errors import ConfigurationInvalid
+from config.errors import ConfigurationInvalid, Problem
 from store.errors import BackendUnusable
-from watcher.cli.commands import DEFAULT_CONFIG, Columns, ConfigOption, JsonOption, Show, load_configuration, table
+from store.processes.file_locks import is_held
+from watcher.cli.api_client import ApiClient
+from watcher.cli.commands import (
+    DEFAULT_CONFIG,
+    Columns,
+    ConfigOption,
+    JsonOption,
+    Show,
+    command,
+    fields,
+    load_configuration,
+    properties,
+    table,
+)
 from watcher.cli.failures import Exit, Failure
 
 if TYPE_CHECKING:
-    from config.errors import Problem
     from config.models import Configuration
 
 ROLES = ("triggerer", "scheduler", "api")
@@ -27,11 +41,23 @@ COLUMNS: Columns = {
 }
 
 
+SECTIONS = ("assets", "watchers", "connections", "aliases", "jobs")
+PROCESSES: Columns = {
+    **fields(host="host", pid="pid"),
+    "roles": lambda process: ", ".join(process["roles"]),
+    "runs it": lambda process: "yes" if process["is_current"] else "no",
+}
+top = typer.Typer()
+
+
 def run(
     config: ConfigOption = DEFAULT_CONFIG,
     roles: Annotated[str, typer.Option(help="What this process does, separated by commas.")] = ",".join(ROLES),
     upgrade: Annotated[
         bool, typer.Option("--upgrade", help="Bring the database's schema to this program's first.")
+    ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Apply this configuration, although a process that lives runs another one.")
     ] = False,
     cancel_jobs: Annotated[
         bool, typer.Option("--cancel-jobs", help="Stop the Spark jobs together with the daemon.")
@@ -47,7 +73,7 @@ def run(
         configuration = load_configuration(config, fork_server=fork_server)
         from watcher import app  # noqa: PLC0415
 
-        options = app.RunOptions(roles=chosen, upgrade=upgrade, cancel_jobs=cancel_jobs)
+        options = app.RunOptions(roles=chosen, upgrade=upgrade, apply=apply, cancel_jobs=cancel_jobs)
         uvloop = {"use_uvloop": find_spec("uvloop") is not None}
         anyio.run(app.run, configuration, options, fork_server, backend_options=uvloop)
 
@@ -63,6 +89,34 @@ def demo(
     from watcher.demo.command import demo_command  # noqa: PLC0415  see watcher.cli
 
     raise typer.Exit(demo_command(json_output=as_json, keep=keep, database=database))
+
+
+@command(top, "reload")
+async def _reload(api: ApiClient, show: Show) -> None:
+    """Let the daemon read its configuration again: exit code 2, and nothing has changed, if it is wrong."""
+    answer = await api.send("POST", "/api/v2/reload", accepted=httpx.codes.UNPROCESSABLE_ENTITY)
+    content = answer.json()
+    if not answer.is_success:
+        problems = [
+            Problem(file=each["file"], line=each["line"], path=_dotted(each), message=each["msg"])
+            for each in content["detail"]
+        ]
+        if show.as_json:
+            typer.echo(json.dumps([_problem(problem, "error") for problem in problems]))
+            raise typer.Exit(Exit.USAGE)
+        raise ConfigurationInvalid(problems)
+    lines = {
+        section: "; ".join(f"{kind} {', '.join(names)}" for kind, names in content[section].items() if names)
+        for section in SECTIONS
+    }
+    changed = {section: line for section, line in lines.items() if line}
+    show(content, lambda: properties({"result": content["result"], **changed}))
+    if not show.as_json and content["processes"]:
+        show(content["processes"], lambda: table(content["processes"], PROCESSES))
+
+
+def _dotted(fault: Mapping[str, Any]) -> str:
+    return ".".join(fault["loc"][1:])
 
 
 def check(
@@ -83,8 +137,9 @@ def check(
         raise typer.Exit(Exit.USAGE) from None
     _check_store(configuration, as_json=as_json)
     if not connect:
-        warnings = [_problem(problem, "warning") for problem in configuration.warnings]
-        show(warnings, lambda: "\n".join([*map(str, configuration.warnings), _summary(configuration)]))
+        warnings = [*configuration.warnings, *_needing_restart(configuration)]
+        lines = [*map(str, warnings), _summary(configuration)]
+        show([_problem(problem, "warning") for problem in warnings], lambda: "\n".join(lines))
         return
     from watcher.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
 
@@ -92,6 +147,21 @@ def check(
     show(findings, lambda: table(findings, COLUMNS))
     if any(finding["level"] == "error" for finding in findings):
         raise typer.Exit(Exit.CHECK_FAILED)
+
+
+def _needing_restart(configuration: Configuration) -> list[Problem]:
+    """The settings with which the daemon that runs in this home was not started; of another home nothing is known."""
+    from config.changes import changed_settings, restart_sentence  # noqa: PLC0415  see watcher.cli
+    from watcher.home import lock_path, settings_path  # noqa: PLC0415
+
+    settings = configuration.settings
+    try:
+        running = json.loads(settings_path(settings.home).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    changed = changed_settings(running, settings) if is_held(lock_path(settings.home)) else []
+    sentence = f"the daemon that runs would refuse a reload: {restart_sentence(changed)}"
+    return [Problem(file=str(configuration.file), line=None, path="settings", message=sentence)] if changed else []
 
 
 def _check_store(configuration: Configuration, *, as_json: bool) -> None:

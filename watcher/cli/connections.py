@@ -20,11 +20,10 @@ from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.api.same_site import Site
-from watcher.app import control
 from watcher.cli.api_client import ApiClient
 from watcher.home import lock_path, make_home
 from watcher.metadata import database_url, logs_directory, open_backend
-from watcher.sources import open_sources
+from watcher.sources import control, open_sources
 
 OPEN_DEADLINE: Final = 8.0
 """Seconds for the database's first answer to a command."""

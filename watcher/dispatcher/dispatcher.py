@@ -44,12 +44,15 @@ class Dispatcher:
     limits: Limits
     lease: timedelta
     on_end: Callable[[], None]
+    configuration: str | None = None
+    """The hash of the one that `submissions` are from; others may know it."""
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
         self._followed: dict[str, FollowedTry] = {}
         self._warned: set[str] = set()
+        self._beat_soon = anyio.Event()
         self._tasks: TaskGroup | None = None
         self._starter = RunStarter(
             database=self.database,
@@ -81,6 +84,14 @@ class Dispatcher:
                         await self._starter.reap_orphans()
                         await self._starter.start_due()
                 await self.wakeup.wait(next_look - anyio.current_time())
+
+    def adopt(self, submissions: Submissions, configuration: str | None) -> None:
+        """Tries are started with these from now on; those that run go on as they were started."""
+        self.submissions = self._starter.submissions = submissions
+        self.configuration = configuration
+        self._warned.clear()
+        self._beat_soon.set()
+        self.wakeup.set()
 
     async def cancel_all(self) -> None:
         """Stop every driver, because the daemon itself is being stopped; they start again with it."""
@@ -140,11 +151,14 @@ class Dispatcher:
 
     async def _keep_beating(self) -> None:
         while True:
-            await anyio.sleep((self.lease / 3).total_seconds())
+            with anyio.move_on_after((self.lease / 3).total_seconds()):
+                await self._beat_soon.wait()
+            self._beat_soon = anyio.Event()
             async with keep_going("dispatcher.heartbeat_failed"):
                 await self._beat()
 
     async def _beat(self) -> None:
         async with self.database.statements() as connection:
-            await triggerers.beat_dispatcher(connection, self.process, self.lease, self.database.dialect)
+            dialect = self.database.dialect
+            await triggerers.beat_dispatcher(connection, self.process, self.lease, dialect, self.configuration)
         self.health.beat("dispatcher", self.lease / 3)

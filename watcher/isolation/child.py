@@ -203,6 +203,8 @@ class Conversation:
             watcher=request["watcher"],
             dry_run=request["dry_run"],
             poll_timeout=timedelta(seconds=request["poll_timeout"]),
+            is_alone=True,
+            max_batch_bytes=self._limits.max_bytes,
         )
         self._trigger = trigger(options, client, context)
         return {}

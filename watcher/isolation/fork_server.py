@@ -20,7 +20,7 @@ import threading
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, Self
 
@@ -60,27 +60,31 @@ class ForkServer:
         """`hidden` are names of the environment that no child sees, beside all that begin with WATCHER_."""
         self._hidden = hidden
         self._turn = threading.Lock()
-        self._program: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._programs: list[_Program] = []
+        """The last one forks; those before it had another environment, and end with their children."""
+        self._is_current = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._turn:
-            self._close()
+            while self._programs:
+                self._programs.pop().close()
 
     def hide(self, names: frozenset[str]) -> None:
-        """From now on no child sees these names of the environment."""
+        """From now on no new child sees these names of the environment; those that live go on."""
         with self._turn:
-            if names != self._hidden:
-                self._close()
+            self._is_current &= names == self._hidden
             self._hidden = names
+            self._close_idle()
 
     def fork(self, end: socket.socket, output: int) -> Process:
         """A child that talks by `end` and writes what it prints to `output`. Raises `NoForkServer`."""
         with self._turn:
-            answer, descriptors = self._ask({"fork": True}, [end.fileno(), output])
+            program = self._current()
+            answer, descriptors = self._ask(program, {"fork": True}, [end.fileno(), output])
+            program.children.add(answer["id"])
         return Process(id=answer["id"], handle=descriptors[0])
 
     def status_of(self, process: Process) -> int | None:
@@ -89,44 +93,52 @@ class ForkServer:
         None when nobody knows any more.
         """
         with self._turn:
-            if self._control is None:
+            program = next((each for each in self._programs if process.id in each.children), None)
+            if program is None:
                 return None
+            program.children.discard(process.id)
             try:
-                answer, _ = self._ask({"status": process.id}, [])
+                answer, _ = self._ask(program, {"status": process.id}, [])
             except NoForkServer:
                 return None
+            self._close_idle()
         status: int | None = answer["status"]
         return status
 
-    def _ask(self, request: Mapping[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], list[int]]:
-        control = self._connected()
+    def _ask(
+        self, program: _Program, request: Mapping[str, Any], descriptors: list[int]
+    ) -> tuple[dict[str, Any], list[int]]:
         try:
-            socket.send_fds(control, [json.dumps(request).encode()], descriptors)
-            message, received, _, _ = socket.recv_fds(control, _MESSAGE, 1)
+            socket.send_fds(program.control, [json.dumps(request).encode()], descriptors)
+            message, received, _, _ = socket.recv_fds(program.control, _MESSAGE, 1)
         except OSError as error:
-            self._close()
+            self._close(program)
             raise NoForkServer(f"the fork server does not answer ({error})") from error
         if not message:
-            self._close()
+            self._close(program)
             raise NoForkServer("the fork server ended; the next child gets a new one")
         answer: dict[str, Any] = json.loads(message)
         if "error" in answer:
             raise NoForkServer(f"no process could be made ({answer['error']})")
         return answer, received
 
-    def _connected(self) -> socket.socket:
-        if self._control is None:
-            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self._control.settimeout(_PATIENCE)
-            with theirs:
-                self._program = subprocess.Popen(  # noqa: S603  our own interpreter and program
-                    [sys.executable, "-P", "-c", _PROGRAM, json.dumps(sys.path), str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()],
-                    env=self._environment(),
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,  # a Ctrl-C at the terminal is the host's affair
-                )
-        return self._control
+    def _current(self) -> _Program:
+        if not self._is_current or not self._programs:
+            self._programs.append(_Program.start(self._environment()))
+            self._is_current = True
+        return self._programs[-1]
+
+    def _close_idle(self) -> None:
+        """Programs with an environment of the past, once their last child is gone."""
+        current = self._programs[-1:] if self._is_current else []
+        for program in [each for each in self._programs if not each.children and each not in current]:
+            self._close(program)
+
+    def _close(self, program: _Program) -> None:
+        if program in self._programs:
+            self._is_current &= program is not self._programs[-1]
+            self._programs.remove(program)
+        program.close()
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -135,17 +147,36 @@ class ForkServer:
             if name not in self._hidden and not name.startswith(_HIDDEN)
         }
 
-    def _close(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if self._program is not None:
-            try:
-                self._program.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:
-                self._program.kill()
-                self._program.wait()
-            self._program = None
+
+@dataclass(eq=False)
+class _Program:
+    """The fork server's process, the socket to it, and the children that it made and whose status nobody has asked for."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    children: set[int] = field(default_factory=set)
+
+    @classmethod
+    def start(cls, environment: Mapping[str, str]) -> Self:
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.settimeout(_PATIENCE)
+        with theirs:
+            process = subprocess.Popen(  # noqa: S603  our own interpreter and program
+                [sys.executable, "-P", "-c", _PROGRAM, json.dumps(sys.path), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # a Ctrl-C at the terminal is the host's affair
+            )
+        return cls(process, control)
+
+    def close(self) -> None:
+        self.control.close()
+        try:
+            self.process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 def serve(descriptor: int) -> None:

@@ -85,11 +85,12 @@ class Inquirer:
 
     def prepare(self, plugins: Path, hidden: frozenset[str]) -> None:
         """Where plug-ins are, and the names of the environment that they do not see."""
-        if (plugins, hidden) != (self._plugins, self._hidden):
-            self._end_children()
-        self._plugins, self._hidden = plugins, hidden
-        if self._server is not None:
-            self._server.hide(hidden)
+        with self._turn:
+            if (plugins, hidden) != (self._plugins, self._hidden):
+                self._end_children()
+            self._plugins, self._hidden = plugins, hidden
+            if self._server is not None:
+                self._server.hide(hidden)
 
     def ask(self, name: str, question: str, registered: Sequence[str] = (), **details: Any) -> Frame:
         """What the class `name` answers. Raises `UnknownClass`; `registered` are names that were perhaps meant."""

@@ -144,6 +144,8 @@ def batch_contents(batch: TriggerBatch, limits: BatchLimits) -> Iterator[bytes]:
     answer: Frame = {"events": len(batch.events), "caught_up": batch.caught_up, "position": None}
     if batch.whole_since is not None:
         answer["whole_since"] = batch.whole_since
+    if batch.up_to is not None:
+        answer["up_to"] = batch.up_to
     if position is not None:
         answer["position"] = _position_json(position)
         yield from _row_parts("delete", ([member] for member in position.rows.delete), len(position.rows.delete))
@@ -264,6 +266,7 @@ class Parts:
                 caught_up=bool(answer["caught_up"]),
                 position=None if position is None else self._position(position),
                 whole_since=_moment(answer.get("whole_since")),
+                up_to=answer.get("up_to"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenFrame(f"an answer is no batch: {error!r}") from None

@@ -18,6 +18,7 @@ from typing import Any, Final, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from config.settings import LogSettings
 from watcher.logs.paths import InvalidLogName, rotated, try_log, watcher_log
 
 _TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")
@@ -206,3 +207,10 @@ class LogFiles:
         os.close(self._handles.pop(path))
         path.rename(rotated(path, datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")))
         return self._open(path)[0]
+
+
+def writes_json(logs: LogSettings) -> bool:
+    """Whether stderr gets JSON."""
+    if logs.as_json is not None:
+        return logs.as_json
+    return logs.format == "json" or (logs.format == "auto" and not sys.stderr.isatty())

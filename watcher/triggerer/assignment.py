@@ -3,39 +3,63 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """Each watcher's triggerer, and the watchers for which none has room."""
+    """Each watcher's triggerer, the watchers for which none has room, and those that none knows as they were applied."""
 
     hosts: Mapping[str, str] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
 
     def of(self, triggerer: str) -> frozenset[str]:
         """The watchers that fall to it."""
         return frozenset(name for name, host in self.hosts.items() if host == triggerer)
 
 
-def assign(watchers: Iterable[str], capacities: Mapping[str, int]) -> Assignment:
+def anybody(_watcher: str, _triggerer: str) -> bool:
+    return True
+
+
+def assign(
+    watchers: Iterable[str], capacities: Mapping[str, int], may_host: Callable[[str, str], bool] = anybody
+) -> Assignment:
     """Every process that knows the same watchers and the same living triggerers comes to the same answer.
 
-    Watchers choose in order of name, each the triggerer that weighs most for it among those with room.
+    Watchers choose in order of name, each the triggerer that weighs most for it among those that may host it and have room.
     """
     room = {triggerer: capacity for triggerer, capacity in capacities.items() if capacity > 0}
     hosts: dict[str, str] = {}
-    names = sorted(watchers)
-    for name in names:
-        if not room:
-            break
-        host = hosts[name] = max(room, key=partial(_weight, name))
-        room[host] -= 1
-        if not room[host]:
-            del room[host]
-    return Assignment(hosts=hosts, left_out=frozenset(names[len(hosts) :]))
+    left_out, unknown = set(), set()
+    for name in sorted(watchers):
+        able = [triggerer for triggerer in room if may_host(name, triggerer)]
+        if able:
+            host = hosts[name] = max(able, key=partial(_weight, name))
+            room[host] -= 1
+            if not room[host]:
+                del room[host]
+        elif not capacities or any(may_host(name, triggerer) for triggerer in capacities):
+            left_out.add(name)
+        else:
+            unknown.add(name)
+    return Assignment(hosts=hosts, left_out=frozenset(left_out), unknown=frozenset(unknown))
+
+
+def knows(
+    applied: Mapping[str, str | None], definitions: Mapping[str, Mapping[str, str | None]]
+) -> Callable[[str, str], bool]:
+    """Whether a triggerer knows a watcher by the hash that was applied; those without `definitions` know all of them."""
+
+    def may_host(watcher: str, triggerer: str) -> bool:
+        known = definitions.get(triggerer)
+        definition = applied.get(watcher)
+        return known is None or definition is None or known.get(watcher) == definition
+
+    return may_host
 
 
 def _weight(watcher: str, triggerer: str) -> bytes:

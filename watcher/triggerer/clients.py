@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, cast
 
@@ -60,6 +60,20 @@ async def open_clients(
         raise failure
 
 
+@dataclass(eq=False)
+class _Open:
+    """A client that is open, and how many use it. One that is `retired` is closed when nobody does any more."""
+
+    client: Any
+    users: int = 0
+    retired: bool = False
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+    def close_if_unused(self) -> None:
+        if self.retired and not self.users:
+            self.over.set()
+
+
 class Clients:
     """Opens each connection once. Every client lives in a task of its own, so that one task enters and leaves it.
 
@@ -70,31 +84,61 @@ class Clients:
         self.children = children
         self._connections = connections
         self._tasks = tasks
-        self._open: dict[str, Any] = {}
+        self._open: dict[str, _Open] = {}
         self._opening: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
 
-    async def get(self, name: str | None) -> Any:
-        """The client of this connection; None for watchers that need none. Raises what opening it raises."""
+    @asynccontextmanager
+    async def use(self, name: str | None) -> AsyncIterator[Any]:
+        """The client of this connection, for the block; None for watchers that need none. Raises what opening it raises."""
         if name is None:
-            return None
+            yield None
+            return
+        opened = await self._opened(name)
+        try:
+            yield opened.client
+        finally:
+            opened.users -= 1
+            opened.close_if_unused()
+
+    def replace(self, connections: Mapping[str, BaseModel], changed: Collection[str]) -> None:
+        """From now on these are the connections. Who uses a client of a `changed` one goes on with it until he lets go."""
+        self._connections = connections
+        for name in changed:
+            if (opened := self._open.pop(name, None)) is not None:
+                opened.retired = True
+                opened.close_if_unused()
+
+    async def _opened(self, name: str) -> _Open:
+        """With the caller among its users."""
         async with self._opening[name]:
             if name not in self._open:
-                self._open[name] = await self._tasks.start(self._keep, name)
-        return self._open[name]
+                if (connection := self._connections.get(name)) is None:
+                    raise SourceUnavailable(f"the connection {name} is not configured any more")
+                opened: _Open = await self._tasks.start(self._keep, name, connection)
+                if self._connections.get(name) == connection:
+                    self._open[name] = opened
+                else:  # replaced while it was being opened: for this caller only, who is about to be stopped
+                    opened.retired = True
+                opened.users += 1
+                return opened
+            self._open[name].users += 1
+            return self._open[name]
 
-    async def _keep(self, name: str, *, task_status: TaskStatus[Any]) -> None:
+    async def _keep(self, name: str, connection: BaseModel, *, task_status: TaskStatus[_Open]) -> None:
         """Whatever a client raises while it is open ends that client alone; who needs it next opens another."""
-        opened = False
+        opened: _Open | None = None
         try:
-            async with _imported(self._connections[name]).open() as client:
-                opened = True
-                task_status.started(client)
-                await anyio.sleep_forever()
+            async with _imported(connection).open() as client:
+                opened = _Open(client)
+                task_status.started(opened)
+                await opened.over.wait()
+                log.info("connection.closed", connection=name)
         except BaseException as error:
             if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
                 raise
-            self._open.pop(name, None)
-            if opened:
+            if opened is not None:
+                if self._open.get(name) is opened:
+                    del self._open[name]
                 log.exception("connection.failed", connection=name, error=sentence(error))
             elif isinstance(error, Exception):
                 raise
@@ -120,8 +164,11 @@ class Hosted:
     trigger: type[BaseEventTrigger[Any, Any]] | ForeignTrigger
     options: BaseModel
     connection: str | None
-    limits: BatchLimits | None = None
-    """None: a shipped trigger, which divides what it finds by its own options."""
+    limits: BatchLimits = field(default_factory=BatchLimits)
+    divides: bool = True
+    """A shipped trigger, which divides what it finds: it knows the limits, and nobody holds its batches to them."""
+    definition: str | None = None
+    """The hash by which processes tell whether they mean the same."""
 
     @property
     def starts_now(self) -> bool:
@@ -135,12 +182,18 @@ async def open_trigger(
     hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, dry_run: bool = False
 ) -> AsyncIterator[BaseEventTrigger[Any, Any]]:
     """A new trigger for the block, on the connection's shared client or in a child. Raises whatever its constructor raises."""
-    context = TriggerContext(watcher=hosted.name, poll_timeout=poll_timeout, dry_run=dry_run)
+    context = TriggerContext(
+        watcher=hosted.name,
+        poll_timeout=poll_timeout,
+        dry_run=dry_run,
+        max_batch_bytes=hosted.limits.max_bytes,
+    )
     if isinstance(hosted.trigger, ForeignTrigger):
         async with hosted.trigger.open(clients.children, context) as isolated:
             yield isolated
     else:
-        yield hosted.trigger(hosted.options, await clients.get(hosted.connection), context)
+        async with clients.use(hosted.connection) as client:
+            yield hosted.trigger(hosted.options, client, context)
 
 
 async def rewound(trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None, to: str) -> Position:

@@ -102,7 +102,7 @@ def stored(loaded: LoadedPosition) -> StoredPosition | None:
 
 
 def _events(hosted: Hosted, version: int, events: Sequence[TriggerEvent]) -> list[NewEvent]:
-    limits, size, new = hosted.limits, 0, []
+    limits, size, new = None if hosted.divides else hosted.limits, 0, []
     if limits is not None:
         limits.check_events(len(events))
     for index, event in enumerate(events):

@@ -125,6 +125,7 @@ class Supervisor:
         async with open_trigger(self.hosted, self.clients, self.poll_timeout) as trigger:
             self._begin("the trigger's check")
             identity = await self._checked(trigger, loaded)
+            self.report.looked_at = lambda: trigger.looked_at
             await self._watch(trigger, loaded, identity)
 
     async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:
@@ -162,14 +163,15 @@ class Supervisor:
             self._committing = True
             held = await self.committer.commit(self.hosted, held, identity, batch)
             self._held, self._committing = held, False
-            self._note_poll(batch)
+            self._note_poll(held, batch)
             self._log.debug("watcher.polled", caught_up=batch.caught_up)
         return held
 
-    def _note_poll(self, batch: TriggerBatch) -> None:
+    def _note_poll(self, held: HeldPosition, batch: TriggerBatch) -> None:
         """Of a batch that is durable."""
         self.report.polled_at = time.monotonic()
         self.report.has_position |= batch.position is not None
+        self.report.up_to = None if batch.up_to is None else (held.version, batch.up_to)
         if batch.whole_since is not None:
             self.report.whole_since = batch.whole_since
             seconds = self.report.polled_at - batch.whole_since

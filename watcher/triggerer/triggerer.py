@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import watchers
+from store.catalog import catalog_sync, watchers
 from store.catalog.watchers import Polled
 from store.database import Database
 from store.detection import positions
@@ -21,7 +22,7 @@ from store.processes.triggerers import CAPACITY, LivingTriggerer, Process
 from watcher.health import Health
 from watcher.leader_election import AFTER_EXPIRY
 from watcher.loops import Wakeup, insist, keep_going
-from watcher.triggerer.assignment import Assignment, assign
+from watcher.triggerer.assignment import Assignment, anybody, assign, knows
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Hosted
 from watcher.triggerer.states import States
@@ -39,6 +40,7 @@ log = structlog.get_logger()
 class _Running:
     """A hosted watcher: cancelling its scope ends it, and `ended` says when it has."""
 
+    hosted: Hosted
     supervisor: Supervisor
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
@@ -48,7 +50,9 @@ class _Running:
 class Triggerer:
     """Hosts watchers under one lease. `supervise` makes the supervisor of a watcher.
 
-    `on_release` is called with the watchers that others may take now; none: all that were ours.
+    `configuration` is the hash of the one that `hosted` is from. Of its watchers those are hosted that were applied by
+    the same definition; None: all. `on_release` is called with the watchers that others may take now; none: all that were
+    ours.
     """
 
     database: Database
@@ -57,13 +61,16 @@ class Triggerer:
     supervise: Callable[[Hosted], Supervisor]
     heartbeat: timedelta
     lease: timedelta
+    configuration: str | None = None
     capacity: int = CAPACITY
     on_release: Callable[[frozenset[str]], None] = lambda _names: None
     health: Health = field(default_factory=Health)
     wakeup: Wakeup = field(default_factory=Wakeup)
     _running: dict[str, _Running] = field(default_factory=dict)
     _ending: dict[str, _Running] = field(default_factory=dict)
-    _capacities: Mapping[str, int] = field(default_factory=dict)
+    _living: Mapping[str, LivingTriggerer] = field(default_factory=dict)
+    _applied_hash: str | None = None
+    _announced: Mapping[str, Hosted] | None = None
     _assignment: Assignment = field(default_factory=Assignment)
     _unreadable: Mapping[str, str] = field(default_factory=dict)
     _unclaimed: frozenset[str] = frozenset()
@@ -72,6 +79,12 @@ class Triggerer:
     def __post_init__(self) -> None:
         self._claims = Claims(database=self.database, owner=self.process.id)
         self._states = States(database=self.database, owner=self.process.id)
+
+    def adopt(self, hosted: Mapping[str, Hosted], configuration: str | None) -> None:
+        """Host these from now on. A watcher whose `Hosted` is the same object goes on and never notices."""
+        self.hosted, self.configuration = hosted, configuration
+        self._unclaimed &= hosted.keys()
+        self.wakeup.set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled; then the commit in flight finishes and everything is released."""
@@ -107,25 +120,54 @@ class Triggerer:
         self._beat_at = anyio.current_time() + self.heartbeat.total_seconds()
         async with self.database.statements() as connection:
             await triggerers.beat(connection, self.process, self.lease, self.database.dialect, self.capacity)
+            await self._announce(connection)
             await triggerers.forget_dead(connection, FORGET_AFTER)
             await watchers.set_polled(connection, self.process.id, self._polled())
             living = await triggerers.living(connection)
+            await self._assign(connection, living)
             paused = await watchers.paused_watchers(connection)
             held = await positions.held_by(connection, self.process.id)
         self.health.beat("triggerer", self.heartbeat)
-        self._assign(living)
-        ours = self._assignment.of(self.process.id)
+        self._look_before_leases_end(living)
+        ours = self._ours()
         for name in set(self._running) - (ours - paused):
             self._stop(tasks, name, "paused" if name in paused else None)
+        for name in [name for name, running in self._running.items() if running.hosted is not self.hosted[name]]:
+            self._stop(tasks, name, None)
         self._compare(held, self._running)
         await self._host(tasks, ours - paused)
         await self._show_left_out()
 
-    def _assign(self, living: Sequence[LivingTriggerer]) -> None:
-        """Anew, where who lives has changed; and no later than another's lease ends is the next look."""
-        capacities = {each.id: each.capacity for each in living} | {self.process.id: self.capacity}
-        if capacities != self._capacities:
-            self._capacities, self._assignment = capacities, assign(self.hosted, capacities)
+    async def _announce(self, connection: AsyncConnection) -> None:
+        if self._announced is not (hosted := self.hosted):
+            definitions = {name: each.definition for name, each in hosted.items()}
+            await triggerers.announce(connection, self.process.id, self.configuration, definitions)
+            self._announced = hosted
+
+    async def _assign(self, connection: AsyncConnection, living: Sequence[LivingTriggerer]) -> None:
+        """Anew, where it has changed who lives, what he runs, or what was applied."""
+        alive = {each.id: replace(each, expires_in=timedelta(0)) for each in living}
+        alive[self.process.id] = LivingTriggerer(
+            id=self.process.id, capacity=self.capacity, expires_in=timedelta(0), configuration=self.configuration
+        )
+        hash_ = await catalog_sync.applied_hash(connection)
+        if (hash_, alive) == (self._applied_hash, self._living):
+            return
+        applied = await watchers.definitions(connection)
+        others = [each.id for each in alive.values() if each.configuration != hash_]
+        # Who has announced nothing yet knows nothing: he will, and then who lives has changed.
+        definitions = {**{each: {} for each in others}, **await triggerers.announced(connection, others)}
+        definitions[self.process.id] = {name: each.definition for name, each in self.hosted.items()}
+        may_host = anybody if self.configuration is None else knows(applied, definitions)
+        capacities = {each.id: each.capacity for each in alive.values()}
+        self._assignment = assign(applied, capacities, may_host)
+        self._applied_hash, self._living = hash_, alive
+
+    def _ours(self) -> frozenset[str]:
+        return self._assignment.of(self.process.id) & self.hosted.keys()
+
+    def _look_before_leases_end(self, living: Sequence[LivingTriggerer]) -> None:
+        """No later than another's lease ends is the next look."""
         for other in living:
             if other.id != self.process.id:
                 ends_in = (other.expires_in + AFTER_EXPIRY).total_seconds()
@@ -136,7 +178,7 @@ class Triggerer:
         async with self.database.reading() as connection:
             paused = await watchers.paused_watchers(connection)
             held = await positions.held_by(connection, self.process.id)
-        ours = names & self._assignment.of(self.process.id)
+        ours = names & self._ours()
         for name in ours & paused & self._running.keys():
             self._stop(tasks, name, "paused")
         self._compare(held, ours)
@@ -152,20 +194,21 @@ class Triggerer:
         self._unreadable = {}
         if not names:
             return
-        formats = {name: self.hosted[name].trigger.format for name in names}
+        hosted = {name: self.hosted[name] for name in names}
+        formats = {name: each.trigger.format for name, each in hosted.items()}
         async with self.database.statements() as connection:
             claimed = await positions.claim_all(connection, formats, self.process.id, self.database.dialect)
             stored = await positions.formats(connection, names - claimed.keys())
         for name, position in sorted(claimed.items()):
-            self._start(tasks, name, position)
+            self._start(tasks, hosted[name], position)
         self._unreadable = {name: _newer(number) for name, number in stored.items() if number > formats[name]}
         self._unclaimed = names - claimed.keys() - self._unreadable.keys()
 
     async def _show_left_out(self) -> None:
         """The first of the living records what nobody has room for, each what it cannot read."""
-        no_room = dict.fromkeys(self._assignment.left_out, _NO_ROOM)
-        before, self.health.left_out = self.health.left_out, {**self._unreadable, **no_room}
-        speaks = self.process.id == min(self._capacities)
+        nobody = dict.fromkeys(self._assignment.left_out, _NO_ROOM) | dict.fromkeys(self._assignment.unknown, _UNKNOWN)
+        before, self.health.left_out = self.health.left_out, {**self._unreadable, **nobody}
+        speaks = self.process.id == min(self._living)
         if reasons := self.health.left_out if speaks else self._unreadable:
             async with self.database.statements() as connection:
                 await watchers.set_left_out(connection, reasons)
@@ -177,9 +220,10 @@ class Triggerer:
         polled = {name: running.supervisor.report.polled for name, running in self._running.items()}
         return {name: look for name, look in polled.items() if look is not None}
 
-    def _start(self, tasks: TaskGroup, name: str, position: LoadedPosition) -> None:
+    def _start(self, tasks: TaskGroup, hosted: Hosted, position: LoadedPosition) -> None:
         """Host a watcher from the position that was claimed for it."""
-        running = self._running[name] = _Running(supervisor=self.supervise(self.hosted[name]))
+        name = hosted.name
+        running = self._running[name] = _Running(hosted=hosted, supervisor=self.supervise(hosted))
         self.health.watchers[name] = running.supervisor.report
 
         async def supervised() -> None:
@@ -232,6 +276,9 @@ class Triggerer:
 
 
 _NO_ROOM: Final = "no triggerer has room for it; raise settings.triggerer.capacity, or start another triggerer"
+
+
+_UNKNOWN: Final = "no triggerer that lives has its definition as it was applied; give each of them the same file, and `watcher reload`"
 
 
 def _newer(format_: int) -> str:

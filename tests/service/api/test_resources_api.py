@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
+from config.errors import Problem
 from store.database import schema
 from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
 from watcher.api.streams import Streams
 from watcher.health import Health, WatcherReport
+from watcher.reload_outcome import ReloadOutcome, ReloadRefused
 
 
 async def create_event(api: Api, asset: str = "landing", **body: Any) -> dict[str, Any]:
@@ -426,3 +428,20 @@ async def test_streams_are_few(api: Api) -> None:
     async with serving(full) as client:
         answer = await client.get("/api/v2/watchers/landing_files/logs", params={"follow": True})
     assert (answer.status_code, "streams are open already" in answer.json()["detail"]) == (503, True)
+
+
+async def test_a_reload_needs_a_daemon_and_an_admin_and_a_refusal_names_every_problem(guarded: Api) -> None:
+    async with guarded.database.transaction() as connection:
+        admin, operator = [(await tokens.create(connection, "ann", role)).token for role in ("admin", "operator")]
+
+    async def refuse(_actor: str) -> ReloadOutcome:
+        raise ReloadRefused([Problem(file="a.yaml", line=line, path="jobs.load", message="no") for line in (1, 2)])
+
+    for reload, token, status in ((None, admin, 409), (refuse, operator, 403), (refuse, admin, 422)):
+        async with serving(replace(guarded.context, reload=reload)) as client:
+            answer = await client.post("/api/v2/reload", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == status
+    assert [(fault["line"], fault["loc"]) for fault in answer.json()["detail"]] == [
+        (1, ["a.yaml", "jobs", "load"]),
+        (2, ["a.yaml", "jobs", "load"]),
+    ]

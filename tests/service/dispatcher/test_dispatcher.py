@@ -259,14 +259,16 @@ async def test_a_job_past_its_timeout_is_stopped_and_says_so(database, jobs):
     assert reason == "the job ran longer than its timeout of 1 s and was stopped"
 
 
-async def test_a_job_that_cannot_start_fails_with_the_remedy(database, jobs):
+async def test_a_run_of_a_job_that_the_leading_process_does_not_know_yet_waits_and_says_so(database, jobs):
     jobs.add("gone", "")
     jobs.programs.clear()
-    await queue(database, jobs, "gone")
+    jobs.add("usual", "")
+    await queue(database, jobs, "gone", "usual")
     async with dispatching(database, jobs):
-        await until_states(database, "failed")
-    ((reason,),) = await rows(database, select(run.c.reason))
-    assert reason == "the job gone is not configured any more; configure it again and retry the run"
+        await until_states(database, "queued", "success")
+    assert (await details(database))[0] == (
+        "waits: the job is not configured in the process that leads; give it the same file"
+    )
 
 
 async def test_an_intent_without_a_start_is_submitted_as_the_same_try(database, jobs):

@@ -231,8 +231,8 @@ async def test_watchers_survive_their_fork_server(database: Database, tmp_path: 
             for _ in range(2):
                 await host.counted("w", len(await counted(database, "w")) + 3)
                 process = host.process_of("w")
-                assert server._program is not None
-                server._program.kill()
+                (program,) = server._programs
+                program.process.kill()
                 assert process is not None
                 await gone({process})
             await host.counted("w", len(await counted(database, "w")) + 3)

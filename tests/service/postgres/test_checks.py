@@ -279,6 +279,20 @@ async def test_a_table_fed_by_a_subscription_is_refused(
     ]
 
 
+async def test_a_server_without_room_for_all_sessions_is_a_warning(
+    postgres_database: PostgresDatabase, admin: asyncpg.Connection
+) -> None:
+    await admin.execute(GOOD)
+    await admin.execute(f"ALTER DATABASE {postgres_database.name} CONNECTION LIMIT 5")
+    [finding] = [one for one in await findings_of(postgres_database.dsn) if one.level != "ok"]
+
+    lets = "and the server lets postgres have 5: polls fail when it refuses one"
+    assert spelled(finding) == (
+        f"warning connections: the watchers of the connection open up to 7 sessions, {lets}",
+        "lower the connection's `pool_size` by 2 or more, or raise max_connections",
+    )
+
+
 async def test_a_role_without_select_is_told_what_to_grant(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection
 ) -> None:

@@ -10,8 +10,18 @@ import asyncpg
 import pytest
 
 from tests.servers import PostgresDatabase
-from triggers.postgres.connection import PostgresConnection, Session
-from triggers.postgres.sql import RowsById, RowsByUpdate, Table, primary_key_as_json, row_as_json
+from triggers.postgres.connection import PostgresConnection
+from triggers.postgres.session import Session
+from triggers.postgres.sql import (
+    NewsById,
+    NewsByUpdate,
+    RowsById,
+    RowsByUpdate,
+    Table,
+    news_of,
+    primary_key_as_json,
+    row_as_json,
+)
 
 pytestmark = pytest.mark.service
 
@@ -38,6 +48,10 @@ STATEMENTS = {
     "fresh and late": (SQL.fresh_and_late, f"({ROWS}, 1000, '{{10,{ROWS // 2}}}', '{{12,{ROWS // 2 + 9}}}', 1000)"),
     "a part of a large gap": (SQL.fresh_and_late, f"({ROWS}, 1000, '{{1}}', '{{{ROWS}}}', 100)"),
     "a part of a drain": (SQL.fresh, "(0, 100)"),
+    "whether there are news": (
+        news_of([NewsById(table=Table.parse("public.t"), column="id").part(0, ["($1::text[])[1]"])]),
+        f"('{{{ROWS}}}')",
+    ),
 }
 
 
@@ -74,11 +88,17 @@ async def test_a_poll_for_updates_reads_few_pages(
     await orders.execute("VACUUM ANALYZE t")
     floor = await orders.fetchval("SELECT (now() - interval '5 minutes')::text")
     arguments = f"('{{}}', '{floor}', '3', '{{}}')"
+    question = NewsByUpdate(table=Table.parse("public.t"), column="updated_at")
+    news = news_of([question.part(0, ["($1::text[])[1]", "($1::text[])[2]"])])
     async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
-        plan = await plan_of(client.session("t"), UPDATES.new_rows, arguments, executions=10)
+        plans = [
+            await plan_of(client.session("t"), UPDATES.new_rows, arguments, executions=10),
+            await plan_of(client.session("t"), news, f"('{{{floor}, 3}}')", executions=10),
+        ]
 
-    assert "Seq Scan on t" not in {f"{node['Node Type']} on {node.get('Relation Name')}" for node in nodes_of(plan)}
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000
+    for plan in plans:
+        assert "Seq Scan on t" not in {f"{node['Node Type']} on {node.get('Relation Name')}" for node in nodes_of(plan)}
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000
 
 
 async def plan_of(session: Session, statement: str, arguments: str, *, executions: int = 0) -> dict[str, Any]:

@@ -42,6 +42,8 @@ class Committed:
     writes: int = 0
     silent: int = 0
     """Of these writes, those of the state alone."""
+    sizes: list[int] = field(default_factory=list)
+    """Of each batch, the bytes of its events as JSON."""
 
     def apply(self, batch: TriggerBatch) -> None:
         if batch.position is None:
@@ -56,6 +58,7 @@ class Committed:
         if not batch.position.silent:
             self.watermark = json.loads(json.dumps(batch.position.watermark))
         self.events += batch.events
+        self.sizes.append(sum(len(json.dumps(event.payload)) for event in batch.events))
         self.writes += 1
         self.silent += batch.position.silent
 
@@ -69,15 +72,16 @@ class Committed:
 
 
 class TinyHost:
-    def __init__(self, client: PostgresClient, watched: NewRowsOptions) -> None:
+    def __init__(self, client: PostgresClient, watched: NewRowsOptions, **context: Any) -> None:
         self.client = client
         self.options = watched
+        self.context = TriggerContext(watcher="orders_rows", **context)
         self.committed = Committed()
         self._batches: AsyncGenerator[TriggerBatch, None] | None = None
 
     async def start(self) -> NewRows:
         await self.stop()
-        trigger = NewRows(self.options, self.client, TriggerContext(watcher="orders_rows"))
+        trigger = NewRows(self.options, self.client, self.context)
         findings = await trigger.check()
         assert [finding for finding in findings if finding.level == "error"] == []
         self._batches = trigger.events(self.committed.position)
@@ -118,10 +122,10 @@ class TinyHost:
 
 
 @asynccontextmanager
-async def hosted(dsn: str, **values: object) -> AsyncIterator[TinyHost]:
+async def hosted(dsn: str, *, max_batch_bytes: int = 16_000_000, **values: object) -> AsyncIterator[TinyHost]:
     """A started host; it has committed its first position and caught up."""
     async with PostgresConnection.model_validate({"dsn": dsn}).open() as client:
-        host = TinyHost(client, options(**values))
+        host = TinyHost(client, options(**values), max_batch_bytes=max_batch_bytes)
         try:
             await host.catch_up()
             yield host

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.catalog import aliases, catalog_sync
-from store.database import Database
+from store.database import Database, configuration_lock
 from store.database.schema import (
     asset_alias,
     asset_event,
@@ -112,6 +112,31 @@ async def test_an_event_that_waited_for_a_reload_which_renamed_its_asset_is_owed
     assert answer.dag_ids == {"load"}
     (queued,) = await rows(postgres, queued_event)
     assert (queued["dag_id"], queued["asset_id"]) == ("load", detection.asset_id)
+
+
+async def test_a_detection_waits_with_its_position_for_whoever_applies_a_configuration(
+    postgres: Database, detection: Detection
+) -> None:
+    answer = await committed_behind(postgres, detection, configuration_lock.exclude)
+    assert isinstance(answer, Committed)
+
+
+async def test_who_applies_a_configuration_waits_for_events_that_are_being_appended(
+    postgres: Database, detection: Detection
+) -> None:
+    order: list[str] = []
+
+    async def apply() -> None:
+        async with postgres.transaction() as connection:
+            await configuration_lock.exclude(connection)
+            order.append("applied")
+
+    async with anyio.create_task_group() as tasks, postgres.transaction() as connection:
+        await detections.commit(connection, [detection])
+        tasks.start_soon(apply)
+        await until_somebody_waits(postgres)
+        order.append("appended")
+    assert order == ["appended", "applied"]
 
 
 async def test_a_detection_that_waited_for_a_rewind_writes_nothing(postgres: Database, detection: Detection) -> None:

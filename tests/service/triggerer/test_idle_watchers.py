@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import asyncpg
@@ -15,7 +17,7 @@ from pydantic import BaseModel
 from sqlalchemy import Table
 from structlog.testing import capture_logs
 
-from store.catalog import catalog_sync
+from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredWatcher
 from store.database import Database
 from store.database.schema import asset_event, asset_store_history, watcher_position
@@ -152,6 +154,16 @@ async def test_an_idle_watcher_writes_nothing(
             await polls.go_on(POLLS)
         after = [await rows(database, table) for table in (watcher_position, asset_store_history)]
     await source.close()
+    async with database.reading() as connection:
+        shown = {row.name: row for row in await watchers.listed(connection)}
     assert after == before
     assert sent == []
     assert [line for line in lines if line["log_level"] != "debug"] == []
+    stood = {name: up_to(row.watermark) for name, row in shown.items()}
+    stands = {name: up_to(row.watermark_now) for name, row in shown.items()}
+    assert stands["by_id"] == stood["by_id"]
+    assert all(stands[name] > stood[name] for name in TRIGGERS if name != "by_id"), "people see how far the clock is"
+
+
+def up_to(watermark: str | None) -> Any:
+    return json.loads(watermark or "")["up_to"]

@@ -34,11 +34,7 @@ UNREAD_SETTINGS: Mapping[str, str] = {}
 """Settings that nothing reads yet, and why they are there."""
 
 UNSELECTED_COLUMNS: Mapping[str, str] = {
-    "triggerer.host": "for whoever looks into the database: which process a lease belongs to",
-    "triggerer.pid": "likewise",
-    "triggerer.started_at": "likewise",
-    "dispatcher.host": "likewise: where the drivers of a home run",
-    "dispatcher.pid": "likewise",
+    "triggerer.started_at": "for whoever looks into the database: since when a lease is held",
     "task_try.claimed_at": "for whoever looks into the database: when a driver began to write",
     "task_try.token_hash": "nothing compares it: a token is proved by its signature, a try by its number and its nonce",
 }

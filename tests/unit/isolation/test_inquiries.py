@@ -151,8 +151,8 @@ def test_a_fork_server_that_died_is_replaced(folder: Path, server: ForkServer) -
     for _ in range(2):
         with Inquirer(server) as inquirer:
             assert loaded(folder, inquirer, "trigger: odd.Odd, number: 4")
-        assert server._program is not None
-        server._program.kill()
-        server._program.wait()
+        (program,) = server._programs
+        program.process.kill()
+        program.process.wait()
         with Inquirer(server) as inquirer, pytest.raises(UnknownClass, match="cannot be imported"):
             inquirer.ask("odd.Odd", "describe")

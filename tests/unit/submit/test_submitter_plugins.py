@@ -10,8 +10,7 @@ import pytest
 from config.errors import ConfigurationInvalid
 from config.loader import load
 from config.models import Configuration
-from watcher import app
-from watcher.declaring import declared, jobs_to_start, submitters
+from watcher.declaring import declared, jobs_to_start, submitters, workspace
 from watcher.errors import StartRefused
 from watcher.submit.base import Addresses, Needs, SubmitError
 from watcher.submit.spark_submit import SparkSubmit
@@ -35,7 +34,7 @@ def configuration(tmp_path: Path, submitter: str, options: str = "", plugins: Pa
 
 def test_a_dotted_path_is_all_it_takes(tmp_path: Path) -> None:
     loaded = configuration(tmp_path, "remote_cluster.RemoteCluster", "queue: etl")
-    by_name = submitters(loaded, app.workspace(loaded, tmp_path / "home"))
+    by_name = submitters(loaded, workspace(loaded, tmp_path / "home"))
     assert by_name.keys() == {"spark-submit", "remote_cluster.RemoteCluster"}
     assert isinstance(by_name["spark-submit"], SparkSubmit)
     job = jobs_to_start(loaded)["remote"]
@@ -96,4 +95,4 @@ def test_a_submitter_that_cannot_be_made_keeps_the_daemon_from_starting(tmp_path
     (tmp_path / "failing_one.py").write_text(PLUGIN)
     loaded = configuration(tmp_path, "failing_one.Failing", plugins=tmp_path)
     with pytest.raises(StartRefused, match=r"the submitter failing_one.Failing cannot be made \(no cluster\)"):
-        submitters(loaded, app.workspace(loaded, tmp_path))
+        submitters(loaded, workspace(loaded, tmp_path))

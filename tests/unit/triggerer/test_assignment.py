@@ -3,7 +3,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.triggerer.assignment import assign
+from watcher.triggerer.assignment import assign, knows
 
 WATCHERS = [f"watcher_{n}" for n in range(300)]
 ROOMY = 10_000
@@ -51,3 +51,23 @@ def test_where_there_is_room_for_all_capacities_move_nothing_that_they_need_not(
     free, tight = assign(WATCHERS, living("one", "two")), assign(WATCHERS, {"one": 100, "two": ROOMY})
     assert tight.of("one") <= free.of("one")
     assert free.of("two") <= tight.of("two")
+
+
+def test_a_watcher_goes_to_those_alone_who_know_it_as_it_was_applied() -> None:
+    applied = dict.fromkeys(WATCHERS, "new")
+    changed = WATCHERS[0]
+    before = dict.fromkeys(WATCHERS, "new") | {changed: "old"}
+    may_host = knows(applied, {"two": before, "three": {}})
+    assignment = assign(WATCHERS, living("one", "two", "three"), may_host)
+    assert assignment.hosts[changed] == "one"
+    assert assignment.of("three") == frozenset()
+    assert assignment.of("one") | assignment.of("two") == set(WATCHERS)
+    others = [name for name in WATCHERS if name != changed]
+    alone = assign(WATCHERS, living("one", "two"))
+    assert {name: assignment.hosts[name] for name in others} == {name: alone.hosts[name] for name in others}
+
+
+def test_what_nobody_knows_as_it_was_applied_is_no_matter_of_room() -> None:
+    may_host = knows({"a": "new", "b": "new"}, {"one": {"a": "old", "b": "new"}})
+    assignment = assign(["a", "b"], {"one": 1}, may_host)
+    assert (assignment.hosts, assignment.unknown, assignment.left_out) == ({"b": "one"}, {"a"}, frozenset())

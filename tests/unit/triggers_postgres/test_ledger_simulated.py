@@ -50,7 +50,12 @@ class ForgetsThePrepared(LedgerPoller):
 
 class TakesACutReadForAWholeOne(LedgerPoller):
     def read(self, ids: list[int], fresh_limit: int, late_limit: int) -> tuple[Ledger, bool]:
-        return self.ledger.read(ids, fresh_limit=fresh_limit, late_limit=late_limit + 1)
+        return self.ledger.read(ids, fresh_limit=fresh_limit, late_limit=late_limit + 1, gaps_read=self.gaps_read)
+
+
+class TakesUnreadGapsForReadOnes(LedgerPoller):
+    def read(self, ids: list[int], fresh_limit: int, late_limit: int) -> tuple[Ledger, bool]:
+        return self.ledger.read(ids, fresh_limit=fresh_limit, late_limit=late_limit)
 
 
 class ListsHoldersAfterTheRows(LedgerPoller):
@@ -77,7 +82,14 @@ class ListsHoldersOfTheRowsBefore(LedgerPoller):
 
 @pytest.mark.parametrize(
     "poller_class",
-    [NaivePoller, ForgetsThePrepared, TakesACutReadForAWholeOne, ListsHoldersAfterTheRows, ListsHoldersOfTheRowsBefore],
+    [
+        NaivePoller,
+        ForgetsThePrepared,
+        TakesACutReadForAWholeOne,
+        TakesUnreadGapsForReadOnes,
+        ListsHoldersAfterTheRows,
+        ListsHoldersOfTheRowsBefore,
+    ],
 )
 def test_a_poller_that_breaks_a_rule_loses_rows_in_the_same_runs(poller_class: type[LedgerPoller]) -> None:
     assert any(simulate(Random(seed), poller_class, polls=120).lost for seed in range(100))

@@ -168,12 +168,16 @@ class LedgerPoller:
         for _ in range(self.table.random.randint(0, 6)):
             self.table.step()
 
+    gaps_read: int | None = None
+    """How many of the gaps the next read looks at; None: all."""
+
     def poll(self) -> None:
         random = self.table.random
         if not self.ledger.settled:
             self.ledger = self.ledger.locked(self.holders())
             self.others_work()
         fresh_limit, late_limit = self.ledger.fresh_limit(random.choice([0, 1, 4, 99])), random.choice([1, 2, 99])
+        self.gaps_read = random.choice([None, 1, 2])
         ids = self.rows(fresh_limit, late_limit)
         self.ledger, _ = self.read(ids, fresh_limit, late_limit)
         self.others_work()
@@ -192,12 +196,13 @@ class LedgerPoller:
         return self.table.lock_holders()
 
     def read(self, ids: list[int], fresh_limit: int, late_limit: int) -> tuple[Ledger, bool]:
-        return self.ledger.read(ids, fresh_limit=fresh_limit, late_limit=late_limit)
+        return self.ledger.read(ids, fresh_limit=fresh_limit, late_limit=late_limit, gaps_read=self.gaps_read)
 
     def rows(self, fresh_limit: int, late_limit: int) -> list[int]:
         """Statement B: one snapshot, ascending."""
         rows = self.table.snapshot()
-        ids = [found for gap in self.ledger.gaps for found in _between(rows, gap.low, gap.high)[:late_limit]]
+        gaps = self.ledger.gaps[: self.gaps_read]
+        ids = [found for gap in gaps for found in _between(rows, gap.low, gap.high)[:late_limit]]
         return ids + rows[bisect_left(rows, self.ledger.highest + 1) :][:fresh_limit]
 
 

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from config.uris import normalise
 from store.catalog import aliases, assets
 from store.catalog.aliases import Resolved
+from store.database import configuration_lock
 from store.detection import events
 from store.detection.events import Appended, NewEvent
 from store.keys import TryKey
@@ -90,6 +91,7 @@ async def _append(
     connection: AsyncConnection, held: TryKey, trace_id: str, outlet_events: Sequence[OutletEvent], dialect: str
 ) -> tuple[Appended, Mapping[str, int]]:
     """Append the events of a success, with what they teach of aliases; returns them, and the assets made for them."""
+    await configuration_lock.share(connection)
     through = await _resolved(connection, [event.asset for event in outlet_events], dialect)
     asset_ids = {uri: resolved.asset_id for uri, resolved in through.items()}
     to_append = await _to_append(connection, held.dag_id, outlet_events, asset_ids)

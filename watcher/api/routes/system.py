@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import anyio.to_thread
 import structlog
@@ -129,13 +129,19 @@ async def _stored_reasons(context: ApiContext) -> list[str]:
     except UNAVAILABLE as error:
         return [f"the database does not answer: {error}"]
     if context.configuration_hash not in {None, applied}:
-        return ["another process applied another configuration since; start this one again with the same file"]
+        return [_ANOTHER_APPLIED]
     if keys is not None and context.signing_keys is not None and keys.digests != context.signing_keys.digests:
         sentence = (
             "signs jobs' tokens by another list of secrets; give all the same settings.api.secret, and start them again"
         )
         return [f"the process {keys.pid} on {keys.host} {sentence}"]
     return []
+
+
+_ANOTHER_APPLIED: Final = (
+    "this process runs another configuration than the one that was applied, and hosts only what is the same in both; give it "
+    "the same file, or apply its own by `watcher reload` or `watcher run --apply`"
+)
 
 
 @probes.get("/metrics")

@@ -46,7 +46,7 @@ class Watcher(Shape):
     def shown(cls, context: ApiContext, row: WatcherRow) -> Watcher:
         """The row, with what this process knows better of a watcher that it hosts."""
         row = context.health.merged(row)
-        return cls.of(row, lag_seconds=row.lag_seconds)
+        return cls.of(row, lag_seconds=row.lag_seconds, watermark=row.watermark_now)
 
 
 class WatcherCollection(Shape):

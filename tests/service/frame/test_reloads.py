@@ -1,0 +1,367 @@
+"""A daemon that runs takes up another configuration: whole or not at all, and without touching what has not changed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.effort import PATIENCE, effort
+from watcher.demo.servers import free_port
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+RELOADS = effort(20, 200)
+
+
+class Daemon:
+    """`watcher run` on SQLite with watchers of folders; `document` is what its file says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.file = folder / "etc" / "watchers.yaml"
+        self.file.parent.mkdir()
+        self.document: dict[str, Any] = {
+            "version": 1,
+            "settings": {
+                "api": {"port": self.port, "auth": "none"},
+                "triggerer": {"heartbeat": "500ms", "lease": "10s", "grace": "10s"},
+                "home": str(folder / "home"),
+            },
+            "assets": {},
+        }
+
+    def watch(self, name: str, **options: Any) -> Path:
+        """An asset with a watcher of the folder of its name."""
+        inbox = self.folder / name
+        inbox.mkdir(exist_ok=True)
+        often = {"trigger": "file.new_files", "interval": "200ms", "min_age": "0s", "start": "all", **options}
+        self.document["assets"][name] = {"uri": f"file://{inbox}", "watchers": {f"{name}_files": often}}
+        return inbox
+
+    def write(self, text: str | None = None) -> None:
+        """As editors do: a new file is renamed over the old one."""
+        new = self.folder / "new.yaml"
+        new.write_text(json.dumps(self.document) if text is None else text)
+        new.replace(self.file)
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[bytes]]:
+        words = [sys.executable, "-m", "watcher", "run", "--config", str(self.file)]
+        with (
+            (self.folder / "daemon.log").open("ab") as log,
+            subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=log) as process,
+        ):
+            try:
+                until(lambda: self.get("/readyz").is_success)
+                yield process
+            finally:
+                process.kill()
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=30)
+
+    def reload(self) -> httpx.Response:
+        return httpx.post(f"http://127.0.0.1:{self.port}/api/v2/reload", timeout=60)
+
+    def watchers(self) -> dict[str, dict[str, Any]]:
+        return {watcher["name"]: watcher for watcher in self.get("/api/v2/watchers").json()["watchers"]}
+
+    def records(self, event: str) -> list[dict[str, Any]]:
+        lines = (self.folder / "daemon.log").read_text().splitlines()
+        return [record for line in lines if line.startswith("{") and (record := json.loads(line))["event"] == event]
+
+    def audit(self) -> list[tuple[str, dict[str, Any]]]:
+        entries = self.get("/api/v2/audit?limit=100").json()["audit"]
+        return [(each["actor"], each["detail"]) for each in entries if each["action"] == "configuration.reload"]
+
+    def reloads(self, result: str) -> float:
+        name = f'watcher_reloads_total{{result="{result}"}} '
+        lines = self.get("/metrics").text.splitlines()
+        return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with sqlite3.connect(f"file:{self.folder}/home/watcher.db?mode=ro", uri=True) as connection:
+            return connection.execute(query).fetchall()
+
+    def files(self) -> Counter[str]:
+        """The files that events tell of."""
+        extras = [json.loads(extra) for (extra,) in self.rows("SELECT extra FROM asset_event")]
+        return Counter(file["path"] for extra in extras for file in extra["files"])
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "watcher", *words, "--config", str(self.file)]
+        return subprocess.run(line, capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not _holds(condition):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def _holds(condition: Callable[[], bool]) -> bool:
+    try:
+        return condition()
+    except httpx.TransportError:
+        return False
+
+
+def names(changes: Mapping[str, Any], section: str) -> dict[str, list[str]]:
+    return {kind: found for kind, found in changes[section].items() if found}
+
+
+def test_watchers_come_change_and_go_while_the_others_never_notice(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    quiet, changing, going = daemon.watch("quiet"), daemon.watch("changing"), daemon.watch("going")
+    daemon.write()
+    with daemon.running() as process:
+        for folder in (quiet, changing, going):
+            (folder / "one").write_text("x")
+        until(lambda: sum(daemon.files().values()) == 3)
+
+        coming = daemon.watch("coming")
+        daemon.watch("changing", interval="100ms")
+        del daemon.document["assets"]["going"]
+        daemon.write()
+        answer = daemon.reload()
+        assert answer.status_code == 200, answer.text
+        changes = answer.json()
+        assert changes["result"] == "applied"
+        assert names(changes, "watchers") == {
+            "added": ["coming_files"],
+            "changed": ["changing_files"],
+            "removed": ["going_files"],
+        }
+        assert [each["is_current"] for each in changes["processes"]] == [True]
+        for folder in (quiet, changing, going, coming):
+            (folder / "two").write_text("x")
+        until(lambda: sum(daemon.files().values()) == 6)
+        until(lambda: {each["state"] for each in daemon.watchers().values()} == {"running"})
+        assert daemon.watchers().keys() == {"quiet_files", "changing_files", "coming_files"}
+        assert max(daemon.files().values()) == 1, "nothing is told again: the changed one kept its position"
+        assert str(going / "two") not in " ".join(daemon.files())
+        states = Counter(record["watcher"] for record in daemon.records("watcher.state"))
+        assert states["quiet_files"] == 2, "starting and running, once in its life"
+        until(
+            lambda: (
+                len(daemon.rows("SELECT 1 FROM watcher_position WHERE watcher = 'going_files' AND state NOT NULL")) == 1
+            )
+        )
+        ((actor, detail),) = daemon.audit()
+        assert (actor, detail["watchers"]) == ("anonymous", changes["watchers"])
+        assert daemon.reloads("applied") == 1
+
+        daemon.document["assets"]["changing"]["watchers"]["changing_files"]["match"] = "*.csv"
+        daemon.write()
+        process.send_signal(signal.SIGHUP)
+        until(lambda: daemon.watchers()["changing_files"]["state"] == "blocked")
+        assert "the source changed" in daemon.watchers()["changing_files"]["error"]
+        assert daemon.audit()[0][0] in {"SIGHUP", "file"}
+
+        unchanged = daemon.reloads("unchanged")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: daemon.reloads("unchanged") > unchanged)
+        assert len(daemon.audit()) == 2, "what changes nothing stands in no audit"
+        findings = json.loads(daemon.command("check", "--connect", "--json").stdout)
+        assert [each["watcher"] for each in findings if each["check"] == "position"] == ["going_files"]
+
+        (quiet / "three").write_text("x")
+        until(lambda: sum(daemon.files().values()) == 7)
+        assert Counter(record["watcher"] for record in daemon.records("watcher.state"))["quiet_files"] == 2
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_wrong_file_changes_nothing_and_says_so_everywhere_until_it_is_right(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    inbox = daemon.watch("inbox")
+    daemon.write()
+    with daemon.running() as process:
+        wrong = json.loads(json.dumps(daemon.document))
+        wrong["assets"]["inbox"]["watchers"]["inbox_files"] |= {"interval": "soon", "bogus": 1}
+        daemon.write(json.dumps(wrong))
+        answer = daemon.reload()
+        assert answer.status_code == 422
+        assert {fault["loc"][-1] for fault in answer.json()["detail"]} == {"interval", "bogus"}
+        assert all(fault["file"] == str(daemon.file) for fault in answer.json()["detail"])
+        readiness = daemon.get("/readyz")
+        assert readiness.is_success
+        assert any("the last reload was refused" in line and "bogus" in line for line in readiness.json()["warnings"])
+        refused = daemon.command("reload")
+        assert (refused.returncode, "bogus" in refused.stderr, "interval" in refused.stderr) == (2, True, True)
+        assert any("bogus" in problem for problem in daemon.records("configuration.refused")[0]["problems"])
+        assert daemon.reloads("refused") >= 1
+        (inbox / "one").write_text("x")
+        until(lambda: sum(daemon.files().values()) == 1)
+        assert daemon.audit() == []
+
+        elsewhere = json.loads(json.dumps(daemon.document))
+        elsewhere["settings"]["api"]["base_url"] = "http://elsewhere"
+        daemon.write(json.dumps(elsewhere))
+        checked = daemon.command("check")
+        assert (checked.returncode, "settings.api.base_url" in checked.stdout) == (0, True)
+        answer = daemon.reload()
+        assert answer.status_code == 422
+        assert "settings.api.base_url takes effect at a start only" in answer.text
+
+        daemon.write()
+        reloaded = daemon.command("reload", "--json")
+        assert reloaded.returncode == 0, reloaded.stderr
+        assert not any("reload" in line for line in daemon.get("/readyz").json()["warnings"])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+SPOOL = """
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from pydantic import SecretStr
+from triggers.base import BaseConnection, BaseOptions, IncrementalTrigger, Position, TriggerBatch
+
+class Spool(BaseConnection):
+    journal: Path
+    token: SecretStr
+
+    @asynccontextmanager
+    async def open(self):
+        with self.journal.open("a") as journal:
+            print("open", self.token.get_secret_value(), file=journal, flush=True)
+            yield self
+            print("close", self.token.get_secret_value(), file=journal, flush=True)
+
+class Options(BaseOptions):
+    name: str
+
+class Watch(IncrementalTrigger):
+    Options = Options
+    connection_type = "spool.Spool"
+    interval = timedelta(milliseconds=100)
+
+    async def check(self):
+        return []
+
+    def source_identity(self):
+        return self.options.name
+
+    async def poll(self, position):
+        first = Position(watermark=1, state=1)
+        yield TriggerBatch(position=None if position else first, caught_up=True)
+"""
+
+
+def test_a_rotated_secret_reaches_the_clients_of_its_connection_alone(tmp_path: Path) -> None:
+    """Once for a class that the daemon imports, once for one in a process of its own, which is made anew."""
+    daemon = Daemon(tmp_path)
+    plugins, journal = tmp_path / "plugins", tmp_path / "journal"
+    plugins.mkdir()
+    (plugins / "spool.py").write_text(SPOOL)
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "token").write_text("first\n")
+    daemon.document["settings"]["plugins_dir"] = str(plugins)
+    connection = {"type": "spool.Spool", "journal": str(journal)}
+    daemon.document["connections"] = {
+        "rotated": {**connection, "token": f"${{file:{tmp_path}/secrets/token}}"},
+        "steady": {**connection, "token": "steady"},
+    }
+    here = {"trigger": "spool.Watch", "isolation": "none"}
+    watchers = {
+        "here": {**here, "connection": "rotated", "name": "a"},
+        "child": {"trigger": "spool.Watch", "connection": "rotated", "name": "b"},
+        "other": {**here, "connection": "steady", "name": "c"},
+    }
+    daemon.document["assets"]["spool"] = {"watchers": watchers}
+    daemon.write()
+    with daemon.running() as process:
+        until(lambda: {each["state"] for each in daemon.watchers().values()} == {"running"})
+        assert Counter(journal.read_text().splitlines()) == {"open first": 2, "open steady": 1}
+        (tmp_path / "secrets" / "next").write_text("r0tated\n")
+        (tmp_path / "secrets" / "next").replace(tmp_path / "secrets" / "token")
+        until(lambda: Counter(journal.read_text().splitlines())["open r0tated"] == 2)
+        until(lambda: "close first" in journal.read_text())
+        assert [line for line in journal.read_text().splitlines() if "steady" in line] == ["open steady"]
+        until(lambda: {each["state"] for each in daemon.watchers().values()} == {"running"})
+        ((actor, detail),) = daemon.audit()
+        assert (actor, detail["connections"]["changed"]) == ("file", ["rotated"])
+        assert "r0tated" not in json.dumps(detail)
+        assert "r0tated" not in (tmp_path / "daemon.log").read_text()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_file_that_is_written_and_a_link_that_is_swapped_are_seen(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    daemon.watch("inbox")
+    etc = daemon.file.parent
+
+    def publish(edition: str) -> None:
+        """As a ConfigMap: files in a folder of their own, reached by a link that is swapped."""
+        (etc / edition).mkdir()
+        (etc / edition / "watchers.yaml").write_text(json.dumps(daemon.document))
+        (etc / "..data_new").symlink_to(edition)
+        (etc / "..data_new").replace(etc / "..data")
+
+    publish("first")
+    daemon.file.symlink_to("..data/watchers.yaml")
+    with daemon.running():
+        daemon.watch("second")
+        publish("second_edition")
+        until(lambda: "second_files" in daemon.watchers())
+        daemon.watch("third")
+        daemon.write()
+        until(lambda: "third_files" in daemon.watchers())
+        assert [actor for actor, _ in daemon.audit()] == ["file", "file"]
+
+
+def test_nothing_is_lost_or_repeated_by_reloads_while_files_arrive(tmp_path: Path) -> None:
+    """Wrong ones among them; with WATCHER_TEST_LONG=1 two hundred."""
+    daemon = Daemon(tmp_path)
+    steady = [daemon.watch(f"steady{n}") for n in range(3)]
+    changing = [daemon.watch(f"changing{n}") for n in range(3)]
+    daemon.write()
+    written: list[str] = []
+
+    def send() -> None:
+        for folder in (*steady, *changing):
+            file = folder / f"{len(written)}"
+            (tmp_path / "arriving").write_text("x")
+            (tmp_path / "arriving").replace(file)
+            written.append(str(file))
+
+    with daemon.running() as process:
+        for turn in range(RELOADS):
+            send()
+            for n in range(3):
+                options = daemon.document["assets"][f"changing{n}"]["watchers"][f"changing{n}_files"]
+                options["interval"] = f"{100 + (turn + n) % 5 * 20}ms"
+            if turn % 4 == 3:
+                daemon.write(json.dumps(daemon.document)[: 200 + turn])
+                assert daemon.reload().status_code == 422
+            else:
+                daemon.write()
+                answer = daemon.reload()
+                assert answer.status_code == 200, answer.text
+            send()
+        daemon.write()
+        daemon.reload()
+        until(lambda: len(daemon.files()) >= len(written))
+        told = daemon.files()
+        assert set(told) == set(written), "0 lost"
+        assert set(told.values()) == {1}, "0 repeated"
+        states = Counter(record["watcher"] for record in daemon.records("watcher.state"))
+        assert [states[f"steady{n}_files"] for n in range(3)] == [2, 2, 2], "untouched ones started once"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    print(f"{RELOADS} reloads, {len(written)} files: 0 lost, 0 repeated")  # noqa: T201

@@ -1,0 +1,46 @@
+"""What a process starts with is applied, unless another one lives that runs what was applied."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from store.catalog import catalog_sync
+from store.catalog.catalog_sync import Declared
+from store.database import Database
+from store.processes import triggerers
+from store.processes.triggerers import Process
+from watcher.reloader import apply_at_start
+
+pytestmark = pytest.mark.service
+OTHER = Process(id="11111111-1111-1111-1111-111111111111", host="there", pid=1)
+LEASE = timedelta(minutes=10)
+
+
+async def start(database: Database, hash_: str, *, force: bool = False) -> str | None:
+    """The hash that is applied then."""
+    declaration = Declared(hash=hash_, assets=[], watchers=[], jobs=[])
+    async with database.transaction() as connection:
+        await apply_at_start(connection, declaration, force=force)
+        return await catalog_sync.applied_hash(connection)
+
+
+async def test_who_starts_first_or_when_nobody_runs_what_was_applied_or_insists_is_the_one_who_applies(
+    database: Database,
+) -> None:
+    assert await start(database, "first") == "first"
+    assert await start(database, "alone") == "alone"
+    async with database.transaction() as connection:
+        await triggerers.beat(connection, OTHER, LEASE, "postgresql")
+        await triggerers.announce(connection, OTHER.id, "alone", {})
+    assert await start(database, "another") == "alone"
+    assert await start(database, "alone") == "alone"
+    assert await start(database, "another", force=True) == "another"
+    assert await start(database, "third") == "third", "who lives runs what was applied before"
+    async with database.transaction() as connection:
+        await triggerers.beat_dispatcher(connection, OTHER, LEASE, "postgresql", "third")
+    assert await start(database, "fourth") == "third"
+    async with database.transaction() as connection:
+        await triggerers.beat_dispatcher(connection, OTHER, -LEASE, "postgresql", "third")
+    assert await start(database, "fourth") == "fourth"

@@ -1,0 +1,84 @@
+"""However large rows are, what is read and emitted at a time is bounded; each comes once all the same."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from tests.servers import PostgresDatabase
+from tests.service.postgres.conftest import Connect
+from tests.service.postgres.tiny_host import hosted
+from triggers.errors import ConfigurationError
+
+pytestmark = pytest.mark.service
+
+MOST = 400_000
+INSERT = "INSERT INTO orders (note) SELECT repeat($1, $2) FROM generate_series(1, $3)"
+
+
+@pytest.mark.parametrize("letter", ["x", "\N{CJK UNIFIED IDEOGRAPH-4E2D}", "\1"])
+async def test_large_rows_come_in_batches_of_a_bounded_size(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, letter: str
+) -> None:
+    async with hosted(postgres_database.dsn, columns=["note"], max_batch_bytes=MOST) as host:
+        await orders.execute("INSERT INTO orders (note) VALUES ('small')")
+        await orders.execute(INSERT, letter, 30_000, 20)
+        await orders.execute("INSERT INTO orders (note) VALUES (NULL)")
+        await host.catch_up()
+
+    assert host.committed.ids == list(range(1, 23))
+    assert max(host.committed.sizes) <= MOST
+    assert len(host.committed.sizes) >= 2
+
+
+async def test_large_rows_that_come_late_are_bounded_too(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect
+) -> None:
+    async with hosted(postgres_database.dsn, columns=["note"], max_batch_bytes=MOST) as host:
+        late = [await connect() for _ in range(3)]
+        transactions = [session.transaction() for session in late]
+        for session, transaction in zip(late, transactions, strict=True):
+            await transaction.start()
+            await session.execute(INSERT, "x", 60_000, 4)
+            await orders.execute(INSERT, "x", 60_000, 4)
+        await host.catch_up()
+        assert len(host.committed.ids) == 12
+        for transaction in transactions:
+            await transaction.commit()
+        await orders.execute(INSERT, "x", 60_000, 4)
+        await host.catch_up()
+
+    assert sorted(host.committed.ids) == list(range(1, 29))
+    assert max(host.committed.sizes) <= MOST
+    assert host.committed.watermark["gaps"] == 0
+
+
+async def test_a_row_larger_than_a_batch_is_named(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection
+) -> None:
+    async with hosted(postgres_database.dsn, columns=["note"], max_batch_bytes=MOST) as host:
+        await orders.execute("INSERT INTO orders (note) VALUES ('small')")
+        await orders.execute(INSERT, "x", MOST + 1, 1)
+        with pytest.raises(
+            ConfigurationError,
+            match=r"the row with id 2 of public\.orders holds 400001 bytes, .* settings\.triggerer\.batch\.max_bytes",
+        ):
+            await host.catch_up()
+        assert host.committed.ids == [1]
+
+
+async def test_a_large_row_that_where_leaves_out_is_not_read(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection
+) -> None:
+    async with hosted(postgres_database.dsn, columns=["note"], where="length(note) < 9", max_batch_bytes=MOST) as host:
+        await orders.execute(INSERT, "x", MOST + 1, 1)
+        await orders.execute("INSERT INTO orders (note) VALUES ('small')")
+        assert await host.catch_up() == [2]
+
+
+async def test_rows_that_cannot_be_large_are_not_measured(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection
+) -> None:
+    async with hosted(postgres_database.dsn, columns=["id"], max_batch_bytes=1) as host:
+        await orders.execute("INSERT INTO orders (note) VALUES ('small')")
+        assert await host.catch_up() == [1]
