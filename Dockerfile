@@ -1,6 +1,7 @@
 # The daemon and PySpark, for a container next to Airflow. Mounts: the configuration at /etc/watcher (read-only), and
 # /var/lib/watcher (this machine's local disk, kept over restarts). With a read-only root, /tmp must be writable too:
-# Docker gives both volumes below by itself, in Kubernetes they are emptyDir or a claim.
+# Docker gives both volumes below by itself, in Kubernetes they are emptyDir or a claim. Those may be open to others; the
+# daemon's home, a folder in the first, is made closed to all but its own account.
 
 ARG PYTHON=3.12
 ARG DEBIAN=bookworm
@@ -39,7 +40,7 @@ RUN watcher spark archive
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     WATCHER_CONFIG=/etc/watcher/watchers.yaml \
-    WATCHER_SETTINGS__HOME=/var/lib/watcher \
+    WATCHER_SETTINGS__HOME=/var/lib/watcher/home \
     WATCHER_SETTINGS__API__HOST=0.0.0.0
 USER 10001
 WORKDIR /var/lib/watcher

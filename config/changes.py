@@ -115,8 +115,14 @@ def _flat(section: BaseModel, prefix: str = "settings") -> dict[str, Any]:
         if isinstance(value, BaseModel):
             values |= _flat(value, path)
         else:
-            values[path] = value.get_secret_value() if isinstance(value, SecretStr) else value
+            values[path] = _revealed(value)
     return values
+
+
+def _revealed(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_revealed(member) for member in value]
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 def restart_sentence(names: tuple[str, ...] | list[str]) -> str:

@@ -19,17 +19,6 @@ from config.sentences import keys, models_at
 REMOVE: Final = "is not in this release; remove it"
 _ABSENT: Final = object()
 
-_LIMITS: Final = {
-    "header_bytes": "64kB",
-    "body_bytes": "1MB",
-    "execution_body_bytes": "16MB",
-    "header_timeout": "10s",
-    "body_timeout": "60s",
-    "idle_timeout": "75s",
-    "connections": 500,
-    "per_address": 100,
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReservedKey:
@@ -59,8 +48,7 @@ def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
 
 RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", airflow=None, alerts=[], openlineage=None),
-    *_reserved_keys("settings.api", hosts=None, trusted_proxies=[], limits=_LIMITS, oidc=None),
-    ReservedValue(path="settings.api.secret", what="a list", matches=lambda value: isinstance(value, list)),
+    *_reserved_keys("settings.api", oidc=None),
     *_reserved_keys("settings.scheduler", warm_memory_mb=None, spark_history_url=None),
     _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
@@ -92,10 +92,56 @@ class DatabaseSettings(Section):
     """`postgresql+asyncpg://user:password@host/database`; null is SQLite in `<home>/watcher.db`."""
 
 
-def _check_secret(secret: SecretStr) -> SecretStr:
-    if len(secret.get_secret_value().encode()) < _SHORTEST_SECRET:
-        raise ValueError(f"must have at least {_SHORTEST_SECRET} bytes: `openssl rand -hex 32` makes one")
-    return secret
+def _as_list(secrets: object) -> object:
+    return secrets if isinstance(secrets, list | tuple) else (secrets,)
+
+
+def _check_secrets(secrets: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    if any(len(secret.get_secret_value().encode()) < _SHORTEST_SECRET for secret in secrets):
+        each = "" if len(secrets) == 1 else "each "
+        raise ValueError(f"{each}must have at least {_SHORTEST_SECRET} bytes: `openssl rand -hex 32` makes one")
+    return secrets
+
+
+Secrets: TypeAlias = Annotated[
+    tuple[SecretStr, ...],
+    BeforeValidator(_as_list),
+    Field(min_length=1),
+    AfterValidator(_check_secrets),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
+
+
+class LimitSettings(Section):
+    header_bytes: Annotated[Bytes, Field(ge=1_000)] = 64_000
+    """Most bytes of a request line and its headers together: `64kB`."""
+    body_bytes: Annotated[Bytes, Field(ge=1)] = 1_000_000
+    """Most bytes of a body from people and tools, beside `max_value_storage_bytes`."""
+    execution_body_bytes: Annotated[Bytes, Field(ge=1)] = 16_000_000
+    """Most bytes of a body from a job, whose values have no other limit."""
+    header_timeout: PositiveDuration = timedelta(seconds=10)
+    """Longest time for a request line with its headers."""
+    body_timeout: PositiveDuration = timedelta(seconds=60)
+    """Longest time for a body."""
+    idle_timeout: PositiveDuration = timedelta(seconds=75)
+    """Longest silence between two requests of a connection, and of a client that does not read its answer."""
+    connections: Annotated[int, Field(ge=1)] = 500
+    """Most connections; the one that has waited longest for its client is closed for a new one."""
+    per_address: Annotated[int, Field(ge=1)] = 100
+    """Most connections from one address (IPv6: from one /64), but `trusted_proxies`."""
+
+
+def _check_network(network: str) -> str:
+    try:
+        return str(ip_network(network))
+    except ValueError:
+        raise ValueError("must be an address or a network such as `10.1.0.0/16`, without host bits") from None
+
+
+def _check_host(host: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]", host):
+        raise ValueError("must be a name or an address as in a URL, without port; there is no `*`")
+    return host.lower()
 
 
 class ApiSettings(Section):
@@ -107,8 +153,15 @@ class ApiSettings(Section):
     """Address under which people reach it, put before links."""
     auth: Literal["tokens", "none"] = "tokens"
     """`none` lets everybody in, and is refused with a host that others can reach."""
-    secret: Annotated[SecretStr, AfterValidator(_check_secret)] | None = None
-    """Signs the jobs' tokens, at least 32 bytes; null makes one in `home`. Processes that share a database share it."""
+    secret: Secrets | None = None
+    """Signs the jobs' tokens, at least 32 bytes; null makes one in `home`. Processes that share a database share it. Of a
+    list the first signs, and all verify: `[new, old]` while tokens of the old one live."""
+    hosts: tuple[Annotated[str, AfterValidator(_check_host)], ...] | None = None
+    """Names in `Host` under which a browser may use it without a token; null: the loopback's, `host`, and `base_url`'s."""
+    trusted_proxies: tuple[Annotated[str, AfterValidator(_check_network)], ...] = ()
+    """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    limits: LimitSettings = LimitSettings()
+    """How much a client may send, how long it may take, and how many there may be."""
 
     @field_validator("auth")
     @classmethod

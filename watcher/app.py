@@ -26,6 +26,7 @@ from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.api.same_site import site_of
 from watcher.cleanup import Cleaner, Limits
 from watcher.configuration_watch import ConfigurationWatch
 from watcher.containment import Part, leaves, run_part
@@ -36,7 +37,7 @@ from watcher.dispatcher.submissions import Submissions
 from watcher.errors import PartEnded
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
-from watcher.home import Home, open_home, refusing_os_errors, signing_key
+from watcher.home import Home, open_home, refusing_os_errors
 from watcher.http_server import listen, serve
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
@@ -47,6 +48,7 @@ from watcher.metadata import check_store, logs_directory, open_backend, open_dat
 from watcher.metrics import Metrics
 from watcher.reloader import Reloader, StartedWith, start_configuration
 from watcher.scheduler.scheduler import Scheduler
+from watcher.signing import publish, signing_secrets
 from watcher.sources import child_settings, hosted, kept
 from watcher.submit.base import Addresses
 from watcher.triggerer.clients import Clients
@@ -55,7 +57,7 @@ from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 from watcher.vocabulary import Descriptions
-from watcher.watchdog import Signals, Watchdog
+from watcher.watchdog import Watchdog, force_shutdown
 from watcher.watermark_copies import WatermarkCopies
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
@@ -138,7 +140,7 @@ class Daemon:
         self._settings = self.configuration.settings
         self._entries = self.backend.entries(self.database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
-        self._secret = signing_key(self._settings.api.secret, self.home, alone=self.options.roles == ROLES)
+        self._secrets = signing_secrets(self._settings.api, self.home, alone=self.options.roles == ROLES)
         self._metrics = Metrics()
         self._metrics.expect_runs(self.configuration.jobs)
         self._watchdog = Watchdog(
@@ -172,6 +174,7 @@ class Daemon:
 
     async def serve(self) -> None:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
+        self._signing_keys = await publish(self.database, self._secrets, self.process)
         with self._inquirer, self._watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
@@ -179,7 +182,7 @@ class Daemon:
                 await self._start_part(tasks, "exchange of hints", self._relay.run)
                 if self.listening_socket is not None:
                     self._api = create_app(self._api_context(clients))
-                    await self._start_part(tasks, "API", serve, self._api, self.listening_socket)
+                    await self._start_part(tasks, "API", serve, self._api, self.listening_socket, self._settings.api)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     await self._start_part(workers, "reloads", self._reloader.run)
@@ -193,7 +196,7 @@ class Daemon:
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
                     log.info("daemon.stopping", grace=self._settings.triggerer.grace.total_seconds())
-                    tasks.start_soon(_force_shutdown, signals, workers)
+                    tasks.start_soon(force_shutdown, signals, workers)
                     if self.options.cancel_jobs or self._settings.scheduler.cancel_jobs:
                         await self._dispatcher.cancel_all()
                     workers.cancel_scope.cancel()
@@ -293,7 +296,7 @@ class Daemon:
             submitters=self._submitters,
             addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
             issue_token=lambda key, trace_id: try_tokens.issue(
-                self._secret, key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME, trace_id=trace_id
+                self._secrets[0], key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME, trace_id=trace_id
             ),
         )
         scheduler, share = self._settings.scheduler, machine.memory_mb() * 60 // 100
@@ -355,8 +358,11 @@ class Daemon:
         return ApiContext(
             database=self.database,
             entries=self._entries,
-            secret=self._secret,
+            secrets=self._secrets,
             auth=settings.api.auth,
+            site=site_of(settings.api.hosts, settings.api.host, settings.api.base_url),
+            body_bytes=settings.api.limits.body_bytes,
+            execution_body_bytes=settings.api.limits.execution_body_bytes,
             base_url=settings.api.base_url,
             logs_directory=logs_directory(settings),
             max_value_storage_bytes=settings.store.max_value_storage_bytes,
@@ -365,6 +371,7 @@ class Daemon:
             worker_backend=worker_backend,
             hint=self._hint,
             configuration_hash=self.configuration.hash,
+            signing_keys=self._signing_keys,
             health=self._health,
             control=Control(
                 database=self.database,
@@ -391,9 +398,3 @@ class Daemon:
 
     def _address(self) -> dict[str, str]:
         return {} if self.listening_socket is None else {"url": self._local_url()}
-
-
-async def _force_shutdown(signals: Signals, workers: TaskGroup) -> None:
-    """A second signal ends the waiting for jobs."""
-    await signals.receive()
-    workers.cancel_scope.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -12,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import SecretStr
-
 from store.processes.file_locks import exclusive
 from watcher.errors import StartRefused
 
 SHORTEST_SECRET: Final = 32
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MISREAD = frozenset(":,#*?[]{}\\")
 """A job gets files of the home by PYTHONPATH, Spark's lists of folders, and --py-files, which are URIs with wildcards."""
 
@@ -39,7 +39,10 @@ class Home:
             temporary.replace(path)
 
     def secret(self) -> bytes:
-        """The key that signs the tries' tokens, made on first use (0600). Raises `StartRefused` for one that is too short."""
+        """The key that signs the tries' tokens, made on first use (0600).
+
+        Raises `StartRefused` for one that is too short, or that other accounts may read.
+        """
         path = self.folder / "secret"
         with refusing_os_errors(f"{path} cannot be read"):
             text = _made_once(path, lambda: secrets.token_hex(64))
@@ -51,6 +54,7 @@ class Home:
             raise StartRefused(
                 f"{path} holds no secret of at least {SHORTEST_SECRET} bytes in hexadecimal; remove it, and another one is made"
             )
+        check_private(path, f"chmod 600 {path}, or remove it, and another one is made")
         return secret
 
 
@@ -64,17 +68,6 @@ def lock_path(folder: Path) -> Path:
     return folder / "daemon.lock"
 
 
-def signing_key(secret: SecretStr | None, home: Home, *, alone: bool) -> bytes:
-    """What signs the tries' tokens: the configured secret, or the home's, where no other process signs. Raises `StartRefused`."""
-    if secret is not None:
-        return secret.get_secret_value().encode()
-    if not alone:
-        raise StartRefused(
-            "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
-        )
-    return home.secret()
-
-
 @contextmanager
 def open_home(folder: Path) -> Iterator[Home]:
     """Make the folder where needed (0700) and hold it. Raises `HeldElsewhere` when another daemon runs in it."""
@@ -83,8 +76,9 @@ def open_home(folder: Path) -> Iterator[Home]:
             f"settings.home {folder} holds {misread}, which Spark takes for more than a name; choose another folder"
         )
     with ExitStack() as stack:
+        make_home(folder)
         with refusing_os_errors(f"settings.home {folder} cannot be used"):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            check_private(folder, f"chmod 700 {folder}")
             stack.enter_context(exclusive(lock_path(folder)))
             home_id = _made_once(folder / "home_id", lambda: str(uuid.uuid4()))
         if not _is_id(home_id):
@@ -92,6 +86,20 @@ def open_home(folder: Path) -> Iterator[Home]:
                 f"{folder / 'home_id'} holds no id, so {folder} is no daemon's home; choose another folder"
             )
         yield Home(folder=folder, id=home_id)
+
+
+def make_home(folder: Path) -> None:
+    """Make the folder where needed, closed to other accounts; whoever puts anything there does this first. Raises `StartRefused`."""
+    with refusing_os_errors(f"settings.home {folder} cannot be used"):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def check_private(path: Path, remedy: str) -> None:
+    """Raise `StartRefused` for what other accounts of this machine may look into or change."""
+    if path.stat().st_mode & _OTHERS:
+        raise StartRefused(
+            f"{path} is open to other accounts, and what lies there signs tokens and holds credentials; {remedy}"
+        )
 
 
 @contextmanager

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Iterator
+from typing import Final
 
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
+from config.settings import ApiSettings
+from watcher.edge.connections import ConnectionLimits, Connections
+from watcher.edge.headers import SecurityHeaders
+from watcher.edge.http_connection import HttpConnection, LimitedConfig
 from watcher.errors import StartRefused
+
+_USUAL: Final = ConnectionLimits()
+_LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at who takes too long."""
 
 
 class _Server(uvicorn.Server):
@@ -35,20 +46,38 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def serve(app: FastAPI, bound: socket.socket, *, task_status: TaskStatus[None]) -> None:
-    """Serve until cancelled; then open requests get five seconds to end. Started once requests are accepted."""
-    server = _Server(
-        uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5, server_header=False
-        )
+def _limits_of(api: ApiSettings) -> ConnectionLimits:
+    """What the settings say of connections; bodies are the application's."""
+    return ConnectionLimits(
+        header_bytes=api.limits.header_bytes,
+        header_timeout=api.limits.header_timeout,
+        body_timeout=api.limits.body_timeout,
+        idle_timeout=api.limits.idle_timeout,
+        connections=api.limits.connections,
+        per_address=api.limits.per_address,
+        trusted_proxies=api.trusted_proxies,
     )
+
+
+async def serve(
+    app: ASGIApp,
+    bound: socket.socket,
+    limits: ApiSettings | ConnectionLimits = _USUAL,
+    *,
+    task_status: TaskStatus[None],
+) -> None:
+    """Serve until cancelled; then open requests get five seconds to end. Started once requests are accepted."""
+    connections = Connections(limits if isinstance(limits, ConnectionLimits) else _limits_of(limits))
+    server = _Server(_configured(app, connections))
 
     async def watch_start() -> None:
         while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
             await anyio.sleep(0.01)
         task_status.started()
         try:
-            await anyio.sleep_forever()
+            while True:
+                await anyio.sleep(_LOOK_EVERY)
+                connections.close_overdue(asyncio.get_running_loop().time())
         finally:
             server.should_exit = True
 
@@ -57,3 +86,23 @@ async def serve(app: FastAPI, bound: socket.socket, *, task_status: TaskStatus[N
         with anyio.CancelScope(shield=True):
             await server.serve(sockets=[bound])
         tasks.cancel_scope.cancel()
+
+
+def _configured(app: ASGIApp, connections: Connections) -> LimitedConfig:
+    limits = connections.limits
+    config = LimitedConfig(
+        SecurityHeaders(app),
+        http=HttpConnection,
+        ws="none",
+        log_config=None,
+        log_level="error",  # what clients send wrong is theirs to know
+        access_log=False,
+        lifespan="off",
+        proxy_headers=bool(limits.trusted_proxies),
+        forwarded_allow_ips=list(limits.trusted_proxies),
+        timeout_keep_alive=math.ceil(limits.idle_timeout.total_seconds()),
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
+    config.connections = connections
+    return config

@@ -28,7 +28,8 @@ OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "database_up", "errors", "event_loop_lag_seconds"),
         *("event_to_first_action_seconds", "events", "items", "lag_seconds", "left_out", "poll_seconds"),
-        *("position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs", "state"),
+        *("position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs"),
+        *("sign_in_failures", "state"),
         "store_writes",
     }
 )
@@ -53,6 +54,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         text = "Attributed writes and deletes of asset store entries"
         self.store_writes = self._counter("store_writes", text, "kind")
+        self.sign_in_failures = self._counter("sign_in_failures", "Tokens that were refused")
         self.items = self._counter("items", "Files and rows found", *_WATCHER)
         self.events = self._counter("events", "Asset events committed", *_WATCHER)
         text = "Whole looks at the source that are committed, or found nothing, from beginning to end"

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import jwt
 
@@ -29,10 +30,14 @@ class InvalidTryToken(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class TryIdentity:
-    """The try that a valid token speaks for."""
+    """The try that a valid token speaks for.
+
+    Another scheduler's task has no try of ours, but the ids of the `assets` whose stores it may read and write.
+    """
 
     task_instance_id: str
     try_number: int
+    assets: frozenset[int] | None = None
     issued_at: datetime
     expires_at: datetime
     trace_id: str | None = None
@@ -45,13 +50,19 @@ class TryIdentity:
 
     def is_due_for_renewal(self, now: datetime) -> bool:
         """Whether the last fifth of its life has begun."""
-        return self.expires_at - now < self.lifetime * _RENEWED_IN_THE_LAST
+        return self.assets is None and self.expires_at - now < self.lifetime * _RENEWED_IN_THE_LAST
 
 
 def issue(
-    secret: bytes, task_instance_id: str, try_number: int, *, lifetime: timedelta, trace_id: str | None = None
+    secret: bytes,
+    task_instance_id: str,
+    try_number: int,
+    *,
+    lifetime: timedelta,
+    trace_id: str | None = None,
+    assets: Collection[int] | None = None,
 ) -> str:
-    """A token that lives from now on."""
+    """A token that lives from now on; with `assets` for another scheduler's task."""
     now = datetime.now(UTC)
     claims = {
         "sub": task_instance_id,
@@ -62,42 +73,55 @@ def issue(
         "exp": now + lifetime,
         "jti": uuid.uuid4().hex,
         "try": try_number,
+        **({} if assets is None else {"assets": sorted(assets)}),
         "trace": trace_id,
     }
     return jwt.encode(claims, _key(secret), algorithm=_ALGORITHM)
 
 
-def verify(secret: bytes, token: str) -> TryIdentity:
-    """Who a token speaks for. Raises `InvalidTryToken`."""
-    identity = _decoded(secret, token)
+def verify(secrets: Sequence[bytes], token: str) -> TryIdentity:
+    """Who a token speaks for that one of the secrets has signed. Raises `InvalidTryToken`."""
+    identity = _decoded(tuple(secrets), token)
     if datetime.now(UTC) >= identity.expires_at + _CLOCKS_DIFFER_BY:
         raise InvalidTryToken("Signature has expired")
     return identity
 
 
 @lru_cache(maxsize=4096)
-def _decoded(secret: bytes, token: str) -> TryIdentity:
+def _decoded(secrets: tuple[bytes, ...], token: str) -> TryIdentity:
     """Jobs come with the same token again and again; of what was decoded once only the time is looked at anew."""
-    try:
-        claims = jwt.decode(
-            token,
-            _key(secret),
-            algorithms=[_ALGORITHM],
-            audience=_AUDIENCE,
-            leeway=_CLOCKS_DIFFER_BY,
-            options={"require": list(_CLAIMS)},
-        )
-    except (jwt.InvalidTokenError, UnicodeError) as error:
-        raise InvalidTryToken(str(error)) from None
+    claims = _claims(secrets, token)
     if claims["scope"] != _SCOPE or type(claims["try"]) is not int:
         raise InvalidTryToken("the token is for something else")
     return TryIdentity(
         task_instance_id=claims["sub"],
         try_number=claims["try"],
         trace_id=claims.get("trace"),
+        assets=frozenset(claims["assets"]) if "assets" in claims else None,
         issued_at=datetime.fromtimestamp(claims["iat"], UTC),
         expires_at=datetime.fromtimestamp(claims["exp"], UTC),
     )
+
+
+def _claims(secrets: Sequence[bytes], token: str) -> Mapping[str, Any]:
+    """By the first of the secrets that has signed it."""
+    options: Any = {"require": list(_CLAIMS)}
+    refusal = "no secret to verify it by"
+    for secret in secrets:
+        try:
+            return jwt.decode(
+                token,
+                _key(secret),
+                algorithms=[_ALGORITHM],
+                audience=_AUDIENCE,
+                leeway=_CLOCKS_DIFFER_BY,
+                options=options,
+            )
+        except jwt.InvalidSignatureError as error:
+            refusal = str(error)
+        except (jwt.InvalidTokenError, UnicodeError) as error:
+            raise InvalidTryToken(str(error)) from None
+    raise InvalidTryToken(refusal)
 
 
 def _key(secret: bytes) -> bytes:

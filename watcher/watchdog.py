@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from watcher.metrics import Metrics
@@ -190,3 +191,9 @@ def _end(loop: asyncio.AbstractEventLoop, main: int) -> None:
     telling.start()
     telling.join(timeout=2)
     os._exit(1)
+
+
+async def force_shutdown(signals: Signals, workers: TaskGroup) -> None:
+    """A second signal ends the waiting for jobs."""
+    await signals.receive()
+    workers.cancel_scope.cancel()

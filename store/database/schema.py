@@ -450,6 +450,10 @@ api_token = _table(
     Column("token_hash", String(64), nullable=False, unique=True),
     Column("created_at", UtcDateTime, nullable=False),
     Column("revoked_at", UtcDateTime),
+    Column("name", NAME),
+    Column("lifetime_seconds", Integer),  # as it was asked for; null: until it is revoked
+    Column("expires_at", UtcDateTime),
+    Column("last_used_at", UtcDateTime),  # to the minute
 )
 
 audit = _table(

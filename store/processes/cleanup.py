@@ -51,6 +51,7 @@ from store.database.schema import (
 )
 from store.detection.rewind import KEPT
 from store.runs.answers import KEPT_HOURS
+from store.runs.foreign_tasks import FOREIGN
 from store.state.attributed import AttributedEntries
 from store.values import WATERMARK_SUFFIX
 
@@ -100,6 +101,7 @@ async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
         _orphaned_entries(ago(retention.orphan_days)),
         _old_history(ago(retention.history_days)),
         _old_runs(ago(retention.run_days)),
+        _old_foreign_tasks(ago(retention.run_days)),
         _old_events(ago(retention.event_days)),
         _leftovers_of_rewinds(),
         _old_answers(now - timedelta(hours=KEPT_HOURS)),
@@ -239,6 +241,12 @@ def _old_runs(before: datetime) -> Sweep:
     open_try = exists().where(of_run, a.task_instance_id == t.id, a.ended_at.is_(None))
     over = and_(r.state.in_(("success", "failed")), r.end_date < before, ~open_try)
     return _OldRuns(name="runs", table=run, condition=over)
+
+
+def _old_foreign_tasks(before: datetime) -> Sweep:
+    """Task instances of another scheduler, whose tokens ended long ago; what they wrote stays, with their ids."""
+    t = task_instance.c
+    return Sweep(name="foreign tasks", table=task_instance, condition=and_(t.origin == FOREIGN, t.end_date < before))
 
 
 class _OldRuns(Sweep):

@@ -1,4 +1,4 @@
-"""Bearer tokens of people and tools: stored as hashes, shown once, revocable."""
+"""Bearer tokens of people and tools: stored as hashes, shown once, valid until they expire or are revoked."""
 
 from __future__ import annotations
 
@@ -6,28 +6,66 @@ import hashlib
 import hmac
 import secrets
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, case, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import api_token, database_now
-from store.errors import InvalidValue
+from store.database.paging import Page, Window, all_of, equal, one_of, page
+from store.database.schema import api_token, database_now, database_time_in
+from store.errors import Conflict, InvalidValue, NotFound
 
 ROLES: Final = ("viewer", "operator", "admin")
+LONGEST_LIFE: Final = 100 * 366 * 86_400
+"""Seconds."""
+_USE_IS_NEWS_AFTER: Final = 60.0
+"""Seconds for which one use of a token stands for all."""
 _t = api_token.c
-_VALID: Final = select(_t.subject, _t.role, _t.token_hash).where(
-    _t.token_hash == bindparam("b_hash"), _t.revoked_at.is_(None)
+
+
+def _is_valid() -> ColumnElement[bool]:
+    return and_(_t.revoked_at.is_(None), or_(_t.expires_at.is_(None), _t.expires_at > database_now()))
+
+
+_used_long_ago: Final = or_(_t.last_used_at.is_(None), _t.last_used_at < database_time_in(-_USE_IS_NEWS_AFTER))
+_use_is_news: Final = case((_used_long_ago, True), else_=False).label("use_is_news")
+_VALID: Final = select(_t.id, _t.subject, _t.role, _t.token_hash, _use_is_news).where(
+    _t.token_hash == bindparam("b_hash"), _is_valid()
 )
+_USED: Final = update(api_token).where(_t.id == bindparam("b_id"), _used_long_ago).values(last_used_at=database_now())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """Who a token speaks for."""
+    """Who a token speaks for; `use_is_news`: its last use was a while ago."""
 
+    token_id: str
     subject: str
     role: str
+    use_is_news: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """All that is known of a token."""
+
+    id: str
+    subject: str
+    role: str
+    name: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreatedToken(Token):
+    """With the token itself, which is never shown again."""
+
+    token: str
 
 
 def digest(token: str) -> str:
@@ -35,27 +73,88 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-async def create(connection: AsyncConnection, subject: str, role: str) -> str:
-    """Make a token and return it; it is never shown again."""
+async def create(
+    connection: AsyncConnection, subject: str, role: str, *, name: str | None = None, expires_in: int | None = None
+) -> CreatedToken:
+    """Make a token; without `expires_in` (seconds) it lives until it is revoked. Raises `InvalidValue`."""
     if role not in ROLES:
         raise InvalidValue(f"unknown role {role!r}; use one of {', '.join(ROLES)}")
+    if expires_in is not None and not 0 < expires_in <= LONGEST_LIFE:
+        raise InvalidValue(f"a token lives for 1 to {LONGEST_LIFE} seconds; choose another time")
     token = f"aw_{secrets.token_urlsafe(32)}"
-    row = {"id": str(uuid.uuid4()), "subject": subject, "role": role, "token_hash": digest(token)}
-    await connection.execute(insert(api_token).values(created_at=database_now(), **row))
-    return token
+    token_id = str(uuid.uuid4())
+    row = {"id": token_id, "subject": subject, "role": role, "name": name, "lifetime_seconds": expires_in}
+    times: dict[str, Any] = {"created_at": database_now()}
+    if expires_in is not None:
+        times["expires_at"] = database_time_in(float(expires_in))
+    await connection.execute(insert(api_token).values(token_hash=digest(token), **row, **times))
+    return CreatedToken(token=token, **vars(await get(connection, token_id)))
+
+
+async def get(connection: AsyncConnection, token_id: str) -> Token:
+    """One that is not revoked. Raises `NotFound`."""
+    return await one_of(connection, _tokens().where(_t.id == token_id), Token, _no_token(token_id))
+
+
+def _tokens() -> Select[Any]:
+    names = (_t.id, _t.subject, _t.role, _t.name, _t.created_at, _t.expires_at, _t.last_used_at)
+    return select(*names).where(_t.revoked_at.is_(None))
+
+
+def _no_token(token_id: str) -> NotFound:
+    return NotFound(f"no token {token_id!r}; `watcher token list` shows the ones there are")
+
+
+async def listed(connection: AsyncConnection, window: Window, *, subject: str | None = None) -> Page[Token]:
+    """Those that are not revoked, newest first."""
+    newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-created_at",))
+    columns = {"id": _t.id, "created_at": _t.created_at}
+    return await page(connection, _tokens().where(equal(_t.subject, subject)), newest_first, columns, Token)
+
+
+async def of_subject(connection: AsyncConnection, subject: str) -> Sequence[Token]:
+    """The valid ones of a subject, oldest first."""
+    return await all_of(connection, _tokens().where(_t.subject == subject, _is_valid()).order_by(_t.created_at), Token)
 
 
 async def identify(connection: AsyncConnection, token: str) -> Identity | None:
-    """Who this token speaks for; None when it is unknown or revoked."""
+    """Who this token speaks for; None when it is unknown, revoked or expired."""
     hashed = digest(token)
     row = (await connection.execute(_VALID, {"b_hash": hashed})).one_or_none()
     if row is None or not hmac.compare_digest(row.token_hash, hashed):
         return None
-    return Identity(subject=row.subject, role=row.role)
+    return Identity(token_id=row.id, subject=row.subject, role=row.role, use_is_news=bool(row.use_is_news))
 
 
-async def revoke(connection: AsyncConnection, subject: str) -> int:
-    """End every token of a subject at once; returns how many there were."""
-    t = api_token.c
-    ended = update(api_token).where(t.subject == subject, t.revoked_at.is_(None)).values(revoked_at=database_now())
-    return len((await connection.execute(ended.returning(t.id))).all())
+async def remember_use(connection: AsyncConnection, token_id: str) -> None:
+    """It was used now; of several at once, in whatever processes, one writes."""
+    await connection.execute(_USED, {"b_id": token_id})
+
+
+async def revoke(connection: AsyncConnection, token_id: str) -> Token:
+    """End a token at once; returns what it was. Raises `NotFound`."""
+    token = await get(connection, token_id)
+    await connection.execute(update(api_token).where(_t.id == token_id).values(revoked_at=database_now()))
+    return token
+
+
+async def rotate(connection: AsyncConnection, token_id: str, overlap: int = 0) -> CreatedToken:
+    """A new token of the same subject, role, name and lifetime; the old one ends after `overlap` seconds.
+
+    Raises `NotFound`, and `Conflict` for one that has expired.
+    """
+    here = select(_t.subject, _t.role, _t.name, _t.lifetime_seconds, _is_valid().label("valid"))
+    locked = here.where(_t.id == token_id, _t.revoked_at.is_(None)).with_for_update()
+    row = (await connection.execute(locked)).one_or_none()
+    if row is None:
+        raise _no_token(token_id)
+    if not row.valid:
+        raise Conflict("the token has expired, so there is nothing to go on from; create a new one")
+    this = update(api_token).where(_t.id == token_id)
+    if overlap:
+        ends = database_time_in(float(overlap))
+        later = or_(_t.expires_at.is_(None), _t.expires_at > ends)
+        await connection.execute(this.where(later).values(expires_at=ends))
+    else:
+        await connection.execute(this.values(revoked_at=database_now()))
+    return await create(connection, row.subject, row.role, name=row.name, expires_in=row.lifetime_seconds)

@@ -7,6 +7,7 @@ asset and the job's edges, is as it was when it began.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
@@ -90,15 +91,20 @@ async def lock_asset(
     *,
     key: str | None = None,
     request: IdempotencyKey | None = None,
+    granted: Collection[int] | None = None,
 ) -> LockedAsset:
-    """Fence the try, look at the asset, and lock one key of its store. Raises as `lock_try`, and `TryFenced`."""
+    """Fence the try, look at the asset, and lock one key of its store. Raises as `lock_try`, and `TryFenced`.
+
+    `granted`: the ids of the assets that another scheduler's task may write, which no job of ours declares.
+    """
     row = await _lock(connection, task_instance_id, try_number, request, selector, key)
     fenced = _locked(row, try_number).fenced  # a fenced try learns of nothing else
     if row.asset_id is None:
         raise no_asset(selector.text)
     asset_ref = AssetRef(id=row.asset_id, name=row.asset_name, uri=row.asset_uri)
     lock = None if key is None else KeyLock(asset_id=row.asset_id, key=key)
-    return LockedAsset(key=fenced, asset=asset_ref, is_declared=bool(row.asset_declared), lock=lock)
+    is_declared = bool(row.asset_declared) if granted is None else row.asset_active and row.asset_id in granted
+    return LockedAsset(key=fenced, asset=asset_ref, is_declared=is_declared, lock=lock)
 
 
 def _locked(row: Row[Any], try_number: int) -> LockedTry:
@@ -161,7 +167,7 @@ def _rows(by: str | None, *, own: bool) -> Select[Any]:
         )
     columns += of_try if own else (null().label(column.name) for column in of_try)
     if by is not None:
-        columns += (asset.c[name].label(f"asset_{name}") for name in ("id", "name", "uri"))
+        columns += (asset.c[name].label(f"asset_{name}") for name in ("id", "name", "uri", "active"))
         columns.append(assets.declared(_t.dag_id, ("inlet", "outlet")).label("asset_declared"))
         source = source.outerjoin(asset, _named(by))
     locked = [task_instance, task_try] if own else [task_instance]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import anyio
@@ -30,9 +31,11 @@ def quickstart(tmp_path) -> Path:
 async def test_sigterm_in_a_job_leaves_no_process_and_started_again_its_file_becomes_a_recorded_write(quickstart):
     port = free_port()
     environment = {**os.environ, "WATCHER_SETTINGS__API__PORT": str(port)}
+    words = ("token", "create", "--subject", "me", "--role", "admin", "-c", str(quickstart / "watchers.yaml"))
+    token = (await anyio.run_process([sys.executable, "-m", "watcher", *words])).stdout.decode().strip()
     async with (
         running_daemon(quickstart / "watchers.yaml", f"http://127.0.0.1:{port}", environment) as daemon,
-        httpx.AsyncClient(base_url=daemon.url) as client,
+        httpx.AsyncClient(base_url=daemon.url, headers={"Authorization": f"Bearer {token}"}) as client,
     ):
         await until_the_run_is(client, "running")
         assert await daemon.stop() == 0

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Final
 
-from fastapi import Depends, HTTPException
+from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import Scope
 
 from store.processes import tokens
-from watcher.api.context import Context
+from watcher import try_tokens
+from watcher.api.context import ApiContext, Context, of_app
+from watcher.api.sign_ins import failed, in_passing
+from watcher.try_tokens import InvalidTryToken, TryIdentity
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `watcher token create`.")
+_ACTOR: Final = "watcher.actor"
+"""Where a request's scope holds who makes it."""
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
@@ -29,7 +36,41 @@ def not_authenticated() -> HTTPException:
     return HTTPException(401, "Not authenticated", headers={"WWW-Authenticate": "Bearer"})
 
 
-async def _actor(context: Context, bearer: Bearer) -> Actor:
+async def sign_in(scope: Scope) -> None:
+    """Refuse who may not call anything there, before a body is read. Raises 401, 403 and 429."""
+    request = Request(scope)
+    context = await of_app(request)
+    if scope["path"].startswith("/execution/"):
+        await try_identity(request, context, await _bearer(request))
+    elif scope["path"].startswith("/api/"):
+        await _actor(request, context, await _bearer(request))
+
+
+async def try_identity(request: Request, context: ApiContext, bearer: Bearer) -> TryIdentity:
+    """The try that a job's token speaks for. Raises 401, 403 and 429."""
+    if bearer is None:
+        raise not_authenticated()
+    try:
+        return try_tokens.verify(context.secrets, bearer.credentials)
+    except InvalidTryToken as error:
+        raise await failed(request, context, f"Invalid token: {error}") from None
+
+
+async def _actor(request: Request, context: Context, bearer: Bearer) -> Actor:
+    """Looked up once for each request, and refused once."""
+    known: Actor | HTTPException | None = request.scope.get(_ACTOR)
+    if known is None:
+        try:
+            known = await _identified(request, context, bearer)
+        except HTTPException as error:
+            known = error
+        request.scope[_ACTOR] = known
+    if isinstance(known, HTTPException):
+        raise known
+    return known
+
+
+async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> Actor:
     if context.auth == "none":
         return Actor(name=context.anonymous, role=tokens.ROLES[-1])
     if bearer is None:
@@ -37,7 +78,10 @@ async def _actor(context: Context, bearer: Bearer) -> Actor:
     async with context.database.reading() as connection:
         identity = await tokens.identify(connection, bearer.credentials)
     if identity is None:
-        raise HTTPException(403, "Invalid token: it is unknown or revoked; `watcher token create` makes one")
+        sentence = "Invalid token: it is unknown, revoked or expired; `watcher token create` makes one"
+        raise await failed(request, context, sentence)
+    if identity.use_is_news:
+        await in_passing(context.database, partial(tokens.remember_use, token_id=identity.token_id))
     return Actor(name=identity.subject, role=identity.role)
 
 

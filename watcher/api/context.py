@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +11,11 @@ import anyio
 from fastapi import Depends, Request
 
 from store.database import Database
+from store.processes.signing_keys import SigningKeys
 from store.state.attributed import AttributedEntries
+from watcher.api.same_site import Site
+from watcher.api.streams import Streams
+from watcher.api.throttle import Failures
 from watcher.health import Health
 from watcher.loops import Hint
 from watcher.metrics import Metrics
@@ -27,8 +31,8 @@ class ApiContext:
 
     database: Database
     entries: AttributedEntries
-    secret: bytes
-    """Signs the tokens of tries."""
+    secrets: Sequence[bytes]
+    """Of these the first signs the tokens of tries, and all verify."""
     auth: Literal["tokens", "none"]
     base_url: str | None
     """Put before links; None makes them paths."""
@@ -39,12 +43,22 @@ class ApiContext:
     hint: Callable[[Hint], None]
     configuration_hash: str | None
     """Of the configuration this process runs; None does not compare it with the one applied last."""
+    signing_keys: SigningKeys | None = None
+    """What the process has published of its secrets; None where it is alone."""
     worker_backend: Mapping[str, Any] | None = None
     """What jobs are told of the worker-side backend: `{path, options}`."""
+    site: Site = field(default_factory=Site)
+    """Where browsers find it."""
+    body_bytes: int = 1_000_000
+    """What a request of a person or tool may hold beside the longest value."""
+    execution_body_bytes: int = 16_000_000
+    """What a job's request may hold: its values have no limit of their own, as in Airflow."""
     anonymous: str = "anonymous"
     """Who acts when `auth` is none."""
     health: Health = field(default_factory=Health)
     """How this process is doing."""
+    streams: Streams = field(default_factory=Streams)
+    """The answers that go on for as long as somebody listens."""
     stopping: anyio.Event = field(default_factory=anyio.Event)
     """Set when the process ends: streams end at once."""
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
@@ -56,6 +70,8 @@ class ApiContext:
     control: Control | None = None
     """What moves positions; None where the watchers are not known."""
     metrics: Metrics = field(default_factory=Metrics)
+    failures: Failures = field(default_factory=Failures)
+    """Tokens that were refused."""
     descriptions: Descriptions | None = None
     """What plug-ins that this process does not import say of their watermarks."""
 

@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from store.errors import (
     BackendFailed,
@@ -118,12 +119,17 @@ def _is_plain(value: Any) -> bool:
 
 
 async def _unavailable(request: Request, error: Exception) -> ErrorResponse:
+    refusal = unavailable(request.scope, error)
+    return ErrorResponse({"detail": refusal.detail}, refusal.status_code)
+
+
+def unavailable(scope: Scope, error: Exception) -> HTTPException:
+    """The answer while the database does not answer, which is also told to the log."""
     log.error(
-        "api.unavailable", path=request.url.path, method=request.method, error=str(error), kind=type(error).__name__
+        "api.unavailable", path=scope["path"], method=scope["method"], error=str(error), kind=type(error).__name__
     )
     unknown = "the database did not answer; whether a write took effect is unknown: read it again before you repeat it"
-    message = str(error) if isinstance(error, StoreError) else unknown
-    return ErrorResponse({"detail": message}, 503)
+    return HTTPException(503, str(error) if isinstance(error, StoreError) else unknown)
 
 
 async def _failed(request: Request, error: Exception) -> ErrorResponse:

@@ -1,4 +1,4 @@
-"""`watcher db`, `token`, `state-store`: on the configured database; `pg`: on a watched one; `spark`: on this machine."""
+"""`watcher db`, `state-store`: on the configured database; `pg`: on a watched one; `spark`: on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import anyio
 import typer
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from watcher.cleanup import Progress as CleanupProgress
 
 db = group("db", "The metadata database.")
-token = group("token", "Tokens of people and tools.")
 spark = group("spark", "Spark on this machine.")
 state_store = group("state-store", "The state that jobs keep.")
 pg = group("pg", "Watched PostgreSQL tables.")
-_LONGEST_SUBJECT = 250
 
 
 @db.command("upgrade")
@@ -61,30 +59,6 @@ async def _check(settings: Settings) -> None:
 
     async with Database.open(database_url(settings)) as database:
         await migrations.check(database)
-
-
-@token.command("create")
-def create(
-    subject: Annotated[str, typer.Option(help="Whom the token speaks for; it stands in the audit.")],
-    role: Annotated[Literal["viewer", "operator", "admin"], typer.Option(help="What it may do.")],
-    config: ConfigOption = DEFAULT_CONFIG,
-    as_json: JsonOption = False,
-) -> None:
-    """Make a token and print it; it is never shown again."""
-    if not 1 <= len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
-        raise Failure(f"a subject has 1 to {_LONGEST_SUBJECT} printable characters; choose another", Exit.USAGE)
-    made = anyio.run(_create, load_configuration(config).settings, subject, role)
-    Show(as_json=as_json)({"token": made, "subject": subject, "role": role}, lambda: made)
-
-
-async def _create(settings: Settings, subject: str, role: str) -> str:
-    from store.processes import audit, tokens  # noqa: PLC0415  see watcher.cli
-    from watcher.cli.connections import account, opened_database  # noqa: PLC0415
-
-    async with opened_database(settings) as database, database.transaction() as connection:
-        detail = {"role": role}
-        await audit.record(connection, actor=account(), action="token.create", target=subject, detail=detail)
-        return await tokens.create(connection, subject, role)
 
 
 @spark.command("archive")
@@ -134,10 +108,12 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
     from watcher import logs  # noqa: PLC0415  see watcher.cli
     from watcher.cleanup import Cleaner, Limits  # noqa: PLC0415
     from watcher.cli.connections import opened_database  # noqa: PLC0415
+    from watcher.home import make_home  # noqa: PLC0415
     from watcher.metadata import logs_directory, open_backend  # noqa: PLC0415
 
     settings, console = configuration.settings, Console(stderr=True)
     directory = logs_directory(settings)
+    make_home(settings.home)
     async with opened_database(settings) as database:
         backend = open_backend(settings, database)
         if not backend.entries(database).keeps_history:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli import administration, assets, configuration, runs, status, store, watchers
+from watcher.cli import administration, assets, configuration, runs, status, store, tokens, watchers
 from watcher.cli.failures import EXIT_CODES, Commands
 from watcher.machine import program_version
 
@@ -39,7 +39,7 @@ for part in (configuration.top, watchers.top, status.top, watchers.watchers, ass
     app.add_typer(part)
 for part in (
     administration.db,
-    administration.token,
+    tokens.token,
     administration.spark,
     administration.state_store,
     administration.pg,

@@ -19,8 +19,9 @@ from store.processes.file_locks import is_held
 from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.api.same_site import Site
 from watcher.cli.api_client import ApiClient
-from watcher.home import lock_path, refusing_os_errors
+from watcher.home import lock_path, make_home
 from watcher.metadata import database_url, logs_directory, open_backend
 from watcher.sources import control, open_sources
 
@@ -33,14 +34,16 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     """Whoever may open the database may do everything, under the name of their account."""
     settings = configuration.settings
     directory = logs_directory(settings)
+    make_home(settings.home)
     async with opened_database(settings) as database, open_sources(configuration) as clients:
         async with database.reading() as connection:
             asset_ids = await assets.ids_by_name(connection)
         context = ApiContext(
             database=database,
             entries=open_backend(settings, database).entries(database),
-            secret=secrets.token_bytes(64),
+            secrets=[secrets.token_bytes(64)],
             auth="none",
+            site=Site(hosts={"in-this-process"}),
             base_url=settings.api.base_url,
             logs_directory=directory,
             max_value_storage_bytes=settings.store.max_value_storage_bytes,
@@ -68,8 +71,7 @@ async def opened_database(settings: Settings, *, upgrade: bool = False) -> Async
     url = database_url(settings)
     embedded = url.get_backend_name() == "sqlite"
     if embedded and settings.database.url is None:
-        with refusing_os_errors(f"settings.home {settings.home} cannot be used"):
-            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_home(settings.home)
     async with Database.open(url) as database:
         if upgrade or (embedded and not is_held(lock_path(settings.home))):
             await migrations.upgrade(database)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -21,8 +21,10 @@ STOP_WITHIN: Final = 45.0
 class Daemon:
     """`watcher run` on one configuration file; what it says on stderr goes to `daemon.log` beside that file."""
 
-    def __init__(self, configuration: Path, url: str, environment: Mapping[str, str]) -> None:
-        self._configuration, self._environment = configuration, environment
+    def __init__(
+        self, configuration: Path, url: str, environment: Mapping[str, str], words: Sequence[str] = ()
+    ) -> None:
+        self._configuration, self._environment, self._words = configuration, environment, words
         self.log = configuration.with_name("daemon.log")
         self.url = url
         self.process: anyio.abc.Process | None = None
@@ -31,7 +33,7 @@ class Daemon:
         """Start it and wait until it is ready. Raises `RuntimeError` with its last words when it ends instead."""
         with self.log.open("ab") as log:
             self.process = await anyio.open_process(
-                [sys.executable, "-m", "watcher", "run", "--upgrade", "-c", str(self._configuration)],
+                [sys.executable, "-m", "watcher", "run", "--upgrade", "-c", str(self._configuration), *self._words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import httpx
@@ -139,21 +140,19 @@ def as_json(body: Any) -> dict[str, Any]:
 
 def serving(context: ApiContext) -> httpx.AsyncClient:
     """A client of an application with this context."""
-    return httpx.AsyncClient(transport=httpx.ASGITransport(application(context)), base_url="http://watcher")
-
-
-_first: dict[int, FastAPI] = {}
-"""By the limit that its middleware keeps."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(application(context)), base_url="http://localhost")
 
 
 def application(context: ApiContext) -> FastAPI:
     """The application with this context. All share their routes: making those takes as long as fifty requests."""
-    limit = context.max_value_storage_bytes
-    if limit not in _first:
-        _first[limit] = create_app(context)
-    made = copy(_first[limit])
+    made = copy(_first(None))
     made.state = State({"context": context})
     return made
+
+
+@cache
+def _first(context: Any) -> FastAPI:
+    return create_app(context)
 
 
 async def claimed(api: Api, run_id: str = "manual__1") -> Try:

@@ -26,7 +26,7 @@ async def api(database: Database, tmp_path: Path) -> AsyncIterator[Api]:
     context = ApiContext(
         database=database,
         entries=AttributedEntries(database.dialect),
-        secret=SECRET,
+        secrets=[SECRET],
         auth="none",
         base_url=None,
         logs_directory=tmp_path / "logs",

@@ -79,7 +79,7 @@ async def test_a_job_reads_an_asset_with_two_statements(api: Api) -> None:
 
 async def test_a_post_of_an_event_costs_at_most_six_statements_sign_in_and_answer_included(guarded: Api) -> None:
     async with guarded.database.transaction() as connection:
-        token = await tokens.create(connection, "ann", "operator")
+        token = (await tokens.create(connection, "ann", "operator")).token
     body = {"asset_id": guarded.asset_ids["landing"], "extra": {}}
     headers = {"Authorization": f"Bearer {token}"}
     sent: list[str] = []

@@ -166,7 +166,7 @@ async def test_a_token_in_its_last_fifth_comes_back_renewed(api: Api) -> None:
         await old.call("POST", "store/asset/transaction", body={"asset": "orders", "ordinal": 1}),
         await old.call("POST", "tries/claim", body={"nonce": "n"}),
     ):
-        renewed = try_tokens.verify(SECRET, answer.headers["Refreshed-API-Token"])
+        renewed = try_tokens.verify([SECRET], answer.headers["Refreshed-API-Token"])
         assert (renewed.task_instance_id, renewed.try_number) == (one.task_instance_id, 1)
         assert renewed.lifetime == timedelta(hours=1)
     assert "Refreshed-API-Token" not in (await one.put("orders", "k", 1)).headers
@@ -183,7 +183,7 @@ async def test_a_token_is_renewed_on_request(api: Api) -> None:
 
     answer = await one.done("POST", "tries/token", body={})
 
-    identity = try_tokens.verify(SECRET, answer["token"])
+    identity = try_tokens.verify([SECRET], answer["token"])
     assert (identity.task_instance_id, identity.try_number) == (one.task_instance_id, 1)
     assert datetime.fromisoformat(answer["expires_at"]) == identity.expires_at
 

@@ -311,6 +311,30 @@ def test_a_token_is_shown_once_and_told_to_the_audit(watcher: Watcher, configura
     assert anyio.run(_audited, configuration) == ["token.create other", "token.create trainee"]
     watcher("token", "create", "--subject", "a\nb", "--role", "viewer", exits=2)
     watcher("token", "create", "--subject", "a", "--role", "owner", exits=2)
+    watcher("token", "create", "--subject", "a", "--role", "viewer", "--expires-in", "30", exits=2)
+
+
+def test_tokens_are_listed_rotated_and_revoked(watcher: Watcher) -> None:
+    create = ("token", "create", "--role", "viewer", "--json", "--subject")
+    first = answer(watcher(*create, "ann", "--name", "laptop", "--expires-in", "30d"))
+    answer(watcher(*create, "ann"))
+    other = answer(watcher(*create, "bob"))
+    assert first["expires_at"] > first["created_at"]
+
+    listed = answer(watcher("token", "list", "--json"))
+    assert [(one["subject"], one["name"]) for one in listed] == [("bob", None), ("ann", None), ("ann", "laptop")]
+    assert first["token"] not in str(listed)
+    assert "laptop" in watcher("token", "list", "--subject", "ann").stdout
+    [rotated] = answer(watcher("token", "rotate", first["id"], "--overlap", "1h", "--json"))
+    assert (rotated["name"], rotated["token"] != first["token"]) == ("laptop", True)
+    assert len(watcher("token", "rotate", "--subject", "ann").stdout.split()) == 3
+    assert "3 tokens revoked" in watcher("token", "revoke", "--subject", "ann").stdout
+    assert [one["id"] for one in answer(watcher("token", "list", "--json"))] == [other["id"]]
+    assert "1 token revoked" in watcher("token", "revoke", other["id"]).stdout
+    watcher("token", "revoke", other["id"], exits=4)
+    watcher("token", "rotate", "--subject", "ann", exits=4)
+    watcher("token", "revoke", exits=2)
+    watcher("token", "revoke", other["id"], "--subject", "ann", exits=2)
 
 
 async def _audited(path: Path) -> list[str]:
@@ -347,7 +371,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
             context = ApiContext(
                 database=database,
                 entries=AttributedEntries(database.dialect),
-                secret=b"secret",
+                secrets=[b"secret"],
                 auth="tokens",
                 base_url=None,
                 logs_directory=directory,
@@ -358,7 +382,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
                 configuration_hash=None,
             )
             async with database.transaction() as session:
-                token = await tokens.create(session, "trainee", "admin")
+                token = (await tokens.create(session, "trainee", "admin")).token
             with listen("127.0.0.1", 0) as bound:
                 await tasks.start(partial(serve, create_app(context), bound))
                 task_status.started(Served(f"http://127.0.0.1:{bound.getsockname()[1]}", token))

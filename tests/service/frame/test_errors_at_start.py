@@ -83,6 +83,10 @@ def holding(name: str, content: str) -> Callable[[Path, Path], None]:
     return prepare
 
 
+def open_to_all(home: Path, _template: Path) -> None:
+    home.chmod(0o755)
+
+
 def folder_for(name: str) -> Callable[[Path, Path], None]:
     def prepare(home: Path, _template: Path) -> None:
         (home / name).mkdir()
@@ -104,6 +108,8 @@ def folder_for(name: str) -> Callable[[Path, Path], None]:
         (folder_for("daemon.lock"), ["home cannot be used", "another place"]),
         (holding("secret", ""), ["home/secret holds no secret", "remove it"]),
         (holding("secret", "ab12"), ["home/secret holds no secret", "at least 32 bytes"]),
+        (holding("secret", "ab" * 64), ["home/secret is open to other accounts", "chmod 600"]),
+        (open_to_all, ["home is open to other accounts", "chmod 700"]),
         (holding("secret", "x" * 128), ["home/secret holds no secret"]),
         (folder_for("secret"), ["home/secret cannot be read"]),
     ],
@@ -112,7 +118,7 @@ def test_a_home_that_cannot_be_used(
     tmp_path: Path, database_file: Path, prepare: Callable[[Path, Path], None], words: list[str]
 ) -> None:
     home = tmp_path / "home"
-    home.mkdir()
+    home.mkdir(mode=0o700)
     prepare(home, database_file)
     refused(start(tmp_path), *words)
 
@@ -129,7 +135,7 @@ def test_a_database_in_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_file_that_another_program_has_locked(tmp_path: Path, database_file: Path) -> None:
-    (tmp_path / "home").mkdir()
+    (tmp_path / "home").mkdir(mode=0o700)
     copied(database_file, tmp_path / "home")
     connection = sqlite3.connect(tmp_path / "home" / "watcher.db", isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
@@ -138,7 +144,7 @@ def test_a_file_that_another_program_has_locked(tmp_path: Path, database_file: P
 
 
 def test_a_port_that_is_taken(tmp_path: Path, database_file: Path) -> None:
-    (tmp_path / "home").mkdir()
+    (tmp_path / "home").mkdir(mode=0o700)
     copied(database_file, tmp_path / "home")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -7,14 +7,15 @@ from datetime import UTC, timedelta
 
 import anyio
 import pytest
+from sqlalchemy import update
 
 from store.catalog import watchers
 from store.catalog.watchers import Polled, WatcherState
 from store.database import Database
 from store.database.paging import Window
-from store.database.schema import api_token, dispatcher, triggerer
+from store.database.schema import api_token, database_now, database_time_in, dispatcher, triggerer
 from store.detection import positions
-from store.errors import InvalidValue, NotFound
+from store.errors import Conflict, InvalidValue, NotFound
 from store.processes import audit, tokens, triggerers
 from store.processes.tokens import Identity
 from store.processes.triggerers import Process
@@ -199,24 +200,82 @@ async def test_two_triggerers_that_record_polls_of_the_same_watchers_do_not_dead
 
 async def test_a_token_speaks_for_its_subject_until_it_is_revoked(database: Database) -> None:
     async with database.transaction() as session:
-        token = await tokens.create(session, "ann", "operator")
+        token = await tokens.create(session, "ann", "operator", name="laptop")
         other = await tokens.create(session, "ann", "viewer")
-        await tokens.create(session, "bob", "admin")
-        assert await tokens.identify(session, token) == Identity(subject="ann", role="operator")
-        assert await tokens.identify(session, other) == Identity(subject="ann", role="viewer")
-        for wrong in (token[:-1], token + "x", token.upper(), "", "aw_", "ä"):
+        for made, role in ((token, "operator"), (other, "viewer")):
+            identity = await tokens.identify(session, made.token)
+            assert identity == Identity(token_id=made.id, subject="ann", role=role, use_is_news=True)
+        for wrong in (token.token[:-1], token.token + "x", token.token.upper(), "", "aw_", "ä"):
             assert await tokens.identify(session, wrong) is None
-        assert await tokens.revoke(session, "ann") == 2
-        assert await tokens.revoke(session, "ann") == 0
-        assert await tokens.identify(session, token) is None
+        assert (await tokens.revoke(session, token.id)).name == "laptop"
+        assert await tokens.identify(session, token.token) is None
+        assert await tokens.identify(session, other.token) is not None
+        with pytest.raises(NotFound, match="no token"):
+            await tokens.revoke(session, token.id)
+
+
+async def test_a_use_is_written_once_a_minute(database: Database) -> None:
+    async with database.transaction() as session:
+        token = await tokens.create(session, "ann", "viewer")
+        await tokens.remember_use(session, token.id)
+        first = (await tokens.get(session, token.id)).last_used_at
+        await tokens.remember_use(session, token.id)
+        assert (await tokens.get(session, token.id)).last_used_at == first
+        identity = await tokens.identify(session, token.token)
+        assert (identity is not None and identity.use_is_news, first is None) == (False, False)
+        await session.execute(update(api_token).values(last_used_at=database_time_in(-61.0)))
+        await tokens.remember_use(session, token.id)
+        assert (await tokens.get(session, token.id)).last_used_at >= first  # type: ignore[operator]
+
+
+async def test_a_token_lives_as_long_as_it_was_made_for(database: Database) -> None:
+    async with database.transaction() as session:
+        token = await tokens.create(session, "ann", "viewer", expires_in=3600)
+        assert token.expires_at is not None
+        assert timedelta(minutes=59) < token.expires_at - token.created_at <= timedelta(minutes=61)
+        assert await tokens.identify(session, token.token) is not None
+        await session.execute(update(api_token).values(expires_at=database_now()))
+        assert await tokens.identify(session, token.token) is None
+        with pytest.raises(Conflict, match="has expired"):
+            await tokens.rotate(session, token.id)
+        for wrong in (0, -1, tokens.LONGEST_LIFE + 1):
+            with pytest.raises(InvalidValue, match="seconds"):
+                await tokens.create(session, "ann", "viewer", expires_in=wrong)
+
+
+async def test_a_rotated_token_ends_at_once_or_after_the_overlap_and_never_later_than_before(
+    database: Database,
+) -> None:
+    async with database.transaction() as session:
+        first = await tokens.create(session, "ann", "operator", name="laptop", expires_in=7200)
+        second = await tokens.rotate(session, first.id)
+        assert (second.subject, second.role, second.name) == ("ann", "operator", "laptop")
+        assert second.expires_at is not None
+        assert timedelta(minutes=119) < second.expires_at - second.created_at <= timedelta(minutes=121)
+        assert await tokens.identify(session, first.token) is None
+        third = await tokens.rotate(session, second.id, overlap=3600)
+        old = await tokens.get(session, second.id)
+        assert old.expires_at is not None
+        assert old.expires_at < second.expires_at - timedelta(minutes=50)
+        assert await tokens.identify(session, second.token) is not None
+        fourth = await tokens.rotate(session, second.id, overlap=7000)
+        assert (await tokens.get(session, second.id)).expires_at == old.expires_at
+        assert fourth.expires_at is not None
+        assert fourth.expires_at - fourth.created_at > timedelta(minutes=119), (
+            "the lifetime is the one that was asked for"
+        )
+        assert len(await tokens.of_subject(session, "ann")) == 3
+        with pytest.raises(NotFound):
+            await tokens.rotate(session, first.id)
+        assert third.token != fourth.token
 
 
 async def test_a_token_is_stored_as_a_hash_only(database: Database) -> None:
     async with database.transaction() as session:
         token = await tokens.create(session, "ann", "viewer")
     (row,) = await rows(database, api_token)
-    assert row["token_hash"] == tokens.digest(token)
-    assert token.removeprefix("aw_") not in str(row)
+    assert row["token_hash"] == tokens.digest(token.token)
+    assert token.token.removeprefix("aw_") not in str(row)
 
 
 async def test_an_unknown_role_is_refused(database: Database) -> None:

@@ -54,7 +54,7 @@ async def test_nobody_who_writes_or_clears_by_the_api_meets_a_deadlock_and_no_de
     context = ApiContext(
         database=database,
         entries=AttributedEntries(database.dialect),
-        secret=SECRET,
+        secrets=[SECRET],
         auth="none",
         base_url=None,
         logs_directory=tmp_path,

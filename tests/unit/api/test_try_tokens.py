@@ -30,7 +30,7 @@ def signed(**changes: Any) -> str:
 def test_a_token_says_which_try_speaks() -> None:
     token = try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)
 
-    identity = try_tokens.verify(b"key", token)
+    identity = try_tokens.verify([b"key"], token)
 
     assert (identity.task_instance_id, identity.try_number, identity.lifetime) == (TASK, 3, HOUR)
     assert abs(identity.issued_at - datetime.now(UTC)) < timedelta(seconds=5)
@@ -74,12 +74,12 @@ def test_its_claims_are_airflows_and_the_try() -> None:
 )
 def test_what_is_no_valid_token_of_ours(token: str) -> None:
     with pytest.raises(InvalidTryToken) as raised:
-        try_tokens.verify(b"key", token)
+        try_tokens.verify([b"key"], token)
     assert not token or token not in str(raised.value)
 
 
 def test_clocks_may_differ_a_little() -> None:
-    assert try_tokens.verify(b"key", signed(nbf=datetime.now(UTC) + timedelta(seconds=5)))
+    assert try_tokens.verify([b"key"], signed(nbf=datetime.now(UTC) + timedelta(seconds=5)))
 
 
 @pytest.mark.parametrize(("minutes", "due"), [(0, False), (47, False), (49, True), (61, True)])

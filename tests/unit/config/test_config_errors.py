@@ -16,7 +16,7 @@ CASES = {
     ),
     "unknown setting": (
         "settings:\n  api:\n    hots: x",
-        "4: settings.api.hots: is not a key here; did you mean `host`?",
+        "4: settings.api.hots: is not a key here; did you mean `hosts`?",
     ),
     "unknown key far from any other": (
         "aliases: {a: {zzz: 1}}",
@@ -53,6 +53,30 @@ CASES = {
     "short secret": (
         "settings: {api: {secret: only 31 bytes and here they are}}",
         "2: settings.api.secret: must have at least 32 bytes: `openssl rand -hex 32` makes one",
+    ),
+    "short secret in a list": (
+        "settings: {api: {secret: [a secret of more than 31 bytes in all, short]}}",
+        "2: settings.api.secret: each must have at least 32 bytes: `openssl rand -hex 32` makes one",
+    ),
+    "no secret": (
+        "settings: {api: {secret: []}}",
+        "2: settings.api.secret: must be of length 1 or more",
+    ),
+    "any host": (
+        "settings: {api: {hosts: ['*']}}",
+        "2: settings.api.hosts[0]: must be a name or an address as in a URL, without port; there is no `*`",
+    ),
+    "host with a port": (
+        "settings: {api: {hosts: ['w.example:80']}}",
+        "2: settings.api.hosts[0]: must be a name or an address as in a URL, without port; there is no `*`",
+    ),
+    "proxy that is no network": (
+        "settings: {api: {trusted_proxies: [10.0.0.1/8]}}",
+        "2: settings.api.trusted_proxies[0]: must be an address or a network such as `10.1.0.0/16`, without host bits",
+    ),
+    "limit without a size": (
+        "settings: {api: {limits: {header_bytes: 1KB}}}",
+        "2: settings.api.limits.header_bytes: must be a number of bytes such as `64kB`, `16MB`, `1GB` (powers of 1,000) or `65536`",
     ),
     "database driver": (
         "settings: {database: {url: 'mysql://u:hunter22@h/d'}}",

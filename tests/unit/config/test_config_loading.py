@@ -24,7 +24,25 @@ def test_an_empty_configuration_has_the_documented_settings(
     assert settings.model_dump(by_alias=True) == {
         "home": tmp_path / ".watcher",
         "database": {"url": None},
-        "api": {"host": "127.0.0.1", "port": 8795, "base_url": None, "auth": "tokens", "secret": None},
+        "api": {
+            "host": "127.0.0.1",
+            "port": 8795,
+            "base_url": None,
+            "auth": "tokens",
+            "secret": None,
+            "hosts": None,
+            "trusted_proxies": (),
+            "limits": {
+                "header_bytes": 64_000,
+                "body_bytes": 1_000_000,
+                "execution_body_bytes": 16_000_000,
+                "header_timeout": timedelta(seconds=10),
+                "body_timeout": timedelta(seconds=60),
+                "idle_timeout": timedelta(seconds=75),
+                "connections": 500,
+                "per_address": 100,
+            },
+        },
         "store": {
             "backend": "store.metastore.MetastoreStoreBackend",
             "options": {},
@@ -192,7 +210,7 @@ aliases: {a: {group: "$${PORT} costs $5"}}
     )
     settings = configuration.settings
     assert (settings.api.port, settings.logs.as_json, settings.triggerer.grace) == (99, False, timedelta(seconds=7))
-    assert settings.api.secret == SecretStr(FROM_A_FILE)
+    assert settings.api.secret == (SecretStr(FROM_A_FILE),)
     assert configuration.aliases["a"].group == "${PORT} costs $5"
 
 
@@ -274,7 +292,7 @@ def test_every_setting_can_come_from_the_environment(load_text: Callable[..., Co
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("WATCHER_SETTINGS__API__HOTS", "x", "settings.api.hots: is not a key here; did you mean `host`?"),
+        ("WATCHER_SETTINGS__API__HOTS", "x", "settings.api.hots: is not a key here; did you mean `hosts`?"),
         ("WATCHER_SETTINGS__API__PORT", "x", "settings.api.port: must be a whole number, not text"),
         ("WATCHER_SETTINGS__API", "[1", "settings.api: is not valid YAML; mend its brackets or quotes"),
         ("WATCHER_SETTINGS__API", "x", "settings.api: must be a mapping (`key: value`), not text"),

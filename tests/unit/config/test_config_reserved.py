@@ -24,7 +24,6 @@ KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, Res
 OTHERS: Mapping[str, Any] = {
     "settings.airflow": {"base_url": "http://airflow", "token": "hunter22"},
     "settings.alerts": [{"on": ["run_failed"], "to": {"webhook": {"url": "http://alerts"}}}],
-    "settings.api.limits": {"header_bytes": "64kB", "connections": 5},
     "assets.*.watchers.*.assets": {"landing": "orders/**"},
     "jobs.*.spark.warm": 1,
     "jobs.*.spark.dynamic_allocation": {"min": 1, "max": 4},
@@ -110,11 +109,6 @@ def test_anything_else_is_refused_with_line_and_path(
         ("jobs.*.batch.mode", "per_partition", "`per_partition` is not in this release; must be `coalesce` or `each`"),
         ("jobs.*.spark.options.format", "delta", "`delta` is not in this release; must be `parquet`"),
         ("jobs.*.spark.options.format", "iceberg", "`iceberg` is not in this release; must be `parquet`"),
-        (
-            "settings.api.secret",
-            ["x" * 32],
-            "a list is not in this release; must be text (put it in quotes), not a list",
-        ),
         ("connections.ice", {"type": "iceberg"}, "`iceberg` is not in this release"),
         ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not in this release"),
     ],

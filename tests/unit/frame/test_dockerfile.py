@@ -101,7 +101,8 @@ def test_a_read_only_root_has_volumes_where_it_writes(final: dict[str, str]) -> 
     volumes = json.loads(final["VOLUME"])
     home = re.search(r"WATCHER_SETTINGS__HOME=(\S+)", final["ENV"])
     assert home is not None
-    assert {home[1], "/tmp"} == set(volumes)  # noqa: S108
+    assert {"/var/lib/watcher", "/tmp"} == set(volumes)  # noqa: S108
+    assert home[1] == "/var/lib/watcher/home", "a volume may be open to others, the home must not"
     assert "PYTHONDONTWRITEBYTECODE=1" in final["ENV"]
 
 

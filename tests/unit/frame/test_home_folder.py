@@ -21,3 +21,18 @@ def test_other_homes_are_made(tmp_path: Path, name: str) -> None:
         assert home.folder == tmp_path / name
     with open_home(tmp_path / name) as again:
         assert again.id == home.id
+
+
+@pytest.mark.parametrize("mode", [0o701, 0o704, 0o710, 0o750, 0o755, 0o777])
+def test_a_home_that_is_open_to_other_accounts_is_refused(tmp_path: Path, mode: int) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    home.chmod(mode)
+    with pytest.raises(StartRefused, match=f"is open to other accounts.*chmod 700 {home}"):
+        open_home(home).__enter__()
+    home.chmod(0o700)
+    with open_home(home) as opened:
+        assert len(opened.secret()) == 64
+        (home / "secret").chmod(0o640)
+        with pytest.raises(StartRefused, match=f"secret is open to other accounts.*chmod 600 {home}/secret"):
+            opened.secret()

@@ -34,7 +34,6 @@ UNREAD_SETTINGS: Mapping[str, str] = {}
 """Settings that nothing reads yet, and why they are there."""
 
 UNSELECTED_COLUMNS: Mapping[str, str] = {
-    "api_token.created_at": "for the list of tokens of a later release",
     "triggerer.started_at": "for whoever looks into the database: since when a lease is held",
     "task_try.claimed_at": "for whoever looks into the database: when a driver began to write",
     "task_try.token_hash": "nothing compares it: a token is proved by its signature, a try by its number and its nonce",
@@ -54,9 +53,7 @@ UNIMPORTED: Mapping[str, str] = {
 """Distributions that nothing of ours imports, and who needs them."""
 
 UNUSED: Mapping[str, str] = {
-    "foreign": "the origin of a task instance that runs in the neighbouring Airflow; written when events are exchanged",
     "shared_stream_key": "part of the trigger contract; the host shares streams in a later release",
-    "revoke": "ends a person's tokens; `watcher token revoke` comes in a later release",
 }
 """Names and values that stand for something of a later release, and why they are there."""
 

@@ -345,7 +345,7 @@ async def _serve(portal: BlockingPortal, url: str, folder: Path, *, task_status:
         context = ApiContext(
             database=database,
             entries=AttributedEntries(database.dialect),
-            secret=SECRET,
+            secrets=[SECRET],
             auth="none",
             base_url=None,
             logs_directory=folder,

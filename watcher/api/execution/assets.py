@@ -39,7 +39,9 @@ def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetSelector]
         selected: AssetSelector = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
     ) -> EventAsset:
         async with speaking(context, identity) as (connection, task):
-            return _shown(await declared_asset(connection, task.dag_id, EVENTS, **{selected.by: selected.text}))
+            return _shown(
+                await declared_asset(connection, identity, task.dag_id, EVENTS, **{selected.by: selected.text})
+            )
 
 
 for _path, _selector in SELECTORS.items():
@@ -80,7 +82,7 @@ async def events_by_asset(
         raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
     async with speaking(context, identity) as (connection, task):
         try:
-            asset = await declared_asset(connection, task.dag_id, EVENTS, name=name or None, uri=uri or None)
+            asset = await declared_asset(connection, identity, task.dag_id, EVENTS, name=name or None, uri=uri or None)
         except NotFound:
             return AssetEvents(asset_events=[])
         which = EventFilter(asset_id=asset.id, not_before=after, not_after=before)

@@ -20,9 +20,9 @@ from store.runs import answers, task_instances, tries
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector
 from watcher import try_tokens
-from watcher.api.auth import Bearer, not_authenticated
+from watcher.api.auth import Bearer, try_identity
 from watcher.api.context import ApiContext, of_app
-from watcher.try_tokens import InvalidTryToken, TryIdentity
+from watcher.try_tokens import TryIdentity
 
 STORE: Final[frozenset[Role]] = frozenset({"inlet", "outlet"})
 """Roles of the assets whose store a job reads and writes."""
@@ -37,6 +37,8 @@ class Call:
     context: ApiContext
     task_instance_id: str
     try_number: int
+    granted: frozenset[int] | None
+    """Assets of another scheduler's task; None for a try of ours."""
     trace_id: str | None
     request: IdempotencyKey | None
 
@@ -44,12 +46,7 @@ class Call:
 async def _identity(request: Request, bearer: Bearer, response: Response) -> TryIdentity:
     """A token in the last fifth of its life comes back renewed, in the header that Airflow's client takes over."""
     context = await of_app(request)
-    if bearer is None:
-        raise not_authenticated()
-    try:
-        identity = try_tokens.verify(context.secret, bearer.credentials)
-    except InvalidTryToken as error:
-        raise HTTPException(403, f"Invalid token: {error}") from None
+    identity = await try_identity(request, context, bearer)
     if identity.is_due_for_renewal(datetime.now(UTC)):
         response.headers["Refreshed-API-Token"] = renewed(context, identity)
     return identity
@@ -75,6 +72,7 @@ async def _call(
         context=await of_app(request),
         task_instance_id=identity.task_instance_id,
         try_number=identity.try_number,
+        granted=identity.assets,
         trace_id=identity.trace_id,
         request=key,
     )
@@ -92,7 +90,8 @@ def _fingerprint(request: Request, body: bytes) -> str:
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
     """A token for the same try that lives as long as the one before did."""
     task_instance_id, try_number, trace_id = identity.task_instance_id, identity.try_number, identity.trace_id
-    return try_tokens.issue(context.secret, task_instance_id, try_number, lifetime=identity.lifetime, trace_id=trace_id)
+    secret = context.secrets[0]
+    return try_tokens.issue(secret, task_instance_id, try_number, lifetime=identity.lifetime, trace_id=trace_id)
 
 
 async def _by_name(name: str) -> AssetSelector:
@@ -132,6 +131,7 @@ async def speaking(
 
 async def declared_asset(
     connection: AsyncConnection,
+    identity: TryIdentity,
     dag_id: str,
     roles: Collection[Role],
     *,
@@ -140,12 +140,23 @@ async def declared_asset(
 ) -> Asset:
     """The asset of this name, uri, or both, if the job declares it, or an alias that resolved to it, in one of the roles.
 
-    Raises `NotFound`, or 403 (Airflow leaves this open).
+    For another scheduler's task, if its token names it. Raises `NotFound`, or 403 (Airflow leaves this open).
     """
     asset, is_declared = await assets.named_by_job(connection, dag_id, roles, name=name, uri=uri)
+    if identity.assets is not None:
+        is_declared = asset.active and asset.id in identity.assets
     if not is_declared:
         raise undeclared(dag_id, asset.name)
     return asset
+
+
+async def _own_try(identity: Identity) -> None:
+    if identity.assets is not None:
+        raise forbidden("a token of POST /api/v2/execution-tokens has no try here; it reads and writes stores only")
+
+
+OwnTry: Final = Depends(_own_try)
+"""For routes that another scheduler's task has no business with."""
 
 
 def undeclared(dag_id: str, name: str) -> HTTPException:

@@ -159,7 +159,13 @@ async def _task_write(
     """
     async with call.context.database.transaction() as connection:
         locked = await lock_asset(
-            connection, call.task_instance_id, call.try_number, selector, key=key, request=call.request
+            connection,
+            call.task_instance_id,
+            call.try_number,
+            selector,
+            key=key,
+            request=call.request,
+            granted=call.granted,
         )
         if not locked.is_declared:
             raise undeclared(locked.key.dag_id, locked.asset.name)
@@ -185,7 +191,7 @@ async def _reading(
 ) -> AsyncIterator[tuple[AsyncConnection, Asset]]:
     """Raises `NotFound`, or 403 for an asset that is neither inlet nor outlet of the job."""
     async with speaking(context, identity) as (connection, task):
-        yield connection, await declared_asset(connection, task.dag_id, STORE, **{selector.by: selector.text})
+        yield connection, await declared_asset(connection, identity, task.dag_id, STORE, **{selector.by: selector.text})
 
 
 def _warn_of_large(write: EntryWrite, key: str, text: str) -> None:

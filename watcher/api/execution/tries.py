@@ -18,11 +18,11 @@ from store.runs import jobs, runs, tries
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
-from watcher.api.execution.identity import Identity, Writing, answered, fenced, renewed
+from watcher.api.execution.identity import Identity, OwnTry, Writing, answered, fenced, renewed
 from watcher.api.parameters import Body, Moment, SmallNumber, Text
 from watcher.api.shapes.base import Shape
 
-router = APIRouter(prefix="/tries", tags=["Execution: tries"])
+router = APIRouter(prefix="/tries", tags=["Execution: tries"], dependencies=[OwnTry])
 log = structlog.get_logger()
 
 
@@ -130,4 +130,4 @@ async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
     async with context.database.transaction() as connection:
         await tries.fence(connection, identity.task_instance_id, identity.try_number)
     token = renewed(context, identity)
-    return {"token": token, "expires_at": try_tokens.verify(context.secret, token).expires_at.isoformat()}
+    return {"token": token, "expires_at": try_tokens.verify(context.secrets, token).expires_at.isoformat()}

@@ -37,8 +37,6 @@ _PATIENCE: Final = 30.0
 _MOST_BYTES: Final = 16_000_000
 Token = Annotated[int, Query(ge=0, le=BIGGEST, description="The continuation token of the fragment before.")]
 _MOST_LINES: Final = 5000
-_COMMENT_AFTER: Final = 20
-"""Looks without anything new; a comment then keeps the connection open, and finds out when nobody listens any more."""
 Lines = Annotated[int, Query(ge=0, le=_MOST_LINES)]
 WriteId = Annotated[str | None, Query(pattern="^[A-Za-z0-9_-]{1,64}$")]
 
@@ -122,8 +120,11 @@ async def answer(context: ApiContext, logs: Callable[[], Sequence[Log]], query: 
     """The lines in the form that was asked for. Raises `NotFound` for a write that nobody knows of."""
     if query.following:
         tail = await anyio.to_thread.run_sync(Tail, logs)
-        stream = _events(await _excerpt(context, logs, query), follow(tail, context.stopping))
-        return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        events = _events(await _excerpt(context, logs, query), follow(tail, context.stopping))
+        context.streams.check()
+        return StreamingResponse(
+            context.streams.commented(events), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        )
     return in_form(await _excerpt(context, logs, query), accept)
 
 
@@ -174,14 +175,10 @@ def _history_record(row: HistoryEntry) -> Record:
 
 
 async def _events(first: Sequence[Record], more: AsyncIterator[Sequence[Record]]) -> AsyncIterator[str]:
+    """Empty where a look has shown nothing new."""
     yield "".join(_event(record) for record in first)
-    silent = 0
     async for records in more:
-        silent = 0 if records else silent + 1
-        if records:
-            yield "".join(_event(record) for record in records)
-        elif silent % _COMMENT_AFTER == 0:
-            yield ":\n\n"
+        yield "".join(_event(record) for record in records)
 
 
 def _event(record: Record) -> str:

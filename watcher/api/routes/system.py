@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Response
 from store.catalog import assets, catalog_sync, watchers
 from store.database import migrations
 from store.errors import SchemaOutdated
-from store.processes import audit, triggerers
+from store.processes import audit, signing_keys, triggerers
 from store.processes.triggerers import Heartbeat
 from watcher.api.auth import Viewer
 from watcher.api.context import ApiContext, Context
@@ -123,12 +123,18 @@ async def _stored_reasons(context: ApiContext) -> list[str]:
         await migrations.check(context.database, PROBE_DEADLINE)
         async with context.database.reading(PROBE_DEADLINE) as connection:
             applied = await catalog_sync.applied_hash(connection)
+            keys = await signing_keys.published(connection)
     except SchemaOutdated as error:
         return [str(error)]
     except UNAVAILABLE as error:
         return [f"the database does not answer: {error}"]
     if context.configuration_hash not in {None, applied}:
         return [_ANOTHER_APPLIED]
+    if keys is not None and context.signing_keys is not None and keys.digests != context.signing_keys.digests:
+        sentence = (
+            "signs jobs' tokens by another list of secrets; give all the same settings.api.secret, and start them again"
+        )
+        return [f"the process {keys.pid} on {keys.host} {sentence}"]
     return []
 
 

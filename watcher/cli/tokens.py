@@ -1,0 +1,199 @@
+"""`watcher token`: tokens of people and tools, on the configured database, with or without a daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import anyio
+import typer
+
+from config.durations import parse_duration
+from watcher.cli.commands import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    Show,
+    fields,
+    group,
+    load_configuration,
+    table,
+)
+from watcher.cli.failures import Exit, Failure
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from config.settings import Settings
+    from store.processes.tokens import CreatedToken, Token
+
+T = TypeVar("T")
+token = group("token", "Tokens of people and tools.")
+_LONGEST = 250
+_COLUMNS = fields(
+    **{name: name for name in ("id", "subject", "role", "name")},
+    created="created_at",
+    expires="expires_at",
+    used="last_used_at",
+)
+_Id = Annotated[str | None, typer.Argument(help="The token's id, as `watcher token list` shows it.")]
+_Subject = Annotated[str | None, typer.Option("--subject", help="All tokens of this subject instead.")]
+
+
+def _checked(word: str | None, what: str) -> str | None:
+    if word is not None and not (1 <= len(word) <= _LONGEST and word.isprintable()):
+        raise Failure(f"a {what} has 1 to {_LONGEST} printable characters; choose another", Exit.USAGE)
+    return word
+
+
+def _seconds(duration: str | None) -> int | None:
+    if duration is None:
+        return None
+    try:
+        return int(parse_duration(duration).total_seconds())
+    except ValueError as error:
+        raise Failure(f"a time {error}", Exit.USAGE) from None
+
+
+@token.command("create")
+def create(
+    subject: Annotated[str, typer.Option(help="Whom the token speaks for; it stands in the audit.")],
+    role: Annotated[Literal["viewer", "operator", "admin"], typer.Option(help="What it may do.")],
+    name: Annotated[str | None, typer.Option(help="Tells several tokens of a subject apart.")] = None,
+    expires_in: Annotated[str | None, typer.Option(help="How long it lives, such as `30d`; else for ever.")] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a token and print it; it is never shown again."""
+    _checked(subject, "subject")
+    made = anyio.run(
+        _create, load_configuration(config).settings, subject, role, _checked(name, "name"), _seconds(expires_in)
+    )
+    Show(as_json=as_json)(_shown(made), lambda: made.token)
+
+
+async def _create(
+    settings: Settings, subject: str, role: str, name: str | None, expires_in: int | None
+) -> CreatedToken:
+    from store.processes import tokens  # noqa: PLC0415  see watcher.cli
+
+    async def create(connection: AsyncConnection) -> CreatedToken:
+        made = await tokens.create(connection, subject, role, name=name, expires_in=expires_in)
+        await _record(connection, "create", made, role=role)
+        return made
+
+    return await _change(settings, create)
+
+
+@token.command("list")
+def list_tokens(
+    subject: Annotated[str | None, typer.Option(help="Only those of this subject.")] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the tokens that are not revoked, newest first; never the tokens themselves."""
+    rows = [_shown(each) for each in anyio.run(_list, load_configuration(config).settings, subject)]
+    Show(as_json=as_json)(rows, lambda: table(rows, _COLUMNS))
+
+
+async def _list(settings: Settings, subject: str | None) -> Sequence[Token]:
+    from store.database.paging import Window  # noqa: PLC0415  see watcher.cli
+    from store.processes import tokens  # noqa: PLC0415
+
+    async def read(connection: AsyncConnection) -> Sequence[Token]:
+        return (await tokens.listed(connection, Window(limit=10_000), subject=subject)).rows
+
+    return await _change(settings, read)
+
+
+@token.command("revoke")
+def revoke(
+    token_id: _Id = None, subject: _Subject = None, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False
+) -> None:
+    """End a token, or all of a subject, at once."""
+    ended = anyio.run(_revoke, load_configuration(config).settings, token_id, subject)
+    sentence = f"{len(ended)} token{'' if len(ended) == 1 else 's'} revoked"
+    Show(as_json=as_json)([_shown(each) for each in ended], lambda: sentence)
+
+
+async def _revoke(settings: Settings, token_id: str | None, subject: str | None) -> Sequence[Token]:
+    from store.processes import tokens  # noqa: PLC0415  see watcher.cli
+
+    async def revoke(connection: AsyncConnection) -> Sequence[Token]:
+        ended = [await tokens.revoke(connection, each) for each in await _chosen(connection, token_id, subject)]
+        for each in ended:
+            await _record(connection, "revoke", each)
+        return ended
+
+    return await _change(settings, revoke)
+
+
+@token.command("rotate")
+def rotate(
+    token_id: _Id = None,
+    subject: _Subject = None,
+    overlap: Annotated[str, typer.Option(help="How long the old one goes on, such as `1h`.")] = "0s",
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Put a new token in place of one, or of each of a subject, and print it; subject, role, name and lifetime stay."""
+    made = anyio.run(_rotate, load_configuration(config).settings, token_id, subject, _seconds(overlap) or 0)
+    Show(as_json=as_json)([_shown(each) for each in made], lambda: "\n".join(each.token for each in made))
+
+
+async def _rotate(
+    settings: Settings, token_id: str | None, subject: str | None, overlap: int
+) -> Sequence[CreatedToken]:
+    from store.processes import tokens  # noqa: PLC0415  see watcher.cli
+
+    async def rotate(connection: AsyncConnection) -> Sequence[CreatedToken]:
+        chosen = await _chosen(connection, token_id, subject)
+        made = [await tokens.rotate(connection, each, overlap) for each in chosen]
+        for old, new in zip(chosen, made, strict=True):
+            await _record(connection, "rotate", new, instead_of=old, overlap=overlap)
+        return made
+
+    return await _change(settings, rotate)
+
+
+async def _chosen(connection: AsyncConnection, token_id: str | None, subject: str | None) -> Sequence[str]:
+    """The ids of the tokens that are meant. Raises `Failure`."""
+    from store.processes import tokens  # noqa: PLC0415  see watcher.cli
+
+    if (token_id is None) == (subject is None):
+        raise Failure("name one token by its id, or a subject by --subject", Exit.USAGE)
+    if subject is None:
+        assert token_id is not None  # noqa: S101  one of the two is given
+        return [token_id]
+    ids = [each.id for each in await tokens.of_subject(connection, subject)]
+    if not ids:
+        raise Failure(f"{subject} has no token; `watcher token list` shows the ones there are", Exit.NOT_FOUND)
+    return ids
+
+
+async def _record(connection: AsyncConnection, action: str, changed: Token, **detail: Any) -> None:
+    from store.processes import audit  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.connections import account  # noqa: PLC0415
+
+    detail = {"id": changed.id, **detail}
+    await audit.record(connection, account(), f"token.{action}", changed.subject, detail)
+
+
+async def _change(settings: Settings, operation: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    """In one transaction on the configured database."""
+    from store.errors import Conflict, NotFound  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.connections import opened_database  # noqa: PLC0415
+
+    async with opened_database(settings) as database:
+        try:
+            async with database.transaction() as connection:
+                return await operation(connection)
+        except NotFound as error:
+            raise Failure(str(error), Exit.NOT_FOUND) from None
+        except Conflict as error:
+            raise Failure(str(error), Exit.CONFLICT) from None
+
+
+def _shown(one: Token) -> dict[str, Any]:
+    """As JSON."""
+    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in vars(one).items()}
