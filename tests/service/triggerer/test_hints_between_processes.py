@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import get_args
 
 import anyio
 import pytest
@@ -19,11 +20,11 @@ from tests.postgres_proxy import proxied
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, tell
 from watcher.hint_relay import CHANNEL, HintRelay
 from watcher.leader_election import Leadership
-from watcher.loops import Hint
+from watcher.loops import Hint, HintKind
 from watcher.scheduler.scheduler import Scheduler
 
 pytestmark = pytest.mark.service
-LOOK = [Hint(what=what) for what in ("queues", "tries", "watchers")]
+LOOK = [Hint(what=what) for what in get_args(HintKind)]
 """At everything: nobody knows what was told before one listened."""
 
 
@@ -56,8 +57,8 @@ async def test_a_hint_reaches_every_other_process_and_not_its_own(database_url: 
     ):
         one.send(hint)
         for inbox in (second, third):
-            await inbox.has(lambda hints: hints[3:] == [hint])
-    assert own.hints == second.hints[:3] == third.hints[:3] == LOOK
+            await inbox.has(lambda hints: hints[len(LOOK) :] == [hint])
+    assert own.hints == second.hints[: len(LOOK)] == third.hints[: len(LOOK)] == LOOK
 
 
 async def test_hints_that_come_together_go_together(database_url: str) -> None:
@@ -68,7 +69,7 @@ async def test_hints_that_come_together_go_together(database_url: str) -> None:
                 one.send(Hint(what="tries", names=frozenset({f"try{number % 3}"})))
             await second.has(lambda hints: len(hints) >= 5)
         assert len(sent) == 1
-    by_kind = {hint.what: hint.names for hint in second.hints[3:]}
+    by_kind = {hint.what: hint.names for hint in second.hints[len(LOOK) :]}
     assert by_kind == {"queues": frozenset(), "tries": {"try0", "try1", "try2"}}, "too many names mean all"
 
 
@@ -95,7 +96,7 @@ async def test_a_session_that_is_lost_is_made_anew_and_everything_is_looked_at(d
         pid = "SELECT pid FROM pg_stat_activity WHERE query ILIKE 'listen%' ORDER BY backend_start LIMIT 1"
         async with database.transaction() as connection:
             await connection.execute(text(f"SELECT pg_terminate_backend(({pid}))"))
-        await second.has(lambda hints: hints[3:] == LOOK)
+        await second.has(lambda hints: hints[len(LOOK) :] == LOOK)
         one.send(Hint(what="tries", names=frozenset({"t"})))
         await second.has(lambda hints: hints[6:] == [Hint(what="tries", names=frozenset({"t"}))])
 
@@ -123,7 +124,7 @@ async def test_a_hint_that_cannot_be_sent_is_logged_and_the_next_one_goes(databa
                 await one._flush()
             one.send(Hint(what="queues"))
             await one._flush()
-            await second.has(lambda hints: hints[3:] == [Hint(what="queues")])
+            await second.has(lambda hints: hints[len(LOOK) :] == [Hint(what="queues")])
             tasks.cancel_scope.cancel()
     assert [record["event"] for record in records] == ["hints.not_sent"]
 

@@ -128,8 +128,6 @@ def row(name: str, watermark: str | None, trigger: str) -> WatcherRow:
         position_version=1,
         watermark=watermark,
         last_poll_at=None,
-        up_to_now=None,
-        up_to_version=None,
         lag_at_poll=None,
         seen_at=datetime(2026, 11, 20, tzinfo=UTC),
         last_event_at=None,
