@@ -412,6 +412,7 @@ def test_a_daemon_of_this_home_is_found_by_its_lock(watcher: Watcher, configurat
     assert "none runs here" in watcher("status", exits=1).stdout
 
 
+@pytest.mark.slow
 def test_a_log_is_followed_until_interrupted(configuration: Path, served: Served) -> None:
     folder = configuration.parent / ".watcher" / "logs" / "watchers" / "inbox_files"
     folder.mkdir(parents=True)

@@ -19,7 +19,7 @@ from tests.effort import PATIENCE
 from tests.service.isolation.hosting import Host, configured, counted, descendants, gone, hosting
 from watcher.isolation.fork_server import ForkServer
 
-pytestmark = pytest.mark.service
+pytestmark = [pytest.mark.service, pytest.mark.slow]
 WITNESS = {"trigger": "hostile.Witness", "isolation": "none", "interval": "50ms"}
 RAISED = {
     "key_error": "the trigger raised KeyError: 'a key'",
@@ -94,7 +94,6 @@ async def test_what_is_no_batch_or_too_large_a_one_commits_nothing(
         await ticks_on(host)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("at", ["check", "poll"])
 async def test_what_never_answers_is_named_and_ended_whether_it_wants_or_not(
     database: Database, server: ForkServer, tmp_path: Path, at: str
@@ -111,7 +110,6 @@ async def test_what_never_answers_is_named_and_ended_whether_it_wants_or_not(
     await gone(processes)
 
 
-@pytest.mark.slow
 async def test_one_that_blocks_after_its_first_batch_is_ended_too(
     database: Database, server: ForkServer, tmp_path: Path
 ) -> None:
@@ -137,7 +135,6 @@ async def test_one_that_recovers_goes_on_where_it_was(database: Database, server
         assert (await host.watcher("moody")).error is None
 
 
-@pytest.mark.slow
 async def test_a_daemon_that_was_killed_leaves_no_process(tmp_path: Path) -> None:
     """Whatever the children do: nobody is left to tell them."""
     good = tmp_path / "good"

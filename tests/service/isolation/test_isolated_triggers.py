@@ -18,7 +18,6 @@ from sqlalchemy import select
 
 from store.database import Database
 from store.database.schema import watcher_position
-from tests.databases import on_both
 from tests.effort import PATIENCE, SEED, effort
 from tests.servers import PostgresDatabase
 from tests.service.isolation.hosting import PLUGINS, configured, counted, gone, hosting
@@ -37,7 +36,6 @@ def counter(**keys: Any) -> dict[str, Any]:
     return {"trigger": "hostile.Counter", "interval": "5ms", **keys}
 
 
-@on_both
 async def test_each_number_comes_once_however_often_its_process_is_killed(
     database: Database, server: ForkServer, tmp_path: Path
 ) -> None:

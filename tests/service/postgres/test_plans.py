@@ -55,7 +55,7 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("mode", [pytest.param("force_custom_plan", marks=pytest.mark.slow), "force_generic_plan"])
 @pytest.mark.parametrize("schema", TABLES.values(), ids=TABLES)
 async def test_hot_statements_read_few_pages(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, schema: str, mode: str

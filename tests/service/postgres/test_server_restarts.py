@@ -49,7 +49,7 @@ async def leave_gaps(dsn: str) -> asyncpg.Connection:
     return slow
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("mode", [pytest.param("fast", marks=pytest.mark.slow), "immediate"])
 async def test_a_restart_ends_open_writers_and_keeps_prepared_ones(mortal_server: MortalServer, mode: str) -> None:
     async with hosted(mortal_server.dsn) as host:
         slow = await leave_gaps(mortal_server.dsn)
@@ -91,6 +91,7 @@ async def test_a_crash_of_one_backend_ends_all_others_within_one_life_of_the_ser
         assert host.committed.ids == [5, 6, 3, 4]
 
 
+@pytest.mark.slow
 async def test_a_standby_is_refused_until_it_is_promoted(mortal_server: MortalServer) -> None:
     async with hosted(mortal_server.dsn) as host:
         await anyio.to_thread.run_sync(mortal_server.become_standby)

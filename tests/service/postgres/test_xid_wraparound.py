@@ -18,6 +18,7 @@ INSERT = "INSERT INTO orders (note) VALUES ('a'), ('a')"
 WITH_SAVEPOINTS = f"BEGIN; {INSERT}; SAVEPOINT a; {INSERT}; ROLLBACK TO a; SAVEPOINT b; {INSERT}; COMMIT"
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_or_repeated_while_xids_begin_anew(mortal_server: MortalServer) -> None:
     await anyio.to_thread.run_sync(mortal_server.go_on_at_xid, LAST_XID - 150)
     writer, slow = await asyncpg.connect(mortal_server.dsn), await asyncpg.connect(mortal_server.dsn)

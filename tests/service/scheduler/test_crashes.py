@@ -104,7 +104,7 @@ def application(folder):
     return SparkApplication(application=str(program), conf={}, env={})
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 async def test_a_run_is_made_started_and_ended_once_wherever_the_daemon_dies(database, tmp_path, when):
     ids = await configure(database, [job_on("load", "a")])
     for at in range(1, MOST_TRANSACTIONS):
