@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -22,6 +23,8 @@ from statistics import median
 import anyio
 import asyncpg
 import httpx
+from s3_in_memory import serve
+from s3_poll import other_process
 from triggerer import HERE, Daemon, cpu_seconds, daemon_of, family, megabytes, new_database, postmaster_of
 
 from watcher.demo.servers import free_port, running_postgres
@@ -46,15 +49,17 @@ class Load:
     connection: str = ""
     tables: int = 0
     folders: int = 0
+    prefixes: int = 0
 
     @property
     def events(self) -> int:
         """Of one row, or one file."""
-        return self.watchers // max(self.tables, self.folders)
+        return self.watchers // max(self.tables, self.folders, self.prefixes)
 
 
 PG = "trigger: postgres.new_rows, connection: source, "
 FILE = "trigger: file.new_files, path: {folder}, start: all, "
+S3 = "trigger: s3.new_files, connection: lake, bucket: landing, start: all, "
 LOADS = {
     "tables": Load(
         title="1,000 tables at 1 s",
@@ -80,6 +85,20 @@ LOADS = {
     "folders": Load(
         title="1,000 folders at 2 s", watchers=1000, options=FILE + "interval: 2s", folders=1000, limit="15 %"
     ),
+    "prefixes": Load(
+        title="1,000 prefixes at 10 s",
+        watchers=1000,
+        options=S3 + "prefix: p{number}/, interval: 10s",
+        prefixes=1000,
+        limit="10 %",
+    ),
+    "prefix": Load(
+        title="one prefix, 1,000 at 1 s",
+        watchers=1000,
+        options=S3 + "prefix: p0/, interval: 1s",
+        prefixes=1,
+        limit="15 %",
+    ),
     "many tables": Load(
         title="10,000 tables at 10 s",
         watchers=10_000,
@@ -99,10 +118,11 @@ LOADS = {
 
 @dataclass(kw_only=True)
 class Source:
-    """What is watched: a database, and folders."""
+    """What is watched: a database, folders, and a bucket at `endpoint`."""
 
     server: str
     database: str
+    endpoint: str
     folder: Path
     load: Load
     random: Random = field(default_factory=lambda: Random(1))  # noqa: S311  no secret
@@ -125,6 +145,10 @@ class Source:
         if self.load.folders:
             number = self.random.randrange(self.load.folders)
             (self.folder / f"{number}/{time.monotonic_ns()}").touch()
+        elif self.load.prefixes:
+            number = self.random.randrange(self.load.prefixes)
+            async with httpx.AsyncClient() as client:
+                await client.put(f"{self.endpoint}/landing/p{number}/{time.monotonic_ns()}")
         else:
             connection = await asyncpg.connect(self.database)
             await connection.execute(INSERT.format(name=f"t{self.random.randrange(self.load.tables)}"))
@@ -135,7 +159,9 @@ class Source:
         lines = ["version: 1", f"settings: {{home: home, database: {{url: {url}}}, api: {{port: {port}, auth: none}},"]
         lines += [
             "  logs: {level: info}}",
-            f"connections: {{source: {{type: postgres, dsn: '{self.database}'}}}}",
+            "connections:",
+            f"  source: {{type: postgres, dsn: '{self.database}'}}",
+            f"  lake: {{type: s3, endpoint_url: '{self.endpoint}', region: r, access_key_id: a, secret_access_key: b}}",
             "assets:",
         ]
         for number in range(self.load.watchers):
@@ -181,12 +207,12 @@ async def latency(daemon: Daemon, source: Source) -> list[float]:
     return sorted(spent)
 
 
-async def measure(load: Load, server: str, seconds: float, *, profile: bool) -> None:
+async def measure(load: Load, server: str, endpoint: str, seconds: float, *, profile: bool) -> None:
     postmaster = await postmaster_of(server)
     with tempfile.TemporaryDirectory() as name:
         folder, port = Path(name), free_port()
         metadata, watched = await new_database(server, f"m{port}"), await new_database(server, f"w{port}")
-        source = Source(server=server, database=watched, folder=folder / "watched", load=load)
+        source = Source(server=server, database=watched, endpoint=endpoint, folder=folder / "watched", load=load)
         await source.make()
         (folder / "watchers.yaml").write_text(source.configuration(metadata, port))
         async with (
@@ -238,9 +264,10 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="where the daemon's time goes, to idle.txt, by py-spy")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores; others keep {os.getloadavg()[0]:.1f} of them busy")
-    with running_postgres(max_connections=100) as server:
+    with running_postgres(max_connections=100) as server, other_process(serve) as port:
+        endpoint = f"http://127.0.0.1:{port}"
         for name in options.loads:
-            anyio.run(lambda name=name: measure(LOADS[name], server, options.seconds, profile=options.profile))
+            anyio.run(partial(measure, LOADS[name], server, endpoint, options.seconds, profile=options.profile))
 
 
 if __name__ == "__main__":
