@@ -27,6 +27,7 @@ FILL = {
 async def fill(database: Database, count: int) -> None:
     """So many queued events of the asset a, and behind them one of b; none of c and d. `load` waits for all four."""
     numbers = FILL[database.dialect].format(count=count)
+    trace_id = "md5(number::text)" if database.dialect == "postgresql" else "printf('%032x', number)"
     now = "clock_timestamp()" if database.dialect == "postgresql" else "datetime('now')"
     asset_of = f"(SELECT id FROM asset WHERE name = CASE WHEN number < {count} THEN 'a' ELSE 'b' END)"
     async with database.transaction() as connection:
@@ -35,7 +36,7 @@ async def fill(database: Database, count: int) -> None:
         await connection.execute(
             text(
                 "INSERT INTO asset_event (id, asset_id, timestamp, extra, trace_id, source_map_index)"
-                f" SELECT number, {asset_of}, {now}, '{{}}', 't', -1 FROM {numbers}"
+                f" SELECT number, {asset_of}, {now}, '{{}}', {trace_id}, -1 FROM {numbers}"
             )
         )
         await connection.execute(
