@@ -292,7 +292,7 @@ asset_event = _table(
     Column("source_watcher", NAME),
     Column("source_actor", NAME),
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
-    Index("ix_asset_event_trace_id", "trace_id", postgresql_using="hash"),  # looked up whole, and in no order
+    Index("ix_asset_event_trace_id", "trace_id"),  # looked up whole, and in no order
     sqlite_autoincrement=True,
 )
 
@@ -369,7 +369,7 @@ run = _table(
     Column("end_date", UtcDateTime),
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id", "state", "dag_id"),
-    Index("ix_run_trace_id", "trace_id", postgresql_using="hash"),
+    Index("ix_run_trace_id", "trace_id"),
     sqlite_autoincrement=True,
 )
 

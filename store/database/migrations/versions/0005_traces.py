@@ -14,8 +14,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.create_index("ix_asset_event_trace_id", "asset_event", ["trace_id"], postgresql_using="hash")
-    op.create_index("ix_run_trace_id", "run", ["trace_id"], postgresql_using="hash")
+    op.create_index("ix_asset_event_trace_id", "asset_event", ["trace_id"])
+    op.create_index("ix_run_trace_id", "run", ["trace_id"])
     op.add_column("task_try", sa.Column("first_action_at", UtcDateTime(), nullable=True))
 
 
