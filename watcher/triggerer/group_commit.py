@@ -1,7 +1,8 @@
 """Group commit: detections that became ready while the commit before them ran are committed together.
 
-A group never waits for company. Who comes first while nobody commits leads: he takes along whoever waits, and when he has
-committed, the first of those who came meanwhile leads. A detection whose group could not keep it is asked again, once and
+A group never waits for company. Who comes first while nobody commits leads: he takes along whoever waits, up to half of those
+who are busy, so that the database and the watchers work at the same time; when he has committed, the first of those who came
+meanwhile leads. A detection whose group could not keep it is asked again, once and
 alone: whoever is poisoned fails alone, and the others are committed.
 """
 
@@ -24,6 +25,8 @@ from store.detection.detections import Committed, Detection
 from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
 
 MOST_BATCHES: Final = 500
+HALVED_FROM: Final = 16
+"""Members of a group that is too small to be divided."""
 MOST_CHARACTERS: Final = 4_000_000
 """Of one group. A larger batch goes alone, on another connection."""
 ALONE_AT_ONCE: Final = 3
@@ -56,6 +59,7 @@ class GroupCommit:
         self._database = database
         self._waiting: deque[_Member] = deque()
         self._commits = False
+        self._before = 0
         self._alone = anyio.Semaphore(ALONE_AT_ONCE)
         self._log = log.bind()  # a logger of a module is made anew for each record
 
@@ -99,14 +103,20 @@ class GroupCommit:
     def _next_group(self) -> list[_Member]:
         """From the first that waits on, as many as fit; one of a watcher."""
         group: dict[str, _Member] = {}
-        size = 0
-        while self._waiting and len(group) < MOST_BATCHES:
+        size, most = 0, self._half()
+        while self._waiting and len(group) < most:
             detection = self._waiting[0].detection
             size += detection.size
             if group and (size > MOST_CHARACTERS or detection.held.watcher in group):
                 break
             group[detection.held.watcher] = self._waiting.popleft()
+        self._before = len(group)
         return list(group.values())
+
+    def _half(self) -> int:
+        """Of those who are busy: while the database commits the one half, the other makes its next batches."""
+        busy = len(self._waiting) + self._before
+        return min(MOST_BATCHES, max(HALVED_FROM, (busy + 1) // 2))
 
     async def _transact(self, group: Sequence[_Member], *, skip_locked: bool) -> Sequence[_Member]:
         """One transaction; its members are answered, or left to go alone. Returns them: it may have had no time for the last."""

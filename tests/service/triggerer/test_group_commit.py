@@ -129,6 +129,16 @@ async def test_what_became_ready_during_a_commit_is_committed_together_and_each_
     assert len(commits) <= 30
 
 
+async def test_of_many_who_never_rest_one_half_makes_its_batches_while_the_other_is_committed(
+    database: Database,
+) -> None:
+    every = await detectors(database, 60)
+    with counted_commits(database) as commits:
+        await all_detect(GroupCommit(database), every, times=6)
+    assert await assert_whole(database) == 360
+    assert 10 <= len(commits) <= 30, "all at once would be six, and nobody would work while the database does"
+
+
 @on_both
 async def test_a_poisoned_member_fails_alone(database: Database) -> None:
     first, *others = await detectors(database, 6)
