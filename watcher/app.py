@@ -346,7 +346,7 @@ class Daemon:
         if self._clients is not None:
             self._clients.replace(new.connections, changed.connections.changed | changed.connections.removed)
             if self._api is not None:
-                self._api.state.context = self._api_context(self._clients)
+                self._api.state.context = self._api.state.context.followed_by(self._api_context(self._clients))
         if self._triggerer is not None:
             self._triggerer.adopt(self._hosted, new.hash)
         self._look_for_runs()

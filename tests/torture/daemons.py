@@ -122,7 +122,7 @@ def _wait_for_words(log: Path, words: bytes) -> None:
             time.sleep(0.0005)
 
 
-def until(condition: Callable[[], bool], patience: float = PATIENCE) -> float:
+def until(condition: Callable[[], Any], patience: float = PATIENCE) -> float:
     """The seconds it took until it held; an address that is not there yet is no answer."""
     began = time.monotonic()
     while not _holds(condition):
@@ -131,8 +131,8 @@ def until(condition: Callable[[], bool], patience: float = PATIENCE) -> float:
     return time.monotonic() - began
 
 
-def _holds(condition: Callable[[], bool]) -> bool:
+def _holds(condition: Callable[[], Any]) -> bool:
     try:
-        return condition()
-    except httpx.TransportError:
+        return bool(condition())
+    except httpx.HTTPError:
         return False

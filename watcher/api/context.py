@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -74,6 +74,10 @@ class ApiContext:
     """Tokens that were refused."""
     descriptions: Descriptions | None = None
     """What plug-ins that this process does not import say of their watermarks."""
+
+    def followed_by(self, new: ApiContext) -> ApiContext:
+        """What an application goes on with after a reload: what it counts of its clients goes on, too."""
+        return replace(new, streams=self.streams, failures=self.failures)
 
 
 async def of_app(request: Request) -> ApiContext:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.databases import migrated_postgres
 from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied_in_a_thread
 from tests.servers import PostgresServer
+from tests.torture.daemons import until
 from watcher.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -79,20 +80,6 @@ class Daemon:
         words = [sys.executable, "-m", "watcher", "status", "--json", "--config", str(self.configuration)]
         answer = subprocess.run(words, capture_output=True, check=False, timeout=PATIENCE)
         return answer.returncode, json.loads(answer.stdout) if answer.stdout else {"stderr": answer.stderr.decode()}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not _holds(condition):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
-
-
-def _holds(condition: Callable[[], bool]) -> bool:
-    try:
-        return condition()
-    except httpx.TransportError:
-        return False
 
 
 def test_a_full_disk_is_told_everywhere_and_over_when_it_is(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from prometheus_client.samples import Sample
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase
 from tests.stand_in_spark import stand_in_spark
+from tests.torture.daemons import until
 from watcher.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -156,20 +156,6 @@ class Daemon:
     def records(self, path: str) -> list[dict[str, Any]]:
         lines = self.get(path, accept="application/x-ndjson").text.splitlines()
         return [json.loads(line) for line in lines]
-
-
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not _holds(condition):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
-
-
-def _holds(condition: Callable[[], Any]) -> bool:
-    try:
-        return bool(condition())
-    except (httpx.TransportError, httpx.HTTPStatusError):
-        return False
 
 
 @pytest.fixture

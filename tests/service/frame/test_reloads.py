@@ -7,9 +7,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import httpx
 import pytest
 
 from tests.effort import PATIENCE, effort
+from tests.torture.daemons import until
 from watcher.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -74,6 +74,10 @@ class Daemon:
     def reload(self) -> httpx.Response:
         return httpx.post(f"http://127.0.0.1:{self.port}/api/v2/reload", timeout=60)
 
+    def refused_token(self) -> int:
+        url = f"http://127.0.0.1:{self.port}/execution/tries/claim"
+        return httpx.post(url, headers={"Authorization": "Bearer nobody's"}, json={"nonce": "n"}).status_code
+
     def watchers(self) -> dict[str, dict[str, Any]]:
         return {watcher["name"]: watcher for watcher in self.get("/api/v2/watchers").json()["watchers"]}
 
@@ -104,20 +108,6 @@ class Daemon:
         return subprocess.run(line, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not _holds(condition):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
-
-
-def _holds(condition: Callable[[], bool]) -> bool:
-    try:
-        return condition()
-    except httpx.TransportError:
-        return False
-
-
 def names(changes: Mapping[str, Any], section: str) -> dict[str, list[str]]:
     return {kind: found for kind, found in changes[section].items() if found}
 
@@ -130,6 +120,7 @@ def test_watchers_come_change_and_go_while_the_others_never_notice(tmp_path: Pat
         for folder in (quiet, changing, going):
             (folder / "one").write_text("x")
         until(lambda: sum(daemon.files().values()) == 3)
+        assert [daemon.refused_token() for _ in range(21)] == [*[403] * 20, 429]
 
         coming = daemon.watch("coming")
         daemon.watch("changing", interval="100ms")
@@ -162,6 +153,7 @@ def test_watchers_come_change_and_go_while_the_others_never_notice(tmp_path: Pat
         ((actor, detail),) = daemon.audit()
         assert (actor, detail["watchers"]) == ("anonymous", changes["watchers"])
         assert daemon.reloads("applied") == 1
+        assert daemon.refused_token() == 429, "who has failed too often is not forgotten by a reload"
 
         daemon.document["assets"]["changing"]["watchers"]["changing_files"]["match"] = "*.csv"
         daemon.write()
