@@ -4,25 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self
 
-from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
+from triggers.base import Finding, JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.postgres.catalog import FILES_TOGETHER
 from triggers.postgres.ledger import LockSet
-from triggers.postgres.options import NewRowsOptions, Place
+from triggers.postgres.options import Place
 from triggers.postgres.probes import Arguments
 from triggers.postgres.reader import Reader, parse_all
-from triggers.postgres.source import Source
-from triggers.postgres.sql import ALIVE, MOST_ROWS, NewsByUpdate, RowsByUpdate, primary_key_as_json, row_as_json
+from triggers.postgres.source import Altered, Source
+from triggers.postgres.sql import (
+    ALIVE,
+    MOST_COUNTED,
+    MOST_ROWS,
+    NewsByUpdate,
+    RowsByUpdate,
+    old_rows_by_update,
+    primary_key_as_json,
+    row_as_json,
+)
+from triggers.postgres.storage import OldRows
 from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Snapshot, Window
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """`files` tells a rewritten table, None before the first read; `until`: everything committed before is accounted for.
+    """`until`: everything committed before is accounted for. `left_out`: how many rows `where` did without, since this process reads.
 
-    `left_out`: how many rows `where` did without, since this process reads.
+    `files` is a number for the files of all partitions, as an older release stored it; None: there is none.
     """
 
     window: Window
@@ -34,10 +45,53 @@ class Memory:
 class RowsByUpdateReader(Reader[Memory]):
     def __init__(self, source: Source, memory: Memory, *, written: Memory) -> None:
         super().__init__(source, memory, written=written)
-        self._sql = statements(source, where=source.options.where)
+        self.prepare()
         self._pids: dict[str, int | None] = {}
         self._rows_at = memory.until
         """When the last rows were read, or a time before it."""
+
+    def prepare(self) -> None:
+        self._sql = statements(self.source, where=self.options.where)
+
+    async def recall(self, state: Mapping[str, Any]) -> None:
+        """An older release kept one number for all files, which partitions coming and going changed too."""
+        await super().recall(state)
+        if self.memory.files is None:
+            return
+        [row] = await self.source.fetch(FILES_TOGETHER, self.source.facts.relations)
+        if row["files"] != self.memory.files:
+            raise SourceChanged(self._about_rewritten(self.options.table))
+        self.memory = replace(self.memory, files=None)
+
+    def refuse_rewritten(self) -> None:
+        rewritten = self.storage.rewritten(self.source.facts, "r")
+        if rewritten and self.memory.window.xmin is not None:
+            raise SourceChanged(self._about_rewritten(", ".join(rewritten)))
+
+    def _about_rewritten(self, what: str) -> str:
+        return (
+            f"{what} was rewritten or emptied: its rows no longer tell who wrote them;"
+            f" `watcher rewind {self.source.watcher}` to now or to a time decides"
+        )
+
+    async def old_rows(self, oid: int, bounds: str) -> OldRows | None:
+        """Those that the next poll would not read."""
+        window, options = self.memory.window, self.options
+        if window.xmin is None:
+            return None
+        statement = old_rows_by_update(options.source, options.column, bounds)
+        [row] = await self.source.fetch(statement, oid, window.floor, *_xids(window))
+        return OldRows(**row) if row["rows"] else None
+
+    def explain_old_rows(self, partition: str, old: OldRows) -> Finding:
+        watcher, most = self.source.watcher, "at least " if old.rows >= MOST_COUNTED else ""
+        return Finding.warning(
+            "partition",
+            f"the partition {partition} came with {most}{old.rows:,} rows of {self.options.column} from {old.lowest} to"
+            f" {old.highest}, written before the position then: these are not told, since they may have been told before",
+            f"`watcher rewind {watcher} --to {_just_before(str(old.lowest))}` tells them, and all newer rows again (--preview"
+            f" counts them); `watcher rewind {watcher} --to {self.memory.until}` if they were told before",
+        )
 
     @classmethod
     async def begin(cls, source: Source, start: Place) -> Self:
@@ -50,7 +104,7 @@ class RowsByUpdateReader(Reader[Memory]):
     @classmethod
     def resume(cls, source: Source, position: StoredPosition) -> Self:
         state: Mapping[str, Any] = position.state
-        memory = Memory(window=Window.from_state(state, position.rows), files=state["files"], until=state["until"])
+        memory = Memory(window=Window.from_state(state, position.rows), until=state["until"], files=state["files"])
         return cls(source, memory, written=memory)
 
     @classmethod
@@ -64,15 +118,15 @@ class RowsByUpdateReader(Reader[Memory]):
 
     @staticmethod
     def trial(source: Source) -> tuple[str, Sequence[object]]:
-        return statements(source, where=None).all_rows, [[], BEFORE_ALL_TIME]
+        return statements(source, where=None).all_rows, [[], 0, 0, BEFORE_ALL_TIME]
 
     async def handle_what_is_there(self) -> None:
         living = await self._living()
-        await self._read(self._sql.visible_xids, self.source.facts.relations, living=living)
+        await self._read(self._sql.visible_xids, living=living)
 
     @staticmethod
-    def question(options: NewRowsOptions) -> NewsByUpdate:
-        return NewsByUpdate(table=options.source, column=options.column)
+    def question(source: Source) -> NewsByUpdate:
+        return NewsByUpdate(table=source.options.source, column=source.options.column)
 
     def place(self) -> Arguments | None:
         """While no row that was handled lies above the floor: each probe would read those again."""
@@ -132,27 +186,27 @@ class RowsByUpdateReader(Reader[Memory]):
         return living
 
     async def _new_rows(self, living: LockSet) -> Sequence[Any]:
-        window, relations = self.memory.window, self.source.facts.relations
+        window = self.memory.window
         if window.xmin is None:
-            return await self._read(self._sql.all_rows, relations, window.floor, living=living)
-        handled = [str(xid % XID_SPACE) for xid in window.handled]
-        xmin = str(window.xmin % XID_SPACE)
-        return await self._read(self._sql.new_rows, relations, window.floor, xmin, handled, living=living)
+            return await self._read(self._sql.all_rows, window.floor, living=living)
+        return await self._read(self._sql.new_rows, window.floor, *_xids(window), living=living)
 
     async def _read(self, statement: str, *arguments: object, living: LockSet) -> Sequence[Any]:
         """The rows of one snapshot, handled from here on."""
-        rows = await self.source.fetch(statement, *arguments, boot=living.boot)
+        rows = await self.source.fetch(
+            statement, *self.source.marked, self.source.facts.files, *arguments, boot=living.boot
+        )
+        if any(row["note"] is not None for row in rows):
+            raise Altered
         snapshot = Snapshot(xmin=rows[0]["snapshot_xmin"], xmax=rows[0]["snapshot_xmax"])
         self._refuse_what_is_not_exact(snapshot, rows)
         visible = [row for row in rows if row["xid"] is not None]
         window = self.memory.window.read(snapshot, {row["xid"] for row in visible})
-        self.memory = replace(self.memory, window=window, files=rows[0]["files"], until=living.at)
+        self.memory = replace(self.memory, window=window, until=living.at)
         return visible
 
     def _refuse_what_is_not_exact(self, snapshot: Snapshot, rows: Sequence[Any]) -> None:
         table, rewind = self.options.table, "`watcher rewind` to now or to a time decides"
-        if self.memory.files not in (None, rows[0]["files"]):
-            raise SourceChanged(f"{table} was rewritten or emptied: its rows no longer tell who wrote them; {rewind}")
         if self.memory.window.too_far_back(snapshot):
             raise SourceChanged(f"too many transactions have passed since the last poll of {table}; {rewind}")
         if len(rows) > MOST_ROWS:
@@ -168,6 +222,17 @@ class RowsByUpdateReader(Reader[Memory]):
             reason = "a transaction is open for too long: each poll reads again what was updated since; end it"
             return reason, min(checkpoints[0].alive)
         return None, None
+
+
+def _xids(window: Window) -> tuple[str, list[str]]:
+    """The last snapshot's own xmin and the xids that were handled since, as rows have them."""
+    xmin = 0 if window.xmin is None else window.xmin
+    return str(xmin % XID_SPACE), [str(xid % XID_SPACE) for xid in window.handled]
+
+
+def _just_before(moment: str) -> str:
+    before = datetime.fromisoformat(moment) - timedelta(microseconds=1)
+    return before.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def statements(source: Source, *, where: str | None) -> RowsByUpdate:

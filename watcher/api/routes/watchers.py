@@ -26,6 +26,16 @@ from watcher.triggerer.control import Control, MovedPosition, Preview
 router = APIRouter(prefix="/watchers", tags=["Watcher"])
 
 
+class WatcherFinding(Shape):
+    """What a person should look at; `since` the process that hosts the watcher has found it."""
+
+    check: str
+    level: str
+    message: str
+    remedy: str
+    since: datetime
+
+
 class Watcher(Shape):
     name: str
     asset: str
@@ -40,13 +50,15 @@ class Watcher(Shape):
     """Since the last whole look at the source that is committed, or found nothing, began."""
     error: str | None
     error_count: int
+    findings: Sequence[WatcherFinding]
+    """What breaks, or may break, a condition of exact detection."""
     paused: bool
 
     @classmethod
     def shown(cls, context: ApiContext, row: WatcherRow) -> Watcher:
         """The row, with what this process knows better of a watcher that it hosts."""
         row = context.health.merged(row)
-        return cls.of(row, lag_seconds=row.lag_seconds, watermark=row.watermark_now)
+        return cls.of(row, lag_seconds=row.lag_seconds, watermark=row.watermark_now, findings=row.findings_now)
 
 
 class WatcherCollection(Shape):
@@ -65,6 +77,18 @@ async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
 async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
     async with context.database.reading() as connection:
         return Watcher.shown(context, await watchers.get(connection, name))
+
+
+class FindingCollection(Shape):
+    findings: Sequence[WatcherFinding]
+    total_entries: int
+
+
+@router.get("/{name}/findings")
+async def get_findings(context: Context, _: Viewer, name: str) -> FindingCollection:
+    async with context.database.reading() as connection:
+        watcher = Watcher.shown(context, await watchers.get(connection, name))
+    return FindingCollection(findings=watcher.findings, total_entries=len(watcher.findings))
 
 
 @router.post("/{name}/pause")
