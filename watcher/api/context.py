@@ -72,8 +72,8 @@ class ApiContext:
     metrics: Metrics = field(default_factory=Metrics)
     failures: Failures = field(default_factory=Failures)
     """Tokens that were refused."""
-    descriptions: Descriptions | None = None
-    """What plug-ins that this process does not import say of their watermarks."""
+    descriptions: Descriptions = field(default_factory=Descriptions)
+    """What triggers say of their watermarks."""
 
     def followed_by(self, new: ApiContext) -> ApiContext:
         """What an application goes on with after a reload: what it counts of its clients goes on, too."""
