@@ -14,7 +14,8 @@ from store.state import history
 from store.state.entries import Entry
 from watcher.api.auth import Admin, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, example
 from watcher.api.shapes.entries import (
     AssetStateStoreCollectionResponse,
     AssetStateStoreResponse,
@@ -31,11 +32,15 @@ IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 
 class SetEntry(Body):
+    model_config = example(value={"rows": 42}, if_version=2)
+
     value: Any
     if_version: Version = None
 
 
 class AssetStateStoreBody(Body):
+    model_config = example(value={"rows": 42})
+
     value: Any
 
 
@@ -51,14 +56,14 @@ async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) ->
     return entry_response(await _entry(context, asset_id, key), context.base_url)
 
 
-@router.put("/store/{key:path}", status_code=204)
+@router.put("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key, body: SetEntry) -> None:
     text = json_within_limit(context, body.value)
     async with api_write(context, actor, asset_id, action="set", key=key) as write:
         await write.set(text, expected_version=body.if_version)
 
 
-@router.delete("/store/{key:path}", status_code=204)
+@router.delete("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_entry(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, if_version: IfVersion = None
 ) -> None:
@@ -97,14 +102,14 @@ async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, 
     return AssetStateStoreResponse.of(await _entry(context, asset_id, key))
 
 
-@router.put("/state-store/{key:path}", status_code=204)
+@router.put("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_asset_state_store(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: AssetStateStoreBody
 ) -> None:
     await set_entry(context, actor, asset_id, key, SetEntry(value=body.value))
 
 
-@router.delete("/state-store/{key:path}", status_code=204)
+@router.delete("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_asset_state_store(context: Context, actor: Admin, asset_id: AssetId, key: Key) -> None:
     await delete_entry(context, actor, asset_id, key)
 
