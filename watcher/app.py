@@ -26,6 +26,7 @@ from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
 from watcher.api.same_site import site_of
 from watcher.cleanup import Cleaner, Limits
 from watcher.configuration_watch import ConfigurationWatch
@@ -372,6 +373,7 @@ class Daemon:
             hint=self._hint,
             configuration_hash=self.configuration.hash,
             signing_keys=self._signing_keys,
+            known_tokens=KnownTokens(trusted_for=TRUSTED_FOR),
             health=self._health,
             control=Control(
                 database=self.database,

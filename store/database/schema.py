@@ -456,6 +456,13 @@ api_token = _table(
     Column("last_used_at", UtcDateTime),  # to the minute
 )
 
+api_session = _table(
+    "api_session",
+    Column("id_hash", String(64), primary_key=True),
+    Column("token_id", ForeignKey("api_token.id"), nullable=False),  # which ends it when it ends
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
 audit = _table(
     "audit",
     Column("id", _big_id, primary_key=True, autoincrement=True),

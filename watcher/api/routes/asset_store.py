@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.database.paging import Page, Window
-from store.keys import AssetRef
 from store.state import history
 from store.state.entries import Entry
 from watcher.api.auth import Admin, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, example
 from watcher.api.shapes.entries import (
     AssetStateStoreCollectionResponse,
     AssetStateStoreResponse,
@@ -31,11 +30,15 @@ IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 
 class SetEntry(Body):
+    model_config = example(value={"rows": 42}, if_version=2)
+
     value: Any
     if_version: Version = None
 
 
 class AssetStateStoreBody(Body):
+    model_config = example(value={"rows": 42})
+
     value: Any
 
 
@@ -51,14 +54,14 @@ async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) ->
     return entry_response(await _entry(context, asset_id, key), context.base_url)
 
 
-@router.put("/store/{key:path}", status_code=204)
+@router.put("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key, body: SetEntry) -> None:
     text = json_within_limit(context, body.value)
     async with api_write(context, actor, asset_id, action="set", key=key) as write:
         await write.set(text, expected_version=body.if_version)
 
 
-@router.delete("/store/{key:path}", status_code=204)
+@router.delete("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_entry(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, if_version: IfVersion = None
 ) -> None:
@@ -78,7 +81,7 @@ async def list_history(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow, key: str | None = None
 ) -> History:
     async with context.database.reading() as connection:
-        asset = await _asset(connection, asset_id)
+        asset = await assets.reference(connection, asset_id)
         page = await history.of_asset(connection, asset, key, window)
     return History(history=[history_response(row, context.base_url) for row in page.rows], total_entries=page.total)
 
@@ -97,27 +100,23 @@ async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, 
     return AssetStateStoreResponse.of(await _entry(context, asset_id, key))
 
 
-@router.put("/state-store/{key:path}", status_code=204)
+@router.put("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_asset_state_store(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: AssetStateStoreBody
 ) -> None:
     await set_entry(context, actor, asset_id, key, SetEntry(value=body.value))
 
 
-@router.delete("/state-store/{key:path}", status_code=204)
+@router.delete("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_asset_state_store(context: Context, actor: Admin, asset_id: AssetId, key: Key) -> None:
     await delete_entry(context, actor, asset_id, key)
 
 
 async def _entry(context: ApiContext, asset_id: int, key: str) -> Entry:
     async with context.database.reading() as connection:
-        return await context.entries.entry(connection, await _asset(connection, asset_id), key)
+        return await context.entries.entry(connection, await assets.reference(connection, asset_id), key)
 
 
 async def _page(context: ApiContext, asset_id: int, window: Window) -> Page[Entry]:
     async with context.database.reading() as connection:
-        return await context.entries.page(connection, await _asset(connection, asset_id), window)
-
-
-async def _asset(connection: AsyncConnection, asset_id: int) -> AssetRef:
-    return (await assets.get(connection, asset_id)).ref
+        return await context.entries.page(connection, await assets.reference(connection, asset_id), window)
