@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Select, Subquery, and_, exists, func, literal, null, or_, select, union_all
+from sqlalchemy import ColumnElement, Select, Subquery, and_, exists, func, literal, null, or_, select, true, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import Page, Window, all_of, begins, like, one_of, page
@@ -97,6 +97,12 @@ async def listed(
         edge = _edges().c
         query = query.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(dag_ids))))
     return await page(connection, query, window, ASSET_ORDERS, Asset)
+
+
+async def following(connection: AsyncConnection, name: str | None, *, limit: int) -> Sequence[Asset]:
+    """The active assets behind this name, in order of name; None: from the first on."""
+    behind = true() if name is None else _a.name > name
+    return await all_of(connection, _assets().where(_a.active, behind).order_by(_a.name).limit(limit), Asset)
 
 
 async def get(connection: AsyncConnection, asset_id: int) -> Asset:

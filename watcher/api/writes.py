@@ -132,7 +132,7 @@ async def api_write(
     writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
     async with context.database.transaction() as connection:
         asset = await assets.get(connection, asset_id)
-        if action == "set" and not asset.active:
+        if action in {"set", "undo"} and not asset.active:
             raise Conflict(f"the asset {asset.name!r} is not active; configure it again to write its store")
         write = EntryWrite(
             context=context, connection=connection, asset=asset.ref, writer=writer, action=action, key=key
