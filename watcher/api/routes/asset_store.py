@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -15,7 +15,8 @@ from store.state import history
 from store.state.entries import Entry
 from watcher.api.auth import Admin, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, VersionNumber
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, VersionNumber, example
 from watcher.api.shapes.entries import (
     AssetStateStoreCollectionResponse,
     AssetStateStoreResponse,
@@ -31,17 +32,28 @@ router = APIRouter(prefix="/assets/{asset_id}", tags=["Asset store"])
 IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 
+_NOTHING_LEFT: Final[dict[int | str, dict[str, Any]]] = {
+    204: {"description": "That version is a delete: the entry is gone"}
+}
+
+
 class SetEntry(Body):
+    model_config = example(value={"rows": 42}, if_version=2)
+
     value: Any
     if_version: Version = None
 
 
 class AssetStateStoreBody(Body):
+    model_config = example(value={"rows": 42})
+
     value: Any
 
 
 class UndoEntry(Body):
     """`if_version` is the entry's version as it was seen; 0: it was not there."""
+
+    model_config = example(to_version=2, if_version=3)
 
     to_version: VersionNumber
     if_version: VersionNumber
@@ -59,14 +71,14 @@ async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) ->
     return entry_response(await _entry(context, asset_id, key), context.base_url)
 
 
-@router.put("/store/{key:path}", status_code=204)
+@router.put("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key, body: SetEntry) -> None:
     text = json_within_limit(context, body.value)
     async with api_write(context, actor, asset_id, action="set", key=key) as write:
         await write.set(text, expected_version=body.if_version)
 
 
-@router.post("/store/{key:path}/undo", responses={200: {"model": EntryResponse}, 204: {}}, response_model=None)
+@router.post("/store/{key:path}/undo", response_model=EntryResponse, responses={**MAY_CONFLICT, **_NOTHING_LEFT})
 async def undo_entry(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: UndoEntry
 ) -> Response | EntryResponse:
@@ -88,7 +100,7 @@ async def undo_entry(
     return Response(status_code=204) if old.value is None else await get_entry(context, actor, asset_id, key)
 
 
-@router.delete("/store/{key:path}", status_code=204)
+@router.delete("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_entry(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, if_version: IfVersion = None
 ) -> None:
@@ -127,14 +139,14 @@ async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, 
     return AssetStateStoreResponse.of(await _entry(context, asset_id, key))
 
 
-@router.put("/state-store/{key:path}", status_code=204)
+@router.put("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_asset_state_store(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: AssetStateStoreBody
 ) -> None:
     await set_entry(context, actor, asset_id, key, SetEntry(value=body.value))
 
 
-@router.delete("/state-store/{key:path}", status_code=204)
+@router.delete("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_asset_state_store(context: Context, actor: Admin, asset_id: AssetId, key: Key) -> None:
     await delete_entry(context, actor, asset_id, key)
 

@@ -27,6 +27,7 @@ from store.state.history import HistoryEntry
 from watcher.api.auth import Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import BIGGEST, MapIndex
+from watcher.api.shapes.base import Shape
 from watcher.logs import reader, try_log
 from watcher.logs.reader import LINES, Fragment, Log, Record, Tail, as_text, follow, fragment, fragment_of
 from watcher.submit.base import Handle, Submitter
@@ -37,11 +38,27 @@ _FULL_CONTENT = 100_000
 """Lines in one answer; the continuation token leads to the rest."""
 _PATIENCE: Final = 30.0
 _MOST_BYTES: Final = 16_000_000
+LINES_OF_LOGS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "Lines, oldest first: as Server-Sent Events with `follow`, else as `Accept` asks.",
+        "content": {
+            kind: {"schema": {"type": "string"}} for kind in ("application/x-ndjson", "text/plain", "text/event-stream")
+        },
+    }
+}
+"""For routes that answer by `answer`."""
 Token = Annotated[int, Query(ge=0, le=BIGGEST, description="The continuation token of the fragment before.")]
 _MOST_LINES: Final = 5000
 TryNumber = Annotated[int, PathParameter(ge=0, lt=2**31)]
 Lines = Annotated[int, Query(ge=0, le=_MOST_LINES)]
 WriteId = Annotated[str | None, Query(pattern="^[A-Za-z0-9_-]{1,64}$")]
+
+
+class TaskInstancesLogResponse(Shape):
+    """The records of a fragment; `continuation_token` asks for the next one, and is null at the end."""
+
+    content: Sequence[dict[str, Any]]
+    continuation_token: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +83,10 @@ def log_query(
 LogQueryParameters = Annotated[LogQuery, Depends(log_query)]
 
 
-@router.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}")
+@router.get(
+    "/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}",
+    responses={200: {**LINES_OF_LOGS[200], "model": TaskInstancesLogResponse}},
+)
 async def get_log(
     context: Context,
     _: Viewer,

@@ -104,7 +104,13 @@ async def one_entry(
         is_protected = key in await assets.watermark_keys(connection, asset_id)
     part: Part[HistoryEntry] = Part.of(rows, lambda row: row.version)
     difference = None if chosen[0] is None or chosen[1] is None else _difference(chosen[0], chosen[1])
-    values: dict[str, Any] = {"versions": part, "old": chosen[0], "new": chosen[1], "difference": difference, "current": current}
+    values: dict[str, Any] = {
+        "versions": part,
+        "old": chosen[0],
+        "new": chosen[1],
+        "difference": difference,
+        "current": current,
+    }
     return view.page("entry.html", asset=asset, key=key, is_protected=is_protected, **values)
 
 

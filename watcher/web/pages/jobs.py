@@ -32,7 +32,13 @@ async def one_job(view: Pages, dag_id: str) -> Response:
         (waiting,) = await waiting_jobs(connection, [job])
         rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
     part: Part[Run] = Part.of(rows, lambda run: run.id, FEW)
-    values: dict[str, Any] = {"job": job, "shown": dag_response(job, unprocessed), "around": around, "waiting": waiting, "runs": part}
+    values: dict[str, Any] = {
+        "job": job,
+        "shown": dag_response(job, unprocessed),
+        "around": around,
+        "waiting": waiting,
+        "runs": part,
+    }
     return view.page("job.html", **values)
 
 
