@@ -24,7 +24,6 @@ from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
-from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
 from watcher.api.same_site import site_of
@@ -60,6 +59,7 @@ from watcher.triggerer.triggerer import Triggerer
 from watcher.vocabulary import Descriptions
 from watcher.watchdog import Watchdog, force_shutdown
 from watcher.watermark_copies import WatermarkCopies
+from watcher.web import create_app
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})

@@ -19,6 +19,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
     union_all,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -110,6 +111,12 @@ async def listed(
         edge = _edges().c
         query = query.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(dag_ids))))
     return await page(connection, query, window, ASSET_ORDERS, Asset)
+
+
+async def following(connection: AsyncConnection, name: str | None, *, limit: int) -> Sequence[Asset]:
+    """The active assets behind this name, in order of name; None: from the first on."""
+    behind = true() if name is None else _a.name > name
+    return await all_of(connection, _assets().where(_a.active, behind).order_by(_a.name).limit(limit), Asset)
 
 
 async def get(connection: AsyncConnection, asset_id: int) -> Asset:

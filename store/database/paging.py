@@ -77,6 +77,20 @@ async def page(
     return Page(rows=rows, total=total)
 
 
+async def newest(
+    connection: AsyncConnection,
+    query: Select[Any],
+    number: ColumnElement[Any],
+    shape: Callable[..., T],
+    *,
+    limit: int,
+    before: int | None,
+) -> Sequence[T]:
+    """The highest of a list by a `number` that rows get as they come, below `before`; costs the same however long it is."""
+    below = true() if before is None else number < before
+    return await all_of(connection, query.where(below).order_by(number.desc()).limit(limit), shape)
+
+
 def _direction(columns: Mapping[str, ColumnElement[Any]], name: str) -> ColumnElement[Any]:
     column = columns[name.removeprefix("-")]
     return column.desc() if name.startswith("-") else column.asc()

@@ -33,7 +33,8 @@ def example(**members: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [members]})
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
+    """The text itself if a database can keep it. Raises `ValueError`."""
     if "\0" in text:
         raise ValueError("holds a NUL character; remove it")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
@@ -73,7 +74,7 @@ async def _limit(limit: Annotated[int, Query(ge=0)] = 50) -> int:
     return min(limit, _MOST_ROWS)
 
 
-Text = Annotated[str, AfterValidator(_storable)]
+Text = Annotated[str, AfterValidator(storable)]
 Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_iso_text), AfterValidator(_in_utc)]
 Pattern = Annotated[str | None, Query(max_length=1000)]
 TraceId = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")]
@@ -84,6 +85,7 @@ Limit = Annotated[int, Depends(_limit)]
 Offset = Annotated[int, Query(ge=0, le=BIGGEST)]
 MapIndex = Annotated[int, Query(ge=-1, le=_BIGGEST_SMALL)]
 Version = Annotated[int | None, Field(ge=0, le=BIGGEST)]
+VersionNumber = Annotated[int, Field(ge=0, le=BIGGEST)]
 SmallNumber = Annotated[int, Field(ge=0, le=_BIGGEST_SMALL)]
 
 

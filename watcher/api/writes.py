@@ -131,7 +131,7 @@ async def api_write(
     """
     writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
     async with context.database.transaction() as connection:
-        asset = await assets.reference(connection, asset_id, active=action == "set")
+        asset = await assets.reference(connection, asset_id, active=action in {"set", "undo"})
         write = EntryWrite(context=context, connection=connection, asset=asset, writer=writer, action=action, key=key)
         yield write
         detail = {} if key is None else {"key": key}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from store.catalog import assets
 from store.database.paging import Page, Window
+from store.errors import Conflict
 from store.state import history
 from store.state.entries import Entry
 from watcher.api.auth import Admin, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.document import MAY_CONFLICT
-from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, example
+from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, VersionNumber, example
 from watcher.api.shapes.entries import (
     AssetStateStoreCollectionResponse,
     AssetStateStoreResponse,
@@ -29,6 +30,11 @@ router = APIRouter(prefix="/assets/{asset_id}", tags=["Asset store"])
 IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 
+_NOTHING_LEFT: Final[dict[int | str, dict[str, Any]]] = {
+    204: {"description": "That version is a delete: the entry is gone"}
+}
+
+
 class SetEntry(Body):
     model_config = example(value={"rows": 42}, if_version=2)
 
@@ -40,6 +46,15 @@ class AssetStateStoreBody(Body):
     model_config = example(value={"rows": 42})
 
     value: Any
+
+
+class UndoEntry(Body):
+    """`if_version` is the entry's version as it was seen; 0: it was not there."""
+
+    model_config = example(to_version=2, if_version=3)
+
+    to_version: VersionNumber
+    if_version: VersionNumber
 
 
 @router.get("/store")
@@ -59,6 +74,28 @@ async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key,
     text = json_within_limit(context, body.value)
     async with api_write(context, actor, asset_id, action="set", key=key) as write:
         await write.set(text, expected_version=body.if_version)
+
+
+@router.post("/store/{key:path}/undo", response_model=EntryResponse, responses={**MAY_CONFLICT, **_NOTHING_LEFT})
+async def undo_entry(
+    context: Context, actor: Admin, asset_id: AssetId, key: Key, body: UndoEntry
+) -> Response | EntryResponse:
+    """The value of an older version becomes a new version, if the entry is still the one that was seen; else 409.
+
+    204 where that version is a delete.
+    """
+    if not context.entries.keeps_history:
+        raise Conflict("the configured store backend keeps no history; write the value itself")
+    async with api_write(context, actor, asset_id, action="undo", key=key) as write:
+        old = await history.version(write.connection, write.asset, key, body.to_version)
+        (newest,) = await history.latest(write.connection, write.asset, key, limit=1)
+        if old.is_ref or newest.is_ref:
+            raise Conflict("the value is kept outside by a worker-side backend; write the value from a job")
+        if old.value is None:
+            await write.delete(expected_version=body.if_version)
+        else:
+            await write.set(old.value, expected_version=body.if_version)
+    return Response(status_code=204) if old.value is None else await get_entry(context, actor, asset_id, key)
 
 
 @router.delete("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
