@@ -191,8 +191,8 @@ class Daemon:
                     await self._start_part(workers, "watch on the configuration", watch.run)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
-                    where = {"pid": self.process.pid, **self._address()}
-                    log.info("daemon.started", roles=sorted(self.options.roles), **where)
+                    url = {} if self.listening_socket is None else {"url": self._local_url()}
+                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid, **url)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
@@ -397,6 +397,3 @@ class Daemon:
         if self.listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
         return machine.url_here(*self.listening_socket.getsockname()[:2])
-
-    def _address(self) -> dict[str, str]:
-        return {} if self.listening_socket is None else {"url": self._local_url()}
