@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import structlog
 
@@ -16,7 +16,7 @@ from triggers.postgres.options import SMALLEST_ID, Place
 from triggers.postgres.portions import Portion, Sized, length_of, portion_of, size_of
 from triggers.postgres.probes import Arguments
 from triggers.postgres.reader import Reader
-from triggers.postgres.source import Altered, Source
+from triggers.postgres.source import Source
 from triggers.postgres.sql import (
     MOST_AHEAD,
     MOST_COUNTED,
@@ -38,16 +38,13 @@ MOST_GAPS_AT_START: Final = MOST_GAPS // 2
 class RowsByIdReader(Reader[Ledger]):
     def __init__(self, source: Source, ledger: Ledger) -> None:
         super().__init__(source, ledger, written=ledger)
-        self._sizes: RowsById | None = None
         self.prepare()
 
     def prepare(self) -> None:
-        options, facts = self.options, self.source.facts
-        self._sql = statements(self.source, where=options.where)
-        size = size_of(options.columns, facts.columns)
-        if size is not None:
-            drawn = facts.drawn(options)
-            self._sizes = RowsById.of(options.source, options.column, where=options.where, row=size, drawn=drawn)
+        options, columns = self.options, self.source.facts.columns
+        self._sql = _both(self.source, row_as_json(options.columns, columns) if options.columns else None)
+        size = size_of(options.columns, columns)
+        self._sizes = None if size is None else _both(self.source, size)
 
     @classmethod
     async def begin(cls, source: Source, start: Place) -> Self:
@@ -67,8 +64,7 @@ class RowsByIdReader(Reader[Ledger]):
 
     @staticmethod
     def trial(source: Source) -> tuple[str, Sequence[object]]:
-        free: list[list[int]] = [[], []] if source.facts.drawn(source.options) else []
-        return statements(source, where=None).fresh, [0, 0, [], 0, *free]
+        return statements(source, where=None).fresh, [0, 0]
 
     @staticmethod
     def question(source: Source) -> NewsById:
@@ -163,6 +159,8 @@ class RowsByIdReader(Reader[Ledger]):
             fresh=ledger.fresh_limit(self.options.batch.max_rows), late=ledger.late_limit(), gaps=len(ledger.gaps)
         )
         portion, rows = await self._fitting(ledger, whole)
+        if rows:
+            await self.source.refuse_altered()
         ids, ahead = [row[0] for row in rows if row[-1] is None], [row[0] for row in rows if row[-1] is not None]
         after, cut = ledger.read(ids, fresh_limit=portion.fresh, late_limit=portion.late, gaps_read=portion.gaps)
         self.memory = after.with_ahead(ahead)
@@ -186,7 +184,7 @@ class RowsByIdReader(Reader[Ledger]):
         rows = await self._fetch(self._sizes, ledger, whole)
         most = self.source.max_batch_bytes
         portion, budget = whole, most // 4  # JSON may be longer than what it stands for
-        if sum(row["row"] or 0 for row in rows) > budget and any(row[-1] is None for row in rows):
+        if ledger.ahead and sum(row["row"] or 0 for row in rows) > budget and any(row[-1] is None for row in rows):
             rows = [row for row in rows if row[-1] is None]
             portion = replace(whole, ahead=False, is_part=True)
         sized = [(row[0], row["row"] or 0) for row in rows]
@@ -208,11 +206,12 @@ class RowsByIdReader(Reader[Ledger]):
                 " at most: leave its large columns out of `columns`, or raise settings.triggerer.batch.max_bytes"
             )
 
-    async def _fetch(self, sql: RowsById, ledger: Ledger, portion: Portion) -> Sequence[Any]:
-        arguments: list[object] = [ledger.highest, portion.fresh, *self.source.marked]
-        if self.source.facts.drawn(self.options) is not None:
+    async def _fetch(self, statements: _Both, ledger: Ledger, portion: Portion) -> Sequence[Any]:
+        sql: RowsById = statements[0]
+        arguments: list[object] = [ledger.highest, portion.fresh]
+        if ledger.ahead and self.source.facts.drawn(self.options) is not None:
             free = ledger.free if portion.ahead else []
-            arguments += [low for low, _ in free], [high for _, high in free]
+            sql, arguments = statements[1], [*arguments, [low for low, _ in free], [high for _, high in free]]
         if not portion.gaps:
             return self._recognised(await self.source.fetch(sql.fresh, *arguments))
         gaps = ledger.gaps[: portion.gaps]
@@ -221,10 +220,8 @@ class RowsByIdReader(Reader[Ledger]):
         return sorted(self._recognised(rows), key=itemgetter(0))
 
     def _recognised(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """What a table gave that is still as it was examined. Raises `Altered`, or `SourceChanged` when ids come again."""
+        """Raises `SourceChanged` when the sequence was set back: ids come again."""
         notes = {row[-1]: row[0] for row in rows if row[-1] is not None}
-        if any(note >= 0 for note in notes):
-            raise Altered
         if SET_BACK in notes:
             [sequence], last, highest = self.source.facts.sequences, notes[SET_BACK], self.memory.highest
             raise SourceChanged(
@@ -245,6 +242,18 @@ class RowsByIdReader(Reader[Ledger]):
         if oldest is not None and self.too_old(oldest[1].since, locks.at):
             return "a writer keeps gaps open for too long: end its transaction", transaction
         return None, None
+
+
+_Both: TypeAlias = tuple[RowsById, RowsById]
+"""As long as no id was given by hand ahead of the sequence, and while some are known."""
+
+
+def _both(source: Source, row: str | None) -> _Both:
+    options, drawn = source.options, source.facts.drawn(source.options)
+    known = RowsById.of(options.source, options.column, where=options.where, row=row, drawn=drawn)
+    if drawn is None:
+        return known, known
+    return known, RowsById.of(options.source, options.column, where=options.where, row=row, drawn=drawn, free=True)
 
 
 def statements(source: Source, *, where: str | None) -> RowsById:

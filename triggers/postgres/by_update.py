@@ -118,7 +118,7 @@ class RowsByUpdateReader(Reader[Memory]):
 
     @staticmethod
     def trial(source: Source) -> tuple[str, Sequence[object]]:
-        return statements(source, where=None).all_rows, [[], 0, 0, BEFORE_ALL_TIME]
+        return statements(source, where=None).all_rows, [[], 0, BEFORE_ALL_TIME]
 
     async def handle_what_is_there(self) -> None:
         living = await self._living()
@@ -193,11 +193,12 @@ class RowsByUpdateReader(Reader[Memory]):
 
     async def _read(self, statement: str, *arguments: object, living: LockSet) -> Sequence[Any]:
         """The rows of one snapshot, handled from here on."""
-        rows = await self.source.fetch(
-            statement, *self.source.marked, self.source.facts.files, *arguments, boot=living.boot
-        )
-        if any(row["note"] is not None for row in rows):
+        facts = self.source.facts
+        rows = await self.source.fetch(statement, facts.locked_relations, facts.files, *arguments, boot=living.boot)
+        if rows[0]["note"] is not None:
             raise Altered
+        if rows[0]["xid"] is not None:
+            await self.source.refuse_altered()
         snapshot = Snapshot(xmin=rows[0]["snapshot_xmin"], xmax=rows[0]["snapshot_xmax"])
         self._refuse_what_is_not_exact(snapshot, rows)
         visible = [row for row in rows if row["xid"] is not None]

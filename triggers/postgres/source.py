@@ -11,7 +11,7 @@ import structlog
 from triggers.base import Finding
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable
 from triggers.options import format_duration
-from triggers.postgres.catalog import FACTS
+from triggers.postgres.catalog import FACTS, MARK_OF_ALL
 from triggers.postgres.checks import TableFacts, judge, judge_sessions
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
@@ -40,10 +40,14 @@ class Source:
     watcher: str = "NAME"
     max_batch_bytes: int = 16_000_000
 
-    @property
-    def marked(self) -> tuple[object, object]:
-        """Arguments of a statement that tells whether the table is still as it was examined."""
-        return self.facts.locked_relations, self.facts.mark
+    async def refuse_altered(self) -> None:
+        """Raises `Altered` unless the table is as it was examined; called before rows that were read count.
+
+        Whoever altered it before they were written is seen by this later statement in any case.
+        """
+        [row] = await self.fetch(MARK_OF_ALL, self.facts.locked_relations)
+        if row["mark"] != self.facts.mark:
+            raise Altered
 
     async def fetch(self, statement: str, *arguments: object, boot: str | None = None) -> Sequence[Any]:
         """Rows of one snapshot, of the server that was checked; with `boot` also of that life of it.

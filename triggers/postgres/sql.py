@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar, Final, Protocol
 
-from triggers.postgres.catalog import FILES, MARK
+from triggers.postgres.catalog import FILES
 
 NEWEST_IDS: Final = 100_000
 """How far back from the highest id `start: now` looks for ids that are still to come."""
@@ -147,8 +147,6 @@ class Drawn:
         return f"drawn AS MATERIALIZED ({self.last})"
 
 
-MARKED: Final = "SELECT mark FROM (SELECT $3::oid[] AS oids) r" + MARK  # noqa: S608
-ALTERED: Final = "NULLIF((SELECT mark FROM marked), $4::int8)"
 SET_BACK: Final = -1
 """The `note` of a row that is none: its `id` is the last that the sequence has handed out."""
 AHEAD: Final = -2
@@ -159,51 +157,54 @@ AHEAD: Final = -2
 class RowsById:
     """Statement B of mode `id`: the id first, then `keep` if there is a `where`, `row` as JSON text if columns are wanted, `note`.
 
-    `where` never filters: it tells by `keep` which rows are wanted; `row` is null for the others. `note` is null for a row
-    in order, 0 or more when the mark of the relations `$3` is not `$4` any more, else `SET_BACK` or `AHEAD`.
+    `where` never filters: it tells by `keep` which rows are wanted; `row` is null for the others. `note` is null for a row whose
+    id was handed out, else `SET_BACK` or `AHEAD`.
     """
 
     fresh: str
-    """Rows above `$1`, the lowest `$2` of them; if the ids are drawn, those up to the last that was handed out, and the lowest
-    `$2` of the others within each of the ranges `$5` to `$6`."""
+    """Rows above `$1`, the lowest `$2` of them; `free`: those not handed out only within the ranges `$3` to `$4`, as many again."""
     fresh_and_late: str
     """In the same snapshot also those in the gaps, whose limits and how many rows of each are the last three arguments."""
     newest: str
-    """Highest and lowest id, number of ids and holes among the newest `NEWEST_IDS` handed out, and the ranges of the others, in
-    one snapshot."""
+    """Highest and lowest id, number of ids and holes among the newest `NEWEST_IDS` handed out, and the others, in one snapshot."""
 
     @classmethod
     def of(
-        cls, table: Table, column: str, *, where: str | None, row: str | None, drawn: Drawn | None = None
+        cls,
+        table: Table,
+        column: str,
+        *,
+        where: str | None,
+        row: str | None,
+        drawn: Drawn | None = None,
+        free: bool = False,
     ) -> RowsById:
         name, cursor = table.sql, f"{table.sql}.{quoted(column)}"  # qualified: never taken for a result's name
         keep = f", {condition(where)} IS TRUE AS keep" if where else ""
         kept = f", CASE WHEN {condition(where)} THEN {row} END AS row" if row else ""
         nothing = ("NULL AS keep, " if where else "") + ("NULL AS row, " if row else "")
 
-        def rows(note: str, condition: str, limit: str) -> str:
+        def rows(condition: str, limit: str = "$2", note: str = "NULL::int") -> str:
             select = f"SELECT {cursor}::int8 AS id{keep}{kept}, {note} AS note FROM {name}"  # noqa: S608
             return f"{select} WHERE {condition} ORDER BY {cursor} LIMIT {limit}::int8"
 
-        parts = [rows(ALTERED, f"{cursor} > $1::int8", "$2")] if drawn is None else _parts(rows, cursor, nothing)
-        place = 5 if drawn is None else 7
-        in_gap = rows(ALTERED, f"{cursor} >= gap.low AND {cursor} <= gap.high", f"${place + 2}")
+        parts = [rows(f"{cursor} > $1::int8")] if drawn is None else _parts(rows, cursor, nothing, free=free)
+        place = 5 if free else 3
+        in_gap = rows(f"{cursor} >= gap.low AND {cursor} <= gap.high", f"${place + 2}")
         late = _WITHIN.format(name="gap", low=place, high=place + 1, rows=in_gap)
-        with_ = f"WITH marked AS MATERIALIZED ({MARKED})" + ("" if drawn is None else f", {drawn.known}")
-        fresh = f"{with_} {' UNION ALL '.join(f'({part})' for part in parts)}"
+        fresh = ("" if drawn is None else f"WITH {drawn.known} ") + " UNION ALL ".join(f"({part})" for part in parts)
         return cls(fresh=fresh, fresh_and_late=f"{fresh} UNION ALL ({late})", newest=_newest(name, cursor, drawn))
 
 
-def _parts(rows: Callable[[str, str, str], str], cursor: str, nothing: str) -> list[str]:
+def _parts(rows: Callable[..., str], cursor: str, nothing: str, *, free: bool) -> list[str]:
     """What was handed out, what was not, and whether the sequence was set back."""
     last = "(SELECT last FROM drawn)"
-    ahead = f"{cursor} > {last} AND {cursor} >= free.low AND {cursor} <= free.high"
-    within = _WITHIN.format(name="free", low=5, high=6, rows=rows(f"coalesce({ALTERED}, {AHEAD})", ahead, "$2"))
-    return [
-        f"SELECT last AS id, {nothing}{SET_BACK}::int8 AS note FROM drawn WHERE last < $1::int8",  # noqa: S608
-        rows(ALTERED, f"{cursor} > $1::int8 AND {cursor} <= {last}", "$2"),
-        f"{within} LIMIT $2::int8",
-    ]
+    set_back = f"SELECT last AS id, {nothing}{SET_BACK} AS note FROM drawn WHERE last < $1::int8"  # noqa: S608
+    if not free:
+        return [set_back, rows(f"{cursor} > $1::int8", note=f"CASE WHEN {cursor} > {last} THEN {AHEAD} END")]
+    ahead = rows(f"{cursor} > {last} AND {cursor} >= free.low AND {cursor} <= free.high", note=str(AHEAD))
+    within = _WITHIN.format(name="free", low=3, high=4, rows=ahead)
+    return [set_back, rows(f"{cursor} > $1::int8 AND {cursor} <= {last}"), f"{within} LIMIT $2::int8"]
 
 
 def _newest(name: str, cursor: str, drawn: Drawn | None) -> str:
@@ -224,23 +225,22 @@ _WITHIN: Final = "SELECT {name}s.* FROM unnest(${low}::int8[], ${high}::int8[]) 
 class RowsByUpdate:
     """The statements of mode `updated_at`; each row carries its snapshot, one row without `xid` when there is none.
 
-    `note` is not null for a row once the mark of the relations `$1` is not `$2` any more; without a row, once their files are not
-    `$3`.
+    `note` is not null once the files of the relations `$1` are not `$2` any more.
     """
 
     visible_xids: str
     """The xids at or above the snapshot's own xmin that wrote visible rows."""
     all_rows: str
-    """Rows above the floor `$4`."""
+    """Rows above the floor `$3`."""
     new_rows: str
-    """Rows above the floor `$4`, written at or above xid `$5`, by none of the xids `$6`."""
+    """Rows above the floor `$3`, written at or above xid `$4`, by none of the xids `$5`."""
 
     @classmethod
     def of(cls, table: Table, column: str, *, key: str, where: str | None, row: str) -> RowsByUpdate:
         name, xmin = table.sql, f"{table.sql}.xmin"
         select = f"SELECT {key} AS key, {xmin}::text::int8 AS xid, {condition(where)} IS TRUE AS keep, {row} AS row FROM {name}"  # noqa: S608
-        above = f"{select} WHERE {name}.{quoted(column)} > $4::text::timestamptz"
-        new = f"{above} AND age({xmin}) BETWEEN 1 AND age($5::text::xid) AND {xmin} <> ALL ($6::text[]::xid[])"
+        above = f"{select} WHERE {name}.{quoted(column)} > $3::text::timestamptz"
+        new = f"{above} AND age({xmin}) BETWEEN 1 AND age($4::text::xid) AND {xmin} <> ALL ($5::text[]::xid[])"
         xids = f"SELECT DISTINCT {xmin}::text::int8 AS xid FROM {name}"  # noqa: S608
         visible = f"{xids} WHERE age({xmin}) BETWEEN 1 AND age(pg_snapshot_xmin(s.snapshot)::xid)"
         return cls(
@@ -336,10 +336,9 @@ _ANY_ROW: Final = "(SELECT {number} FROM {table} WHERE {condition} ORDER BY {ord
 """The order keeps the planner on the index: for an EXISTS it would read the table until the first row that matches."""
 
 _IN_SNAPSHOT: Final = f"""
-WITH s AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot),
-marked AS MATERIALIZED (SELECT mark FROM (SELECT $1::oid[] AS oids) r {MARK})
+WITH s AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot)
 SELECT pg_snapshot_xmin(s.snapshot)::text::int8 AS snapshot_xmin, pg_snapshot_xmax(s.snapshot)::text::int8 AS snapshot_xmax,
-       CASE WHEN r.xid IS NOT NULL THEN NULLIF((SELECT mark FROM marked), $2::int8) ELSE NULLIF(({FILES.format(oids="= ANY ($1::oid[])")}), $3::int8) END AS note, r.*
+       NULLIF(({FILES.format(oids="= ANY ($1::oid[])")}), $2::int8) AS note, r.*
 FROM s LEFT JOIN LATERAL ({{rows}}) r ON true
 """  # noqa: S608
 

@@ -111,7 +111,7 @@ async def assert_holders(client: PostgresClient, relation: int, expected: int, p
 async def test_prepared_statements_are_kept(orders: asyncpg.Connection, postgres_database: PostgresDatabase) -> None:
     async with hosted(postgres_database.dsn) as host:
         session = host.client.session("orders_rows")
-        calls = "SELECT generic_plans + custom_plans FROM pg_prepared_statements WHERE statement LIKE 'WITH marked %'"
+        calls = "SELECT generic_plans + custom_plans FROM pg_prepared_statements WHERE statement LIKE 'WITH drawn % UNION ALL %'"
         await orders.execute("INSERT INTO orders DEFAULT VALUES")
         [before] = (await session.fetch(calls)).rows
         for _ in range(5):

@@ -40,6 +40,7 @@ DRAWN = Drawn(sequence="drawn", increment=1)
 NOTE = row_as_json(["note"], {"note": "text"})
 SQL = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=NOTE)
 SQL_OF_DRAWN = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=NOTE, drawn=DRAWN)
+SQL_BESIDE_AHEAD = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=NOTE, drawn=DRAWN, free=True)
 UPDATES = RowsByUpdate.of(
     Table.parse("public.t"),
     "updated_at",
@@ -49,18 +50,19 @@ UPDATES = RowsByUpdate.of(
 )
 WATCHED = {"t", "low", "high", "even", "odd"}
 STATEMENTS = {
-    "fresh": (SQL.fresh, f"({ROWS}, 1000, '{{}}', 0)"),
+    "fresh": (SQL.fresh, f"({ROWS}, 1000)"),
     "fresh and late": (
         SQL.fresh_and_late,
-        f"({ROWS}, 1000, '{{}}', 0, '{{10,{ROWS // 2}}}', '{{12,{ROWS // 2 + 9}}}', 1000)",
+        f"({ROWS}, 1000, '{{10,{ROWS // 2}}}', '{{12,{ROWS // 2 + 9}}}', 1000)",
     ),
-    "a part of a large gap": (SQL.fresh_and_late, f"({ROWS}, 1000, '{{}}', 0, '{{1}}', '{{{ROWS}}}', 100)"),
-    "a part of a drain": (SQL.fresh, "(0, 100, '{}', 0)"),
-    "fresh, drawn": (SQL_OF_DRAWN.fresh, f"({ROWS}, 1000, '{{}}', 0, '{{{ROWS + 1}}}', '{{{2**63 - 1}}}')"),
-    "a part of a drain, drawn": (SQL_OF_DRAWN.fresh, f"(0, 100, '{{}}', 0, '{{1}}', '{{{2**63 - 1}}}')"),
-    "fresh and late, drawn": (
-        SQL_OF_DRAWN.fresh_and_late,
-        f"({ROWS}, 1000, '{{}}', 0, '{{{ROWS + 1}}}', '{{{2**63 - 1}}}', '{{10}}', '{{12}}', 1000)",
+    "a part of a large gap": (SQL.fresh_and_late, f"({ROWS}, 1000, '{{1}}', '{{{ROWS}}}', 100)"),
+    "a part of a drain": (SQL.fresh, "(0, 100)"),
+    "fresh, drawn": (SQL_OF_DRAWN.fresh, f"({ROWS}, 1000)"),
+    "a part of a drain, drawn": (SQL_OF_DRAWN.fresh, "(0, 100)"),
+    "fresh beside ids ahead": (SQL_BESIDE_AHEAD.fresh, f"({ROWS}, 1000, '{{{ROWS + 1}}}', '{{{2**63 - 1}}}')"),
+    "fresh and late beside ids ahead": (
+        SQL_BESIDE_AHEAD.fresh_and_late,
+        f"({ROWS}, 1000, '{{{ROWS + 1}}}', '{{{2**63 - 1}}}', '{{10}}', '{{12}}', 1000)",
     ),
     "whether there are news": (
         news_of([NewsById(table=Table.parse("public.t"), column="id", drawn=DRAWN)]),
@@ -103,7 +105,7 @@ async def test_a_poll_for_updates_reads_few_pages(
     await orders.execute("CREATE INDEX ON t (updated_at)")
     await orders.execute("VACUUM ANALYZE t")
     floor = await orders.fetchval("SELECT (now() - interval '5 minutes')::text")
-    arguments = f"('{{}}', 0, 0, '{floor}', '3', '{{}}')"
+    arguments = f"('{{}}', 0, '{floor}', '3', '{{}}')"
     question = NewsByUpdate(table=Table.parse("public.t"), column="updated_at")
     news = news_of([question])
     async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
