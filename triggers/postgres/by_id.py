@@ -154,7 +154,7 @@ class RowsByIdReader(Reader[Ledger]):
 
 def statements(source: Source, *, where: str | None) -> RowsById:
     options = source.options
-    row = row_as_json(options.columns, source.facts.columns) if options.columns else None
+    row = row_as_json(options.columns, source.facts.types) if options.columns else None
     return RowsById.of(options.source, options.column, where=where, row=row)
 
 

@@ -12,9 +12,10 @@ from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions, Place
 from triggers.postgres.probes import Arguments
-from triggers.postgres.reader import Reader, parse_all
+from triggers.postgres.reader import Reader
 from triggers.postgres.source import Source
 from triggers.postgres.sql import ALIVE, MOST_ROWS, NewsByUpdate, RowsByUpdate, primary_key_as_json, row_as_json
+from triggers.postgres.values import parse_all
 from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Snapshot, Window
 
 
@@ -172,6 +173,6 @@ class RowsByUpdateReader(Reader[Memory]):
 
 def statements(source: Source, *, where: str | None) -> RowsByUpdate:
     options, facts = source.options, source.facts
-    key = primary_key_as_json(facts.primary_key, facts.columns)
-    row = row_as_json(options.columns, facts.columns)
+    key = primary_key_as_json(facts.primary_key, facts.types)
+    row = row_as_json(options.columns, facts.types)
     return RowsByUpdate.of(options.source, options.column, key=key, where=where, row=row)

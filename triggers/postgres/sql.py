@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from triggers.postgres.values import ValueType
+
 NEWEST_IDS: Final = 100_000
 """How far back from the highest id `start: now` looks for ids that are still to come."""
 
@@ -114,6 +116,24 @@ FROM watched w LEFT JOIN pg_attribute a ON a.attrelid = w.oid AND a.attname = $3
 """.replace("{mark}", _MARK)
 """What the catalogue knows about table `$1.$2` and its column `$3`: no row when there is no such table."""
 
+TYPES: Final = """
+WITH RECURSIVE used(oid) AS (
+    SELECT reltype FROM pg_class WHERE oid = $1::oid
+    UNION
+    SELECT part.oid FROM used JOIN pg_type t ON t.oid = used.oid CROSS JOIN LATERAL (
+        SELECT t.typbasetype WHERE t.typtype = 'd'
+        UNION ALL SELECT t.typelem WHERE t.typtype = 'b' AND t.typcategory = 'A' AND t.typelem <> 0
+        UNION ALL SELECT atttypid FROM pg_attribute
+                  WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) part(oid))
+SELECT t.oid::int8 AS oid, t.oid = (SELECT reltype FROM pg_class WHERE oid = $1::oid) AS is_row,
+       CASE WHEN t.typtype = 'd' THEN t.typbasetype::int8 END AS base,
+       CASE WHEN t.typtype = 'b' AND t.typcategory = 'A' THEN nullif(t.typelem::int8, 0) END AS element,
+       (SELECT json_object_agg(attname, atttypid::int8 ORDER BY attnum)::text FROM pg_attribute
+        WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) AS fields
+FROM used JOIN pg_type t ON t.oid = used.oid
+"""
+"""The type of the rows of table `$1`, and all types that its values are made of."""
+
 MARKS: Final = """
 SELECT r.number, mark
 FROM (SELECT number, array_agg(oid) AS oids FROM unnest($1::int4[], $2::oid[]) u(number, oid) GROUP BY number) r {mark}
@@ -151,7 +171,7 @@ class Table:
         return f"{self.schema}.{self.name}"
 
 
-def row_as_json(columns: Sequence[str], types: Mapping[str, str]) -> str:
+def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
     """An expression that is one row's `columns` as JSON text, null when none are wanted.
 
     PostgreSQL's own rules of to_json hold (timestamps are ISO 8601 strings, bytea is a hexadecimal string, so is NaN a
@@ -163,14 +183,14 @@ def row_as_json(columns: Sequence[str], types: Mapping[str, str]) -> str:
     return f"(SELECT row_to_json(item)::text FROM (SELECT {items}) item)"  # noqa: S608  # names are quoted
 
 
-def primary_key_as_json(columns: Sequence[str], types: Mapping[str, str]) -> str:
+def primary_key_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
     """A key's value as JSON text, a list of values when it has several columns."""
     values = ", ".join(_exact(name, types) for name in columns)
     return f"to_json({values})::text" if len(columns) == 1 else f"json_build_array({values})::text"
 
 
-def _exact(name: str, types: Mapping[str, str]) -> str:
-    return quoted(name) + {"numeric": "::text", "numeric[]": "::text[]"}.get(types[name], "")
+def _exact(name: str, types: Mapping[str, ValueType]) -> str:
+    return quoted(name) + (types[name].cast if name in types else "")
 
 
 def condition(where: str | None) -> str:

@@ -35,11 +35,11 @@ TABLES = {
     "partitioned by another column": "CREATE TABLE t (id bigint, note text, PRIMARY KEY (id, note)) PARTITION BY LIST (note);"
     "CREATE TABLE even PARTITION OF t FOR VALUES IN ('0'); CREATE TABLE odd PARTITION OF t FOR VALUES IN ('1')",
 }
-SQL = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=row_as_json(["note"], {"note": "text"}))
+SQL = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=row_as_json(["note"], {}))
 UPDATES = RowsByUpdate.of(
     Table.parse("public.t"),
     "updated_at",
-    key=primary_key_as_json(["id"], {"id": "integer"}),
+    key=primary_key_as_json(["id"], {}),
     where=None,
     row=row_as_json([], {}),
 )
