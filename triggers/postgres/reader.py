@@ -13,6 +13,7 @@ import structlog
 
 from triggers.base import JsonObject, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.postgres.options import NewRowsOptions, Place
+from triggers.postgres.portions import length_of
 from triggers.postgres.probes import Arguments, Question
 from triggers.postgres.source import Source
 from triggers.postgres.values import ValueType, parse_rows
@@ -87,6 +88,11 @@ class Reader(ABC, Generic[MemoryT]):
     def name_rows(rows: Sequence[Any]) -> JsonObject:
         """The part of an event's payload that says which rows it stands for."""
 
+    @staticmethod
+    @abstractmethod
+    def name_size(row: Any) -> int:
+        """The most bytes that a row takes there."""
+
     @abstractmethod
     def state(self) -> JsonObject:
         """The memory as small JSON."""
@@ -128,9 +134,10 @@ class Reader(ABC, Generic[MemoryT]):
         watermark: JsonObject,
         types: Mapping[str, ValueType] = {},
     ) -> Iterator[TriggerEvent]:
-        """Of at most `max_rows` rows each; a row holds itself as JSON text in `row` where columns are wanted."""
-        most = options.batch.max_rows
-        for part in (rows[first : first + most] for first in range(0, len(rows), most)):
+        """As large as a batch allows; a row holds itself as JSON text in `row` where columns are wanted."""
+        batch = options.batch
+        sizes = (cls.name_size(row) + (length_of(row["row"]) + 2 if options.columns else 0) for row in rows)
+        for part in (rows[limits] for limits in batch.parts(sizes, batch.max_rows)):
             payload = {"table": options.table, "column": options.column, **cls.name_rows(part)}
             if options.columns:
                 payload["rows"] = parse_rows([row["row"] for row in part], types)

@@ -11,8 +11,8 @@ from triggers.postgres.values import ValueType
 NEWEST_IDS: Final = 100_000
 """How far back from the highest id `start: now` looks for ids that are still to come."""
 
-MOST_ROWS: Final = 1_000_000
-"""The most rows that one poll of mode `updated_at` takes: they are committed together."""
+MOST_PLACES: Final = 20_000
+"""Of rows that wait in mode `updated_at`: so many are looked up at a time, and then told in parts."""
 
 NOTIFY_CHANNEL: Final = "asset_watcher"
 """A notification's payload is the oid of the table that was written to."""
@@ -235,30 +235,57 @@ class RowsById:
 
 @dataclass(frozen=True, kw_only=True)
 class RowsByUpdate:
-    """The statements of mode `updated_at`; each row carries its snapshot, one row without `xid` when there is none.
+    """The statements of mode `updated_at`. All but `rows` carry their snapshot: one row without `xid` when there is none.
 
     `files` changes when the table is rewritten, for `$1` the table and its partitions.
     """
 
     visible_xids: str
     """The xids at or above the snapshot's own xmin that wrote visible rows."""
-    all_rows: str
-    """Rows above the floor `$2`."""
-    new_rows: str
-    """Rows above the floor `$2`, written at or above xid `$3`, by none of the xids `$4`."""
+    all_places: str
+    """Where the rows above the floor `$2` are, behind the place `$4` `$5` among those that are older than xid `$3` (or else than
+    the snapshot): these come first, in the order of their places, and have no xid but 0. With keys, and sizes."""
+    new_places: str
+    """The same for what was written at or above xid `$3`, by none of the xids `$4`: first those of xid `$5`, behind the place
+    `$6` `$7`, then as their transactions began."""
+    rows: str
+    """What stands at the places `$1` `$2` if it was written by the xids `$3`: the number of the place, `keep`, and `row`."""
 
     @classmethod
-    def of(cls, table: Table, column: str, *, key: str, where: str | None, row: str) -> RowsByUpdate:
-        name, xmin = table.sql, f"{table.sql}.xmin"
-        select = f"SELECT {key} AS key, {xmin}::text::int8 AS xid, {condition(where)} IS TRUE AS keep, {row} AS row FROM {name}"  # noqa: S608
-        above = f"{select} WHERE {name}.{quoted(column)} > $2::text::timestamptz"
-        new = f"{above} AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} <> ALL ($4::text[]::xid[])"
+    def of(cls, table: Table, column: str, *, key: str, where: str | None, row: str, size: str | None) -> RowsByUpdate:
+        name, xmin, place = table.sql, f"{table.sql}.xmin", f"({table.sql}.tableoid, {table.sql}.ctid)"
+        found = f"{xmin}::text::int8 AS written_by, {name}.tableoid::int8 AS relation, {name}.ctid AS place"
+        seen = f"{found}, {key} AS key, ({size or 0})::int8 AS size FROM {name}"
+        above = f"WHERE {name}.{quoted(column)} > $2::text::timestamptz"
+        ordered = f"{place[1:-1]} LIMIT {MOST_PLACES}"
+        oldest = "age(coalesce($3::text::xid, pg_snapshot_xmin(s.snapshot)::xid))"
+        rank = f"CASE WHEN age({xmin}) BETWEEN 1 AND {oldest} THEN age({xmin}) ELSE 2147483647 END"
+        all_places = (
+            f"SELECT CASE WHEN age({xmin}) BETWEEN 1 AND {oldest} THEN {xmin}::text::int8 ELSE 0 END AS xid, {seen} {above}"
+            f" AND ({rank} = 2147483647 AND {place} <= ($4::int8::oid, $5::text::tid)) IS NOT TRUE"
+            f" ORDER BY {rank} DESC, {ordered}"
+        )
+        rest = f"{xmin} = $5::text::xid"
+        new_places = (
+            f"SELECT {xmin}::text::int8 AS xid, {seen} {above}"
+            f" AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} <> ALL ($4::text[]::xid[])"
+            f" AND ({rest} AND {place} <= ($6::int8::oid, $7::text::tid)) IS NOT TRUE"
+            f" ORDER BY ({rest}) IS TRUE DESC, age({xmin}) DESC, {ordered}"
+        )
         xids = f"SELECT DISTINCT {xmin}::text::int8 AS xid FROM {name}"  # noqa: S608
         visible = f"{xids} WHERE age({xmin}) BETWEEN 1 AND age(pg_snapshot_xmin(s.snapshot)::xid)"
+        keep = f"{condition(where)} IS TRUE"
+        rows = (
+            f"SELECT wanted.number, {keep} AS keep, CASE WHEN {condition(where)} THEN {row} END AS row"  # noqa: S608
+            " FROM unnest($1::int8[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted(relation, place, xid, number)"
+            f" JOIN {name} ON {name}.ctid = wanted.place::tid AND {name}.tableoid = wanted.relation::oid"
+            f" AND {xmin} = wanted.xid::xid"
+        )
         return cls(
             visible_xids=_IN_SNAPSHOT.format(rows=visible),
-            all_rows=_IN_SNAPSHOT.format(rows=f"{above} LIMIT {MOST_ROWS + 1}"),
-            new_rows=_IN_SNAPSHOT.format(rows=f"{new} LIMIT {MOST_ROWS + 1}"),
+            all_places=_IN_SNAPSHOT.format(rows=all_places),
+            new_places=_IN_SNAPSHOT.format(rows=new_places),
+            rows=rows,
         )
 
 
@@ -279,7 +306,7 @@ class NewsById:
 
 @dataclass(frozen=True, kw_only=True)
 class NewsByUpdate:
-    """Whether a row above the floor was written at or above the xid, of 64 bits: what `RowsByUpdate.new_rows` would read."""
+    """Whether a row above the floor was written at or above the xid, of 64 bits: what `RowsByUpdate.new_places` would show."""
 
     table: Table
     column: str
