@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from store.errors import NotFound
 from store.keys import TaskInstanceKey
-from store.runs import task_instances, tries
+from store.runs import runs, task_instances, tries
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.api.auth import Viewer
@@ -80,7 +80,8 @@ async def get_log(
     path = try_log(context.logs_directory, dag_id, run_id, task_id, map_index, try_number)
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     async with context.database.reading() as connection:
-        await task_instances.check(connection, instance)
+        if not await runs.was_deleted(connection, dag_id, run_id):  # of such a run the log is left
+            await task_instances.check(connection, instance)
         stored = await tries.stored_handle(connection, instance, try_number)
     if query.around is not None or query.following:
         return await answer(context, lambda: [[path]], query, accept)
