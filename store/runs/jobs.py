@@ -58,7 +58,7 @@ class Job:
     updated_at: datetime
 
 
-_COLUMNS: Final = [_j[field.name] for field in fields(Job)]
+JOB_COLUMNS: Final = [_j[field.name] for field in fields(Job)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class JobFilter:
 
 async def listed(connection: AsyncConnection, which: JobFilter, window: Window) -> Page[Job]:
     """A part of the jobs."""
-    query = select(*_COLUMNS).where(which.condition)
+    query = select(*JOB_COLUMNS).where(which.condition)
     if which.is_of_last_run or any("last_run" in name for name in window.order_by):
         newest = select(func.max(run.c.id)).where(run.c.dag_id == _j.dag_id, run.c.state != DELETED).scalar_subquery()
         query = query.select_from(job).outerjoin(_last_run, _last.id == newest)
@@ -131,7 +131,7 @@ async def ids(connection: AsyncConnection, which: JobFilter) -> Sequence[str]:
 
 async def get(connection: AsyncConnection, dag_id: str) -> Job:
     """One job, also one that is configured no more. Raises `NotFound`."""
-    return await one_of(connection, select(*_COLUMNS).where(_j.dag_id == dag_id), Job, no_job(dag_id))
+    return await one_of(connection, select(*JOB_COLUMNS).where(_j.dag_id == dag_id), Job, no_job(dag_id))
 
 
 async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) -> None:
@@ -144,5 +144,5 @@ async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) 
 async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[Job]:
     """Configured jobs whose schedule names the asset, by name."""
     s = job_schedule_asset.c
-    query = select(*_COLUMNS).join(job_schedule_asset, s.dag_id == job.c.dag_id)
+    query = select(*JOB_COLUMNS).join(job_schedule_asset, s.dag_id == job.c.dag_id)
     return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), Job)

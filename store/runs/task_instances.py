@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, String, and_, case, false, func, literal, select, true
+from sqlalchemy import ColumnElement, Select, String, and_, false, func, literal, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.cursors import CursorPage, cursor_page
@@ -170,24 +170,30 @@ async def key_of(connection: AsyncConnection, task_instance_id: str) -> TaskInst
 
 
 @dataclass(frozen=True, kw_only=True)
-class PastTry:
-    """One of a task instance's tries; `state` is the task instance's own for the current one."""
+class TryOfRun(TaskInstanceKey):
+    """One attempt of a run's task; `finish_state` and `message` are what the job said of itself, `progress` is JSON text."""
 
     try_number: int
-    state: str
-    queued_at: datetime
-    start_date: datetime | None
-    end_date: datetime | None
+    submitter: str
+    finish_state: str | None
+    message: str | None
+    progress: str | None
+    exit_code: int | None
+    intent_at: datetime
+    claimed_at: datetime | None
+    cancelled_at: datetime | None
+    ended_at: datetime | None
 
 
-async def tries_of(connection: AsyncConnection, task: TaskInstance) -> Sequence[PastTry]:
-    """All of them, oldest first."""
+async def tries_of_run(connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int) -> Sequence[TryOfRun]:
+    """The tries of a run's tasks, newest first."""
     a = task_try.c
-    ended_as = case(
-        (a.try_number == task.try_number, literal(task.state, _t.state.type)),
-        (a.finish_state.is_not(None), a.finish_state),
-        else_=literal("failed", _t.state.type),
+    own = (a.try_number, a.submitter, a.finish_state, a.message, a.progress, a.exit_code)
+    times = (a.intent_at, a.claimed_at, a.cancelled_at, a.ended_at)
+    query = (
+        select(_t.dag_id, _t.run_id, _t.task_id, _t.map_index, *own, *times)
+        .join(task_try, a.task_instance_id == _t.id)
+        .where(_t.dag_id == dag_id, _t.run_id == run_id)
+        .order_by(a.intent_at.desc(), a.try_number.desc())
     )
-    columns = a.try_number, ended_as.label("state"), a.intent_at.label("queued_at"), a.submitted_at.label("start_date")
-    query = select(*columns, a.ended_at.label("end_date")).where(a.task_instance_id == task.id)
-    return await all_of(connection, query.order_by(a.try_number), PastTry)
+    return await all_of(connection, query.limit(limit), TryOfRun)

@@ -17,7 +17,7 @@ from store.database.paging import Range
 from store.runs.jobs import JobFilter
 from store.runs.run_lists import RUN_RANGES, RunFilter
 from store.runs.task_instances import TASK_RANGES, TaskFilter
-from watcher.api.parameters import BIGGEST, Body, Moment, Text
+from watcher.api.parameters import BIGGEST, Body, Moment, Text, example
 
 _BOUNDS: Final = ("gte", "gt", "lte", "lt")
 _Pattern: TypeAlias = Annotated[Text, Field(max_length=1000)] | None
@@ -130,6 +130,8 @@ class RunQuery(_BoundsWithUpdatedAt):
 class DAGRunsBatchBody(Body, _Bounds):
     """Of `POST /dags/~/dagRuns/list`."""
 
+    model_config = example(dag_ids=["load_orders"], states=["failed"], page_limit=10)
+
     order_by: Text | None = None
     page_offset: _PageOffset = 0
     page_limit: Annotated[int, Field(ge=0)] = 100
@@ -194,6 +196,8 @@ class TaskQuery(_BoundsWithUpdatedAt):
 
 class TaskInstancesBatchBody(Body, _Bounds):
     """Of `POST /dags/~/dagRuns/~/taskInstances/list`."""
+
+    model_config = example(task_ids=["load"], state=["failed"], page_limit=10)
 
     dag_ids: list[Text] | None = None
     dag_run_ids: list[Text] | None = None

@@ -29,9 +29,11 @@ OTHER_NAMES: Final = {
     "ClearTaskInstanceCollectionResponse": "TaskInstanceCollectionResponse",
     **{
         f"Bulk{kind}{entity}": f"Bulk{kind}_{entity}_"
-        for kind in ("Body", "CreateAction", "UpdateAction", "DeleteAction")
+        for kind in ("CreateAction", "UpdateAction", "DeleteAction")
         for entity in ("BulkDAGRunBody", "BulkTaskInstanceBody")
     },
+    "BulkBodyBulkDAGRunBody": "BulkDAGRunsBody",
+    "BulkBodyBulkTaskInstanceBody": "BulkTaskInstancesBody",
 }
 """Shapes that have another name here."""
 NO_SHAPES: Final = re.compile(

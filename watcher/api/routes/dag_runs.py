@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 import anyio
@@ -23,23 +24,34 @@ from watcher.api.auth import Operator, Viewer
 from watcher.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, answered
 from watcher.api.context import ApiContext, Context
 from watcher.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, trigger
+from watcher.api.document import MAY_CONFLICT
 from watcher.api.filters import DAGRunsBatchBody, RunQuery
-from watcher.api.parameters import Body, Moment, Text, cursor_window, window_of_body
+from watcher.api.parameters import Body, Moment, Text, cursor_window, example, window_of_body
 from watcher.api.routes.dags import ALL
 from watcher.api.shapes.assets import AssetEventCollectionResponse, event_response
 from watcher.api.shapes.dag_runs import DAGRunCollectionResponse, DAGRunResponse, run_collection, run_response
 from watcher.api.shapes.task_instances import TaskInstanceCollectionResponse, all_of
 
 router = APIRouter(prefix="/dags/{dag_id}", tags=["DagRun"])
+_LINES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "Lines of JSON, as they come.",
+        "content": {"text/plain": {"schema": {"type": "string", "examples": ['{"state": "running"}\n']}}},
+    }
+}
 _SHORTEST_INTERVAL: Final = 0.5
 """Seconds between two looks at a run that somebody waits for."""
 
 
 class TriggerDAGRunPostBody(RunRequest):
+    model_config = example(logical_date="2026-01-31T12:00:00Z", conf={"full": True})
+
     logical_date: Moment | None
 
 
 class DAGRunPatchBody(Body):
+    model_config = example(state="success", note="looked at it")
+
     state: Literal["queued", "success", "failed"] | None = None
     note: Note = None
 
@@ -47,12 +59,25 @@ class DAGRunPatchBody(Body):
 class BulkDAGRunBody(DAGRunPatchBody):
     """`dag_id`: of the address, where that is not `~`."""
 
+    model_config = example(dag_run_id="manual__1", note="looked at it")
+
     dag_run_id: Text
     dag_id: Text | None = None
 
 
+class BulkDAGRunsBody(BulkBody[BulkDAGRunBody]):
+    model_config = example(
+        actions=[
+            {"action": "update", "entities": [{"dag_run_id": "manual__1", "note": "looked at it"}]},
+            {"action": "delete", "entities": ["manual__2"], "action_on_non_existence": "skip"},
+        ]
+    )
+
+
 class DAGRunClearBody(Body):
     """As Airflow's: without `dry_run: false` it only tells what would be cleared."""
+
+    model_config = example(dry_run=False)
 
     dry_run: bool = True
     only_failed: bool = False
@@ -63,6 +88,8 @@ class DAGRunClearBody(Body):
 
 class BulkDAGRunClearBody(DAGRunClearBody):
     """No run here is of a partition: only null is accepted."""
+
+    model_config = example(dag_runs=[{"dag_run_id": "manual__1"}], dry_run=True)
 
     dag_runs: Annotated[list[BulkDAGRunBody], Field(min_length=1)]
     partition_key: None = None
@@ -90,22 +117,24 @@ async def list_runs(
 async def list_runs_by_body(
     context: Context,
     _: Viewer,
-    dag_id: Literal["~"],  # noqa: ARG001  there is no other
+    dag_id: str,
     body: DAGRunsBatchBody,
 ) -> DAGRunCollectionResponse:
+    """The same with the filters in a body; Airflow has it for `~` only."""
+    which = replace(body.filter, dag_id=None if dag_id == ALL else dag_id)
     window = window_of_body(body.page_offset, body.page_limit, body.order_by, RUN_ORDERS, "id")
     async with context.database.reading() as connection:
-        return run_collection(await run_lists.listed(connection, body.filter, window))
+        return run_collection(await run_lists.listed(connection, which, window))
 
 
-@router.post("/dagRuns")
+@router.post("/dagRuns", responses=MAY_CONFLICT)
 async def trigger_run(context: Context, actor: Operator, dag_id: str, body: TriggerDAGRunPostBody) -> DAGRunResponse:
     run_id = await trigger(context, actor, dag_id, body)
     return await get_run(context, actor, dag_id, run_id)
 
 
 @router.patch("/dagRuns")
-async def change_runs(context: Context, actor: Operator, dag_id: str, body: BulkBody[BulkDAGRunBody]) -> BulkResponse:
+async def change_runs(context: Context, actor: Operator, dag_id: str, body: BulkDAGRunsBody) -> BulkResponse:
     """Each run is changed, or deleted, by itself. Runs are not created so."""
 
     async def one(action: Any, entity: BulkDAGRunBody | str) -> str:
@@ -128,7 +157,7 @@ async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGR
     return run_response(await _existing(context, dag_id, run_id))
 
 
-@router.patch("/dagRuns/{run_id}")
+@router.patch("/dagRuns/{run_id}", responses=MAY_CONFLICT)
 async def patch_run(
     context: Context,
     actor: Operator,
@@ -142,13 +171,13 @@ async def patch_run(
     return await get_run(context, actor, dag_id, run_id)
 
 
-@router.delete("/dagRuns/{run_id}", status_code=204)
+@router.delete("/dagRuns/{run_id}", status_code=204, responses=MAY_CONFLICT)
 async def remove_run(context: Context, actor: Operator, dag_id: str, run_id: str) -> None:
     """Of a run that is over, whose processes are gone. Its events stay consumed, and its id is not given again."""
     await delete_run(context, actor, dag_id, run_id)
 
 
-@router.post("/dagRuns/{run_id}/clear")
+@router.post("/dagRuns/{run_id}/clear", responses=MAY_CONFLICT)
 async def clear_run(
     context: Context, actor: Operator, dag_id: str, run_id: str, body: DAGRunClearBody
 ) -> DAGRunResponse | TaskInstanceCollectionResponse:
@@ -160,7 +189,7 @@ async def clear_run(
     return await get_run(context, actor, dag_id, run_id)
 
 
-@router.post("/clearDagRuns")
+@router.post("/clearDagRuns", responses=MAY_CONFLICT)
 async def clear_runs(
     context: Context, actor: Operator, dag_id: str, body: BulkDAGRunClearBody
 ) -> DAGRunCollectionResponse | TaskInstanceCollectionResponse:
@@ -186,7 +215,7 @@ async def list_upstream_events(context: Context, _: Viewer, dag_id: str, run_id:
     return AssetEventCollectionResponse(asset_events=shown, total_entries=len(shown))
 
 
-@router.get("/dagRuns/{run_id}/wait")
+@router.get("/dagRuns/{run_id}/wait", response_class=StreamingResponse, responses=_LINES)
 async def wait_for_run(
     context: Context,
     _: Viewer,

@@ -16,7 +16,7 @@ from watcher.api.auth import Operator, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.decisions import pause
 from watcher.api.filters import JobQuery, JobsQuery
-from watcher.api.parameters import Body, UnorderedWindow, ordered_window
+from watcher.api.parameters import Body, UnorderedWindow, example, ordered_window
 from watcher.api.shapes.dags import (
     VERSION,
     DAGCollectionResponse,
@@ -37,6 +37,8 @@ _VERSION_ORDERS: Final = ("id", "version_number", "bundle_name", "bundle_version
 
 
 class DAGPatchBody(Body):
+    model_config = example(is_paused=True)
+
     is_paused: bool
 
 

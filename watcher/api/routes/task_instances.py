@@ -6,6 +6,7 @@ Some routes are there twice, as in Airflow: with the map index in the path, wher
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, HTTPException, Query
@@ -21,8 +22,9 @@ from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.bulk import BulkBody, BulkResponse, BulkUpdateAction, answered
 from watcher.api.context import ApiContext, Context
 from watcher.api.decisions import Note, annotate, clear, settle
+from watcher.api.document import MAY_CONFLICT
 from watcher.api.filters import TaskInstancesBatchBody, TaskQuery
-from watcher.api.parameters import BIGGEST_SMALL, Body, Moment, Text, cursor_window, window_of_body
+from watcher.api.parameters import BIGGEST_SMALL, Body, Moment, Text, cursor_window, example, window_of_body
 from watcher.api.routes.dags import ALL
 from watcher.api.shapes.task_instances import (
     TaskDependencyCollectionResponse,
@@ -40,12 +42,16 @@ from watcher.api.shapes.task_instances import (
 router = APIRouter(prefix="/dags/{dag_id}", tags=["Task Instance"])
 _MOST_RUNS: Final = 1000
 """That one request clears."""
+_MOST_TRIES: Final = 1000
+"""The newest ones, that a list shows."""
 _AnyMapIndex: TypeAlias = Annotated[int, Field(ge=-1, le=BIGGEST_SMALL)]
 _TryNumber: TypeAlias = Annotated[int, Field(ge=0, le=BIGGEST_SMALL)]
 
 
 class PatchTaskInstanceBody(Body):
     """`new_state` is written to the run. A job has one task, so nothing is up or down the stream; other runs stay as they are."""
+
+    model_config = example(new_state="success", note="looked at it")
 
     new_state: Literal["success", "failed", "skipped"] | None = None
     note: Note = None
@@ -65,14 +71,22 @@ class PatchTaskInstanceBody(Body):
 class BulkTaskInstanceBody(PatchTaskInstanceBody):
     """`dag_id` and `dag_run_id`: of the address, where that is not `~`."""
 
+    model_config = example(task_id="load", new_state="success")
+
     task_id: Text
     map_index: _AnyMapIndex | None = None
     dag_id: Text | None = None
     dag_run_id: Text | None = None
 
 
+class BulkTaskInstancesBody(BulkBody[BulkTaskInstanceBody]):
+    model_config = example(actions=[{"action": "update", "entities": [{"task_id": "load", "new_state": "success"}]}])
+
+
 class ClearTaskInstancesBody(Body):
     """As Airflow's: without `dry_run: false` it only tells what would be cleared. Dates are of `logical_date`."""
+
+    model_config = example(dry_run=True, dag_run_id="manual__1")
 
     dry_run: bool = True
     start_date: Moment | None = None
@@ -80,7 +94,9 @@ class ClearTaskInstancesBody(Body):
     only_failed: bool = True
     only_running: bool = False
     reset_dag_runs: Literal[True] = True
-    task_ids: Annotated[list[Text | tuple[Text, _AnyMapIndex]], Field(min_length=1)] | None = None
+    task_ids: (
+        Annotated[list[Text | Annotated[tuple[Text, _AnyMapIndex], Field(strict=False)]], Field(min_length=1)] | None
+    ) = None
     dag_run_id: Text | None = None
     include_upstream: bool = False
     include_downstream: bool = False
@@ -139,18 +155,22 @@ async def list_task_instances(
 async def list_task_instances_by_body(
     context: Context,
     _: Viewer,
-    dag_id: Literal["~"],  # noqa: ARG001  there is no other
-    run_id: Literal["~"],  # noqa: ARG001
+    dag_id: str,
+    run_id: str,
     body: TaskInstancesBatchBody,
 ) -> TaskInstanceCollectionResponse:
+    """The same with the filters in a body; Airflow has it for `~` and `~` only."""
+    of_job, of_run = ([] if name == ALL else [name] for name in (dag_id, run_id))
+    which = body.filter
+    which = replace(which, dag_ids=of_job or which.dag_ids, run_ids=of_run or which.run_ids)
     window = window_of_body(body.page_offset, body.page_limit, body.order_by, TASK_ORDERS, "map_index")
     async with context.database.reading() as connection:
-        return task_collection(await task_instances.listed(connection, body.filter, window))
+        return task_collection(await task_instances.listed(connection, which, window))
 
 
 @router.patch("/dagRuns/{run_id}/taskInstances")
 async def change_task_instances(
-    context: Context, actor: Operator, dag_id: str, run_id: str, body: BulkBody[BulkTaskInstanceBody]
+    context: Context, actor: Operator, dag_id: str, run_id: str, body: BulkTaskInstancesBody
 ) -> BulkResponse:
     """Each is changed by itself. None is made or deleted: runs are."""
 
@@ -250,7 +270,7 @@ async def patch_task_instance(
     return all_of([await _existing(context, key)])
 
 
-@router.post("/clearTaskInstances")
+@router.post("/clearTaskInstances", responses=MAY_CONFLICT)
 async def clear_task_instances(
     context: Context, actor: Operator, dag_id: str, body: ClearTaskInstancesBody
 ) -> TaskInstanceCollectionResponse:
@@ -299,7 +319,8 @@ async def _existing(context: ApiContext, key: TaskInstanceKey) -> TaskInstance:
 async def _tries(context: ApiContext, key: TaskInstanceKey) -> Sequence[TaskInstanceHistoryResponse]:
     async with context.database.reading() as connection:
         task = await task_instances.get(connection, key)
-        return [try_response(task, past) for past in await task_instances.tries_of(connection, task)]
+        newest_first = await task_instances.tries_of_run(connection, key.dag_id, key.run_id, limit=_MOST_TRIES)
+    return [try_response(task, of_run) for of_run in reversed(newest_first)]
 
 
 def _changes(body: PatchTaskInstanceBody, mask: Sequence[str] | None) -> dict[str, Any]:

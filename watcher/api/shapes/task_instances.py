@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import BeforeValidator
 
 from store.database.cursors import CursorPage
-from store.runs.task_instances import OPERATOR, POOL, PastTry, TaskInstance
+from store.runs.task_instances import OPERATOR, POOL, TaskInstance, TryOfRun
 from watcher.api.shapes.base import Shape, duration, parsed
 
 
@@ -140,18 +140,22 @@ def all_of(tasks: Sequence[TaskInstance]) -> TaskInstanceCollectionResponse:
     return task_collection(CursorPage(rows=tasks, total=len(tasks)))
 
 
-def try_response(task: TaskInstance, past: PastTry) -> TaskInstanceHistoryResponse:
-    """One try of a task instance under Airflow's names."""
-    return TaskInstanceHistoryResponse.of(
-        past,
+def try_response(task: TaskInstance, of_run: TryOfRun) -> TaskInstanceHistoryResponse:
+    """One try of a task instance under Airflow's names; an ended one of which nothing was heard has failed."""
+    is_current = of_run.try_number == task.try_number
+    return TaskInstanceHistoryResponse(
         dag_id=task.dag_id,
         task_id=task.task_id,
-        dag_run_id=task.run_id,
         map_index=task.map_index,
-        duration=duration(past.start_date, past.end_date),
+        dag_run_id=of_run.run_id,
+        try_number=of_run.try_number,
+        state=task.state if is_current else of_run.finish_state or "failed",
+        start_date=of_run.intent_at,
+        end_date=of_run.ended_at,
+        duration=duration(of_run.intent_at, of_run.ended_at),
         max_tries=task.definition.retries,
         task_display_name=task.task_id,
         dag_display_name=task.dag_id,
-        queued_when=past.queued_at,
-        scheduled_when=past.queued_at,
+        queued_when=of_run.intent_at,
+        scheduled_when=of_run.intent_at,
     )
