@@ -319,5 +319,5 @@ _OF_NO_TASK: Final = ("executor", "version_number", "task_group_id")
 
 def _asks(model: BaseModel, names: Iterable[str]) -> bool:
     """Whether a value is given for what nothing here has; false and `~` are no such."""
-    values = (getattr(model, name, None) for name in names)
+    values = model.model_dump(include=set(names)).values()
     return any(value is not None and value is not False and value not in ("~", []) for value in values)
