@@ -16,9 +16,9 @@ from store.runs.queues import ACTIVE
 from store.runs.runs import Run
 from store.runs.task_instances import TryOfRun
 from store.state import history
+from watcher.api import decisions as api
 from watcher.api.auth import Operator
 from watcher.api.context import ApiContext, Context
-from watcher.api.routes import dags as api
 from watcher.api.routes.logs import log_of_try
 from watcher.api.shapes.base import parsed
 from watcher.web.forms import go_to
