@@ -21,7 +21,7 @@ from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
 from watcher.api.execution.identity import Identity, OwnTry, Writing, answered, fenced, renewed
-from watcher.api.parameters import Body, Moment, SmallNumber, Text
+from watcher.api.parameters import Body, Moment, SmallNumber, Text, example
 from watcher.api.shapes.base import JsonObject, Shape
 
 router = APIRouter(prefix="/tries", tags=["Execution: tries"], dependencies=[OwnTry])
@@ -30,6 +30,8 @@ log = structlog.get_logger()
 
 class Claim(Body):
     """`nonce`: what the claiming process drew at random; the same one may ask again."""
+
+    model_config = example(nonce="6f1c0c1d3a7e4c6a")
 
     nonce: Annotated[Text, Field(min_length=1, max_length=64)]
 
@@ -60,6 +62,8 @@ class TryContext(Shape):
 class Progress(Body):
     """Counts of the Spark application as it stands."""
 
+    model_config = example(stages=2, tasks=20, tasks_done=7)
+
     stages: SmallNumber
     tasks: SmallNumber
     tasks_done: SmallNumber
@@ -68,6 +72,8 @@ class Progress(Body):
 
 
 class Finish(Body):
+    model_config = example(state="success", outlet_events=[{"asset": "orders", "extra": {"rows": 42}}])
+
     state: Literal["success", "failed", "skipped"]
     outlet_events: list[OutletEvent] = Field(default_factory=list)
     message: Text | None = None
@@ -128,14 +134,23 @@ async def report_progress(call: Writing, body: Progress) -> None:
         call.context.metrics.observe_first_action(held.dag_id, since_event, call.trace_id)
 
 
-@router.post("/finish")
+class Finished(Shape):
+    """It has nothing to say."""
+
+
+@router.post("/finish", response_model=Finished)
 async def finish_try(call: Writing, body: Finish) -> dict[str, Any]:
     """Final, and safe to repeat: the same word again changes nothing."""
     await finish(call, body.state, body.outlet_events, body.message)
     return {}
 
 
-@router.post("/token")
+class RenewedToken(Shape):
+    token: str
+    expires_at: str
+
+
+@router.post("/token", response_model=RenewedToken)
 async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
     """Writes nothing, so a repetition is just another token: none is kept."""
     async with context.database.transaction() as connection:

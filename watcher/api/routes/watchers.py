@@ -9,14 +9,16 @@ from typing import Annotated, Final
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, HTTPException, Response
+from fastapi.responses import PlainTextResponse
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.processes import audit
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import Body, Text
-from watcher.api.routes.logs import LogQueryParameters, answer
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import Body, Text, example
+from watcher.api.routes.logs import LINES_OF_LOGS, LogQueryParameters, answer
 from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import new_write_id
 from watcher.logs.paths import watcher_logs
@@ -26,6 +28,7 @@ from watcher.triggerer.control import Control, MovedPosition, Preview
 router = APIRouter(prefix="/watchers", tags=["Watcher"])
 DESCRIBE_PATIENCE: Final = 1.0
 """Seconds in which plug-ins are asked about all watermarks of an answer."""
+_MOVING: Final = {**MAY_CONFLICT, 502: {"description": "The watcher's source does not answer"}}
 
 
 class Watcher(Shape):
@@ -99,11 +102,13 @@ async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: b
 
 
 class RewindBody(Body):
+    model_config = example(to="2026-01-31T12:00:00Z", preview=True)
+
     to: Text
     preview: bool = False
 
 
-@router.post("/{name}/poll")
+@router.post("/{name}/poll", responses=_MOVING)
 async def poll(context: Context, _: Operator, name: str, dry_run: bool = False) -> Preview:
     """What the next poll would find. Nothing else can be asked for: watchers poll by themselves."""
     if not dry_run:
@@ -111,23 +116,25 @@ async def poll(context: Context, _: Operator, name: str, dry_run: bool = False) 
     return await _control(context).dry_run(name)
 
 
-@router.post("/{name}/rewind")
+@router.post("/{name}/rewind", responses=_MOVING)
 async def rewind(context: Context, actor: Operator, name: str, body: RewindBody) -> Preview | MovedPosition:
     if body.preview:
         return await _control(context).preview(name, body.to)
     return await _control(context).rewind(name, body.to, actor.name)
 
 
-@router.post("/{name}/rewind/undo")
+@router.post("/{name}/rewind/undo", responses=_MOVING)
 async def undo_rewind(context: Context, actor: Operator, name: str) -> MovedPosition:
     return await _control(context).undo(name, actor.name)
 
 
 class RenameBody(Body):
+    model_config = example(to="landing_files")
+
     to: Text
 
 
-@router.post("/{name}/rename")
+@router.post("/{name}/rename", responses=_MOVING)
 async def rename(context: Context, actor: Operator, name: str, body: RenameBody) -> MovedPosition:
     """Move the position of a watcher that is configured no more to one that is and has none yet."""
     return await _control(context).rename(name, body.to, actor.name)
@@ -141,7 +148,7 @@ def _control(context: ApiContext) -> Control:
     return context.control
 
 
-@router.get("/{name}/logs")
+@router.get("/{name}/logs", response_class=PlainTextResponse, responses=LINES_OF_LOGS)
 async def get_logs(
     context: Context, _: Viewer, name: str, query: LogQueryParameters, accept: Annotated[str, Header()] = "*/*"
 ) -> Response:
