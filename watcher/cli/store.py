@@ -38,7 +38,7 @@ COLUMNS: Columns = {
     "value": Column(lambda entry: json.dumps(entry["value"], ensure_ascii=False), "text"),
     **fields(version="version"),
     **moments(updated="updated_at"),
-    "by": Column(writer, "id"),
+    "by": Column(writer),
     "log": Column(lambda entry: (entry["last_updated_by"] or {}).get("log_url")),
 }
 HISTORY: Columns = {

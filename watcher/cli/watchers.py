@@ -24,6 +24,7 @@ from watcher.cli.tables import Column, Columns, fields, ids, moments, properties
 watchers = group("watchers", "The watchers and how they are doing.")
 top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
+_UNDO = "`--undo` takes it back until a batch commits"
 COLUMNS: Columns = {
     **ids(watcher="name", asset="asset"),
     "state": Column(lambda watcher: "paused" if watcher["paused"] else watcher["state"]),
@@ -56,7 +57,7 @@ async def rename_watcher(
 ) -> None:
     """Let a watcher that has another name now go on where it was; before its first start under the new name."""
     moved = (await api.send("POST", _path(name) + "/rename", body={"to": new})).json()
-    show(moved, lambda: f"{new} goes on from {moved['watermark']}, where {name} was")
+    show(moved, lambda: f"{new} goes on from {_in_json(moved['watermark'])}, where {name} was")
 
 
 @command(top, "pause")
@@ -163,7 +164,7 @@ async def _rewind(
         raise Failure("give --to, or --undo", Exit.USAGE)
     if undo:
         moved = (await api.send("POST", _path(name) + "/rewind/undo")).json()
-        show(moved, lambda: f"{name} is back where it was, at {moved['watermark']}")
+        show(moved, lambda: f"{name} is back where it was, at {_in_json(moved['watermark'])}")
         return
     if preview:
         _show_preview(await _previewed(api, name, to), show)
@@ -171,7 +172,7 @@ async def _rewind(
     if not yes and sys.stdin.isatty():
         await _confirm(api, name, to)
     answer = (await api.send("POST", _path(name) + "/rewind", body={"to": to, "preview": False})).json()
-    show(answer, lambda: f"{name} goes on from {answer['watermark']}; `--undo` takes it back until a batch commits")
+    show(answer, lambda: f"{name} goes on from {_in_json(answer['watermark'])}; {_UNDO}")
 
 
 async def _previewed(api: ApiClient, name: str, to: str | None) -> Any:
@@ -197,12 +198,11 @@ def _ask(question: str) -> None:
 
 def meaning(name: str, to: str | None, watermark: Any, preview: Mapping[str, Any]) -> str:
     """What follows from a rewind, in sentences."""
-    items, events = preview["items"], preview["events"]
-    runs = " and ".join(f"{count} of {dag_id}" for dag_id, count in preview["runs"].items() if count)
-    again = f"{items:,} files or rows come in {events:,} events" if items else "Nothing comes at once"
+    runs = " and ".join(f"{count:,} of {dag_id}" for dag_id, count in preview["runs"].items() if count)
     return (
-        f"{name} stands at {json.dumps(watermark, ensure_ascii=False)} and is to go on from {to}.\n"
-        f"{again}, also what was seen before: jobs that are not made for it do their work twice.\n"
+        f"{name} stands at {_in_json(watermark)} and is to go on from {to}.\n"
+        f"Files or rows that come, also those that were seen before: {preview['items']:,}, in so many events: "
+        f"{preview['events']:,}. Jobs that are not made for it do their work twice.\n"
         f"Runs that follow where nothing else is waited for: {runs or 'none'}.\n"
         f"`watcher rewind {name} --undo` takes it back, until the next batch commits."
     )
@@ -213,6 +213,10 @@ def _show_preview(preview: dict[str, Any], show: Show) -> None:
     show(preview, lambda: properties({"items": preview["items"], "events": preview["events"], "runs": runs}))
     if preview["shown"]:
         show.more(lambda: table(preview["shown"], {**fields(count="count"), **texts(watermark="watermark")}))
+
+
+def _in_json(watermark: Any) -> str:
+    return json.dumps(watermark, ensure_ascii=False)
 
 
 def _path(name: str) -> str:

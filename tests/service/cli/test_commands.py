@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
@@ -36,7 +37,6 @@ from store.state.attributed import AttributedEntries
 from tests.effort import PATIENCE
 from watcher import app as daemon
 from watcher import logs
-from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.cli import configuration as commands_of_configuration
 from watcher.cli import connections
@@ -44,6 +44,7 @@ from watcher.cli.app import app
 from watcher.declaring import declared
 from watcher.http_server import listen, serve
 from watcher.vocabulary import vocabulary
+from watcher.web import create_app
 
 ROOT = Path(__file__).parents[3]
 CONFIGURATION = """
@@ -430,6 +431,8 @@ def test_the_page_of_a_thing_is_opened(watcher: Watcher, served: Served, monkeyp
     names = ["inbox_files", "inbox", "load_orders"]
     assert [watcher(*opened, name).stdout for name in names] == [f"{served.url}/{page}\n" for page in pages]
     assert asked[1:] == [f"{served.url}/{page}" for page in pages]
+    headers = {"Authorization": f"Bearer {served.token}", "Accept": "text/html"}
+    assert {httpx.get(url, headers=headers).status_code for url in asked} == {200}
     assert "no watcher, job or asset" in watcher(*opened, "nothing", exits=4).stderr
     assert "no daemon runs here" in watcher("open", exits=1).stderr
 

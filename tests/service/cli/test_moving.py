@@ -88,7 +88,7 @@ def test_on_a_terminal_a_rewind_is_asked_about_first(configuration, monkeypatch,
     monkeypatch.setattr(typer.testing._NamedTextIOWrapper, "isatty", lambda _: True)
     words = ("rewind", "inbox_files", "--to", "start", "-c", str(configuration))
     asked = CliRunner().invoke(app, words, input=given)
-    assert "1 files or rows come in 1 events, also what was seen before" in asked.stderr
+    assert "also those that were seen before: 1, in so many events: 1." in asked.stderr
     assert "Runs that follow where nothing else is waited for: 1 of load." in asked.stderr
     assert (asked.exit_code == 0, "goes on from" in asked.stdout) == (moved, moved)
     assert ("Aborted" in asked.stderr) is not moved
