@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Annotated, Final
 
 from fastapi import Depends, HTTPException, Request
@@ -81,10 +82,15 @@ async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> 
 
 
 async def _of_token(request: Request, context: ApiContext, bearer: HTTPAuthorizationCredentials) -> Identity:
+    known = context.known_tokens.get(bearer.credentials, monotonic())
+    if known is not None:
+        return known
+    asked_at = monotonic()
     async with context.database.reading() as connection:
         identity = await tokens.identify(connection, bearer.credentials)
     if identity is None:
         raise await failed(request, context, REFUSED)
+    context.known_tokens.put(bearer.credentials, identity, asked_at)
     return identity
 
 

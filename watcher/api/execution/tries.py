@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import structlog
@@ -20,7 +22,7 @@ from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
 from watcher.api.execution.identity import Identity, OwnTry, Writing, answered, fenced, renewed
 from watcher.api.parameters import Body, Moment, SmallNumber, Text, example
-from watcher.api.shapes.base import Shape
+from watcher.api.shapes.base import JsonObject, Shape
 
 router = APIRouter(prefix="/tries", tags=["Execution: tries"], dependencies=[OwnTry])
 log = structlog.get_logger()
@@ -43,6 +45,10 @@ class TryContext(Shape):
     map_index: int
     try_number: int
     task_instance_id: str
+    conf: JsonObject
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
     triggering_asset_events: Mapping[str, Sequence[AssetEvent]]
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
@@ -86,12 +92,17 @@ async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
 
 async def _try_context(context: ApiContext, connection: AsyncConnection, held: TryKey) -> TryContext:
     job = await jobs.get(connection, held.dag_id)
+    run = await runs.get(connection, held.dag_id, held.run_id)
     triggering: dict[str, list[AssetEvent]] = {}
     for event in await runs.events_of_run(connection, held.dag_id, held.run_id):
         triggering.setdefault(event.asset.name, []).append(event)
     around = await assets.around_job(connection, held.dag_id)
     return TryContext(
         **held.json,
+        conf=json.loads(run.conf),
+        logical_date=run.logical_date,
+        data_interval_start=run.data_interval_start,
+        data_interval_end=run.data_interval_end,
         triggering_asset_events=triggering,
         inlets=await _named(connection, held.dag_id, around, "inlet"),
         outlets=await _named(connection, held.dag_id, around, "outlet"),

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.database.paging import Page, Window
 from store.errors import Conflict
-from store.keys import AssetRef
 from store.state import history
 from store.state.entries import Entry
 from watcher.api.auth import Admin, Viewer
@@ -120,7 +118,7 @@ async def list_history(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow, key: str | None = None
 ) -> History:
     async with context.database.reading() as connection:
-        asset = await _asset(connection, asset_id)
+        asset = await assets.reference(connection, asset_id)
         page = await history.of_asset(connection, asset, key, window)
     return History(history=[history_response(row, context.base_url) for row in page.rows], total_entries=page.total)
 
@@ -153,13 +151,9 @@ async def delete_asset_state_store(context: Context, actor: Admin, asset_id: Ass
 
 async def _entry(context: ApiContext, asset_id: int, key: str) -> Entry:
     async with context.database.reading() as connection:
-        return await context.entries.entry(connection, await _asset(connection, asset_id), key)
+        return await context.entries.entry(connection, await assets.reference(connection, asset_id), key)
 
 
 async def _page(context: ApiContext, asset_id: int, window: Window) -> Page[Entry]:
     async with context.database.reading() as connection:
-        return await context.entries.page(connection, await _asset(connection, asset_id), window)
-
-
-async def _asset(connection: AsyncConnection, asset_id: int) -> AssetRef:
-    return (await assets.get(connection, asset_id)).ref
+        return await context.entries.page(connection, await assets.reference(connection, asset_id), window)

@@ -88,10 +88,11 @@ async def create_token(context: Context, actor: Admin, body: NewToken) -> Create
 
 @router.delete("/{token_id}", status_code=204)
 async def revoke_token(context: Context, actor: Admin, token_id: str) -> None:
-    """It opens nothing from now on, in any process."""
+    """It opens nothing from now on; in other processes, from two seconds on."""
     async with context.database.transaction() as connection:
         token = await tokens.revoke(connection, token_id)
         await audit.record(connection, actor.name, "token.revoke", token.subject, {"id": token.id})
+    context.known_tokens.forget()
 
 
 @router.post("/{token_id}/rotate", status_code=201, responses=MAY_CONFLICT)
@@ -106,4 +107,5 @@ async def rotate_token(
         token = await tokens.rotate(connection, token_id, body.overlap)
         detail = {"id": token.id, "instead_of": token_id, "overlap": body.overlap}
         await audit.record(connection, actor.name, "token.rotate", token.subject, detail)
+    context.known_tokens.forget()
     return CreatedTokenShape.of(token)

@@ -26,6 +26,8 @@ from watcher.loops import Hint
 from watcher.triggerer.control import Control, MovedPosition, Preview
 
 router = APIRouter(prefix="/watchers", tags=["Watcher"])
+DESCRIBE_PATIENCE: Final = 1.0
+"""Seconds in which plug-ins are asked about all watermarks of an answer."""
 _MOVING: Final = {**MAY_CONFLICT, 502: {"description": "The watcher's source does not answer"}}
 
 
@@ -37,6 +39,8 @@ class Watcher(Shape):
     owner: str | None
     position_version: int | None
     watermark: JsonValue
+    watermark_in_words: str | None
+    """What its trigger says of it: what is open, and who is waited for; null where there is nothing to say."""
     last_poll_at: datetime | None
     last_event_at: datetime | None
     lag_seconds: float | None
@@ -44,12 +48,6 @@ class Watcher(Shape):
     error: str | None
     error_count: int
     paused: bool
-
-    @classmethod
-    def shown(cls, context: ApiContext, row: WatcherRow) -> Watcher:
-        """The row, with what this process knows better of a watcher that it hosts."""
-        row = context.health.merged(row)
-        return cls.of(row, lag_seconds=row.lag_seconds, watermark=row.watermark_now)
 
 
 class WatcherCollection(Shape):
@@ -61,13 +59,25 @@ class WatcherCollection(Shape):
 async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
     async with context.database.reading() as connection:
         rows = await watchers.listed(connection)
-    return WatcherCollection(watchers=[Watcher.shown(context, row) for row in rows], total_entries=len(rows))
+    return WatcherCollection(watchers=await _shown(context, rows), total_entries=len(rows))
 
 
 @router.get("/{name}")
 async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
     async with context.database.reading() as connection:
-        return Watcher.shown(context, await watchers.get(connection, name))
+        row = await watchers.get(connection, name)
+    [watcher] = await _shown(context, [row])
+    return watcher
+
+
+async def _shown(context: ApiContext, rows: Sequence[WatcherRow]) -> list[Watcher]:
+    """The rows, with what this process knows better of watchers that it hosts. Not within a transaction: it may take time."""
+    merged = [context.health.merged(row) for row in rows]
+    sentences = await anyio.to_thread.run_sync(context.descriptions.sentences, merged, DESCRIBE_PATIENCE)
+    return [
+        Watcher.of(row, lag_seconds=row.lag_seconds, watermark=row.watermark_now, watermark_in_words=sentence)
+        for row, sentence in zip(merged, sentences, strict=True)
+    ]
 
 
 @router.post("/{name}/pause")
@@ -85,9 +95,10 @@ async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: b
         await watchers.set_paused(connection, name, paused=paused)
         action = "watcher.pause" if paused else "watcher.resume"
         await audit.record(connection, actor.name, action, name, write_id=new_write_id())
-        shown = Watcher.shown(context, await watchers.get(connection, name))
+        row = await watchers.get(connection, name)
     context.hint(Hint(what="watchers", names=frozenset({name})))
-    return shown
+    [watcher] = await _shown(context, [row])
+    return watcher
 
 
 class RewindBody(Body):

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Path, Request, Response
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.detection import rewind
-from watcher import vocabulary
 from watcher.api.auth import Operator
 from watcher.api.context import ApiContext, Context
 from watcher.api.routes import watchers as api
@@ -59,11 +58,7 @@ async def _page(view: View, name: str, **more: object) -> Response:
 async def _described(context: ApiContext, row: WatcherRow) -> str:
     """The watermark in the words of its trigger's class."""
     watermark = parsed(row.watermark_now)
-    describe = (
-        vocabulary.describe
-        if context.descriptions is None
-        else partial(context.descriptions.describe, watcher=row.name)
-    )
+    describe = partial(context.descriptions.describe, watcher=row.name)
     return (await anyio.to_thread.run_sync(describe, row.trigger, watermark)).sentence
 
 
