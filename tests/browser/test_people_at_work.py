@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
 import tarfile
@@ -48,7 +47,7 @@ async def test_a_watcher_is_paused_rewound_with_a_preview_and_resumed(page: Page
     await expect(page.get_by_role("button", name="Undo the last rewind")).to_have_count(0)
 
     await page.get_by_role("button", name="Resume").click()
-    await expect(page.locator("#doing .state.paused")).to_have_count(0)
+    await expect(page.locator("#doing .state.paused")).to_have_count(0, timeout=SOON)
     await page.goto("/audit")
     for action in ("watcher.pause", "watcher.rewind", "watcher.rewind_undo", "watcher.resume"):
         await expect(page.get_by_text(action, exact=True).first).to_be_visible()
@@ -63,23 +62,43 @@ async def test_a_log_that_is_looked_at_grows(page: Page, site: Site) -> None:
     await expect(page.locator("ol.log .event", has_text="store.written").last).to_be_visible()
 
 
+async def test_events_appear_on_a_page_that_nobody_reloads(page: Page, site: Site) -> None:
+    await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
+    await page.evaluate("document.body.dataset.kept = 'yes'")
+    events = page.locator("#events tbody tr")
+    newest = await events.first.get_attribute("id") if await events.count() else ""
+    site.put_file("appears.json")
+    await expect(page.locator("#events tbody tr").first).not_to_have_id(newest or "none", timeout=SOON)
+    assert await page.evaluate("document.body.dataset.kept") == "yes"
+
+
 async def test_a_run_is_started_by_hand_and_a_failed_one_says_why(page: Page) -> None:
     await page.goto("/jobs/always_fails")
     await page.get_by_label("Start with conf").fill('{"day": "2026-01-31"}')
     await page.get_by_role("button", name="Start a run").click()
     await expect(page.get_by_text('"day": "2026-01-31"')).to_be_visible()
-    run = page.url
-
-    async def has_failed() -> bool:
-        await page.goto(run)
-        return await page.locator(".state.failed").count() > 0
-
-    async with asyncio.timeout(PATIENCE):
-        while not await has_failed():
-            await asyncio.sleep(0.3)
-    await expect(page.get_by_role("alert")).to_contain_text("the table orders has no column city")
+    await expect(page.get_by_role("alert")).to_contain_text("the table orders has no column city", timeout=SOON)
+    await page.reload()
     await expect(page.locator("ol.log")).to_contain_text("ValueError")
     await expect(page.get_by_role("button", name="Run again with the same events")).to_be_visible()
+    await page.get_by_role("link", name="To that line").click()
+    await expect(page.locator("#line")).to_contain_text("the table orders has no column city")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+async def test_the_bar_of_a_spark_run_moves_to_its_end(page: Page) -> None:
+    await page.goto("/jobs/counts")
+    await page.get_by_role("button", name="Start a run").click()
+    bar = page.get_by_role("progressbar")
+    await expect(bar).to_be_visible(timeout=SOON)
+    share = "bar => bar.value / bar.max"
+    first = await bar.evaluate(share)
+    await page.wait_for_function(
+        f"first => ({share})(document.querySelector('progress')) > first", arg=first, timeout=SOON
+    )
+    await expect(page.locator("#state .state.success")).to_be_visible(timeout=SOON)
+    assert await bar.evaluate(share) == 1
 
 
 async def test_a_viewer_sees_no_button_that_is_refused(chromium: Browser, site: Site) -> None:
