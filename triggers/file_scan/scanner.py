@@ -126,6 +126,8 @@ class Scanner:
         self._nothing_stored = stored is None
         self._unfinished = self._state.began is not None
         """The stored position is one of a scan under way: its end is written."""
+        self._holds_back = self._state.began is not None
+        """The scan met, or may have met before it was resumed, a version that was too young."""
 
     @property
     def cursor(self) -> str | None:
@@ -135,6 +137,7 @@ class Scanner:
     def advance(self, page: Page, *, now: float) -> Step:
         begins = self._state.began is None
         if begins:
+            self._holds_back = False
             self._state = self._algorithm.begin(self._state, page.clock, self._handled)
         must_write = self._nothing_stored or (begins and self._state.is_baseline)
         watermark = self._watermark_of_events()
@@ -149,6 +152,13 @@ class Scanner:
             must_write = must_write or self._unfinished or (due and self._handled.has_forgotten)
         write = bool(versions) or must_write
         return Step(versions=versions, watermark=watermark, position=self._position(now) if write else None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a scan that lists what the last one did would yield nothing, whenever it is made, and nothing waits to be written."""
+        return not (
+            self._nothing_stored or self._holds_back or self._handled.has_forgotten or self._state.began is not None
+        )
 
     @property
     def up_to(self) -> Moment | None:
@@ -183,6 +193,7 @@ class Scanner:
         met_again = state.next_horizon is None or modified >= state.next_horizon
         in_baseline = isinstance(state.baseline, int) and modified < state.baseline
         if met_again and not in_baseline and self._min_age and modified > clock - self._min_age:
+            self._holds_back = True
             return False  # too young: left to a later scan
         if met_again:
             self._handled.add(fingerprint, modified)

@@ -61,7 +61,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._selection = Selection(
             bucket=options.bucket,
             prefix=options.prefix,
-            matcher=options.matcher,
+            matcher=self._matcher,
             min_size=options.min_size,
             directory_markers=options.directory_markers,
         )
@@ -166,7 +166,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     @property
     def _listed_prefix(self) -> str:
         """The fewest objects that hold all that can match."""
-        return self.options.prefix + self.options.matcher.literal
+        return self.options.prefix + self._matcher.literal
 
 
 _RULE: Final = re.compile(rb"<Rule>(.*?)</Rule>", re.DOTALL)
