@@ -46,6 +46,7 @@ class OnePage:
     last: str | None
     files: Sequence[LocalFile] = ()
     clock: int = BEGAN
+    is_clock_believed: bool = True
 
     def __len__(self) -> int:
         return len(self.files)

@@ -56,6 +56,7 @@ class FilePage:
     last: str | None
     files: Sequence[LocalFile]
     min_size: int
+    is_clock_believed: bool = True
 
     def __len__(self) -> int:
         return len(self.files)
