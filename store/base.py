@@ -80,6 +80,7 @@ _FIELDS_OF_KIND: Final = {
     AssetStoreWriterKind.WATCHER: frozenset({"watcher"}),
     AssetStoreWriterKind.API: frozenset({"actor"}),
 }
+_NAMING: Final = frozenset().union(*_FIELDS_OF_KIND.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +104,9 @@ class Writer:
     def __post_init__(self) -> None:
         if not isinstance(self.kind, AssetStoreWriterKind):
             raise InvalidValue(f"unknown writer kind {self.kind!r}; use AssetStoreWriterKind: task, watcher or api")
-        named = {name: value for name, value in vars(self).items() if name not in {"kind", "write_id", "try_number"}}
-        self.kind.validate_writer_fields(**named)
+        given = vars(self)
+        if {name for name in _NAMING if given[name] is not None} != _FIELDS_OF_KIND[self.kind]:
+            self.kind.validate_writer_fields(**{name: given[name] for name in _NAMING})
 
 
 class BaseStoreBackend(ABC):

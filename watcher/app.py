@@ -24,8 +24,8 @@ from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
 from watcher import logs, machine, try_tokens
-from watcher.api import create_app
 from watcher.api.context import ApiContext
+from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
 from watcher.api.same_site import site_of
 from watcher.cleanup import Cleaner, Limits
 from watcher.configuration_watch import ConfigurationWatch
@@ -59,6 +59,7 @@ from watcher.triggerer.triggerer import Triggerer
 from watcher.vocabulary import Descriptions
 from watcher.watchdog import Watchdog, force_shutdown
 from watcher.watermark_copies import WatermarkCopies
+from watcher.web import create_app
 
 TOKEN_LIFETIME: Final = timedelta(hours=1)
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})
@@ -190,8 +191,8 @@ class Daemon:
                     await self._start_part(workers, "watch on the configuration", watch.run)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
-                    where = {"pid": self.process.pid, **self._address()}
-                    log.info("daemon.started", roles=sorted(self.options.roles), **where)
+                    url = {} if self.listening_socket is None else {"url": self._local_url()}
+                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid, **url)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
@@ -372,6 +373,7 @@ class Daemon:
             hint=self._hint,
             configuration_hash=self.configuration.hash,
             signing_keys=self._signing_keys,
+            known_tokens=KnownTokens(trusted_for=TRUSTED_FOR),
             health=self._health,
             control=Control(
                 database=self.database,
@@ -395,6 +397,3 @@ class Daemon:
         if self.listening_socket is None:
             return api.base_url or f"http://{api.host}:{api.port}"
         return machine.url_here(*self.listening_socket.getsockname()[:2])
-
-    def _address(self) -> dict[str, str]:
-        return {} if self.listening_socket is None else {"url": self._local_url()}

@@ -5,10 +5,9 @@ A trace that a counter was last moved by stands beside it as its exemplar, for w
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, TypeAlias
 
@@ -22,7 +21,7 @@ from store.base import AssetStoreWriterKind
 from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
 from store.runs.runs import Run
-from watcher.vocabulary import Descriptions, describe
+from watcher.vocabulary import Descriptions
 
 OUR_OWN: Final = frozenset(
     {
@@ -114,7 +113,7 @@ class Metrics:
     def exposition(self, snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
         """The text that Prometheus scrapes, in a form that it accepts, and the name of that form.
 
-        Blocking where the snapshot has `descriptions`, which ask children.
+        Blocking: the snapshot's `descriptions` may ask children.
         """
         encode, content_type = choose_encoder(accept)
         together = CollectorRegistry()
@@ -143,7 +142,7 @@ class Snapshot(Collector):
     has_database: bool
     watchers: Sequence[WatcherRow] = ()
     expected: Sequence[Asset] = ()
-    descriptions: Descriptions | None = None
+    descriptions: Descriptions = field(default_factory=Descriptions)
 
     def collect(self) -> Iterator[Metric]:
         yield _gauge("ready", "1: the process is ready, as /readyz says", (), {(): self.is_ready})
@@ -176,11 +175,7 @@ class Snapshot(Collector):
         """What the triggers say of their watermarks."""
         gauges: dict[str, dict[Labels, float]] = {}
         for watcher in self.watchers:
-            watermark = None if watcher.watermark is None else json.loads(watcher.watermark)
-            if self.descriptions is None:
-                description = describe(watcher.trigger, watermark)
-            else:
-                description = self.descriptions.describe(watcher.trigger, watermark, watcher.name)
+            description = self.descriptions.of_watcher(watcher)
             if description.fault is not None:
                 log.warning("watcher.not_described", watcher=watcher.name, error=description.fault)
             for name, number in description.gauges.items():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from config.errors import UnknownClass
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
@@ -22,6 +24,9 @@ from watcher.isolation.inquiries import ForeignModelOf, Inquirer
 from watcher.plugins import add_to_import_path, check_options, plugin_class
 from watcher.submit.base import Submitter
 from watcher.submit.spark_submit import SparkSubmit
+
+if TYPE_CHECKING:
+    from store.catalog.watchers import WatcherRow
 
 TRIGGERS: Final[Mapping[str, type[BaseEventTrigger[Any, Any]]]] = {
     "s3.new_files": S3NewFiles,
@@ -158,27 +163,46 @@ def describe(trigger: str, watermark: JsonValue) -> Description:
 class Descriptions:
     """The same, also of triggers whose classes this process does not import: a child describes each watermark once.
 
-    Blocking: not for the event loop.
+    Blocking: not for the event loop. Without an inquirer nothing is said of such triggers.
     """
 
-    def __init__(self, inquirer: Inquirer) -> None:
+    def __init__(self, inquirer: Inquirer | None = None) -> None:
         self._inquirer = inquirer
         self._of: dict[str, tuple[JsonValue, Description]] = {}
 
+    def sentences(self, watchers: Iterable[WatcherRow], patience: float) -> list[str | None]:
+        """Of each watcher's watermark, None where there is nothing to say.
+
+        After `patience` seconds no child is asked: a plug-in that hangs hides sentences, and nothing else.
+        """
+        until = time.monotonic() + patience
+        sentences = []
+        for watcher in watchers:
+            in_time = self if time.monotonic() < until else Descriptions()
+            sentences.append(in_time.of_watcher(watcher).sentence or None)
+        return sentences
+
+    def of_watcher(self, watcher: WatcherRow) -> Description:
+        watermark = watcher.watermark_now
+        return self.describe(watcher.trigger, None if watermark is None else json.loads(watermark), watcher.name)
+
     def describe(self, trigger: str, watermark: JsonValue, watcher: str = "") -> Description:
         """`watcher` whose watermark it is."""
-        if watermark is None or not _is_foreign(trigger) or _imported(trigger):
+        inquirer = self._inquirer
+        if inquirer is None or watermark is None or not _is_foreign(trigger) or _imported(trigger):
             return describe(trigger, watermark)
         newest = self._of.get(watcher)
         if newest is None or newest[0] != watermark:
-            newest = self._of[watcher] = watermark, _described(trigger, lambda: self._asked(trigger, watermark))
+            description = _described(trigger, lambda: _asked(inquirer, trigger, watermark))
+            newest = self._of[watcher] = watermark, description
         return newest[1]
 
-    def _asked(self, trigger: str, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
-        answer = self._inquirer.ask(trigger, "watermark", watermark=watermark)
-        if "fault" in answer:
-            raise UnknownClass(answer["fault"])
-        return answer["sentence"], answer["gauges"]
+
+def _asked(inquirer: Inquirer, trigger: str, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
+    answer = inquirer.ask(trigger, "watermark", watermark=watermark)
+    if "fault" in answer:
+        raise UnknownClass(answer["fault"])
+    return answer["sentence"], answer["gauges"]
 
 
 def _described(trigger: str, describe: Callable[[], tuple[str, Mapping[str, float]]]) -> Description:

@@ -7,7 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Select, Subquery, and_, exists, func, literal, null, or_, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Subquery,
+    and_,
+    bindparam,
+    exists,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    true,
+    union_all,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import Page, Window, all_of, begins, like, one_of, page
@@ -22,7 +36,7 @@ from store.database.schema import (
     job,
     watcher,
 )
-from store.errors import no_asset
+from store.errors import Conflict, no_asset
 from store.keys import AssetId, AssetRef, EventId, Role
 from store.values import WATERMARK_SUFFIX
 
@@ -99,9 +113,28 @@ async def listed(
     return await page(connection, query, window, ASSET_ORDERS, Asset)
 
 
+async def following(connection: AsyncConnection, name: str | None, *, limit: int) -> Sequence[Asset]:
+    """The active assets behind this name, in order of name; None: from the first on."""
+    behind = true() if name is None else _a.name > name
+    return await all_of(connection, _assets().where(_a.active, behind).order_by(_a.name).limit(limit), Asset)
+
+
 async def get(connection: AsyncConnection, asset_id: int) -> Asset:
     """One asset, also one that is configured no more. Raises `NotFound`."""
     return await one_of(connection, _assets().where(_a.id == asset_id), Asset, no_asset(asset_id))
+
+
+_REFERENCE: Final = select(_a.id, _a.name, _a.uri, _a.active).where(_a.id == bindparam("b_id"))
+
+
+async def reference(connection: AsyncConnection, asset_id: int, *, active: bool = False) -> AssetRef:
+    """The asset, which must be configured if `active`. Raises `NotFound`, `Conflict`."""
+    row = (await connection.execute(_REFERENCE, {"b_id": asset_id})).one_or_none()
+    if row is None:
+        raise no_asset(asset_id)
+    if active and not row.active:
+        raise Conflict(f"the asset {row.name!r} is not active; configure it again to write its store")
+    return AssetRef(id=row.id, name=row.name, uri=row.uri)
 
 
 async def expected(connection: AsyncConnection) -> Sequence[Asset]:

@@ -9,7 +9,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Column, Insert, RowMapping, Table, Update, and_, delete, insert, or_, select, update
+from sqlalchemy import (
+    Column,
+    Insert,
+    RowMapping,
+    Table,
+    Text,
+    Update,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import configuration_lock
@@ -137,13 +153,16 @@ async def _apply_assets(connection: AsyncConnection, declared: Sequence[Declared
     _refuse_stolen_uris(declared, ids, present.values())
     changed = [a for a in declared if a.name in ids and _differs(present[ids[a.name]], _values(a))]
     await _make_way(connection, [ids[a.name] for a in changed if _moves(present[ids[a.name]], a)])
-    for a in changed:
-        here = asset.c.id == ids[a.name]
-        await connection.execute(update(asset).where(here).values(**_values(a), updated_at=database_now()))
-    for a in declared:
-        if a.name not in ids:
-            new = insert(asset).values(**_values(a), created_at=database_now(), updated_at=database_now())
-            ids[a.name] = (await connection.execute(new.returning(asset.c.id))).scalar_one()
+    await _update_each(
+        connection,
+        asset.c.id,
+        {ids[a.name]: _values(a) for a in changed},
+        update(asset).values(updated_at=database_now()),
+    )
+    if missing := [_values(a) for a in declared if a.name not in ids]:
+        new = insert(asset).values(created_at=database_now(), updated_at=database_now())
+        rows = await connection.execute(new.returning(asset.c.name, asset.c.id), missing)
+        ids |= {row.name: row.id for row in rows}
     gone = and_(asset.c.origin == "yaml", asset.c.active, asset.c.id.not_in(ids.values()))
     await connection.execute(update(asset).where(gone).values(active=False, updated_at=database_now()))
     return ids
@@ -180,11 +199,10 @@ def _moves(row: RowMapping, declared: DeclaredAsset) -> bool:
     return (row["name"], row["uri"]) != (declared.name, declared.uri)
 
 
-async def _make_way(connection: AsyncConnection, moving: Iterable[int]) -> None:
+async def _make_way(connection: AsyncConnection, moving: Collection[int]) -> None:
     """Names and uris are unique at every moment, and two assets may have exchanged theirs: first let go of all."""
-    for asset_id in sorted(moving):
-        nobody = f"~moving/{asset_id}"
-        await connection.execute(update(asset).where(asset.c.id == asset_id).values(name=nobody, uri=nobody))
+    nobody = literal("~moving/") + cast(asset.c.id, Text)
+    await connection.execute(update(asset).where(asset.c.id.in_(moving)).values(name=nobody, uri=nobody))
 
 
 async def _apply_aliases(connection: AsyncConnection, groups: Mapping[str, str]) -> Mapping[str, int]:
@@ -229,12 +247,23 @@ async def _mirror(
     missing = [{key.name: name, **values} for name, values in configured.items() if name not in present]
     if missing:
         await connection.execute(new, missing)
-    for name, row in present.items():
-        values = {**configured[name], "active": True} if name in configured else {"active": False}
-        if _differs(row, values):
-            change = changed if name in configured else gone
-            await connection.execute(change.where(key == name).values(**values))
+    kept = {name: {**values, "active": True} for name, values in configured.items() if name in present}
+    differing = {name: kept[name] for name, row in present.items() if name in kept and _differs(row, kept[name])}
+    await _update_each(connection, key, differing, changed)
+    left = [name for name, row in present.items() if name not in configured and row["active"]]
+    await connection.execute(gone.where(key.in_(left)).values(active=False))
     return configured.keys() - present.keys()
+
+
+async def _update_each(
+    connection: AsyncConnection, key: Column[Any], rows: Mapping[Any, Mapping[str, Any]], change: Update
+) -> None:
+    """Of rows that all have the same columns, each by its key."""
+    if rows:
+        columns = next(iter(rows.values()))
+        one = change.where(key == bindparam("which")).values({name: bindparam(f"to_{name}") for name in columns})
+        each = [{"which": which, **{f"to_{name}": to for name, to in row.items()}} for which, row in rows.items()]
+        await connection.execute(one, each)
 
 
 def _differs(row: RowMapping, values: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.paging import all_of, now_of, one_of
 from store.database.schema import asset, database_now, triggerer, watcher, watcher_position
 from store.errors import no_watcher
+from store.keys import AssetRef
 from store.values import to_json
 
 
@@ -25,6 +26,7 @@ class WatcherRow:
     """
 
     name: str
+    asset_id: int
     asset: str
     trigger: str
     state: str
@@ -87,10 +89,16 @@ async def get(connection: AsyncConnection, name: str) -> WatcherRow:
     return await one_of(connection, _watchers().where(watcher.c.name == name), WatcherRow, no_watcher(name))
 
 
+async def asset_of(connection: AsyncConnection, name: str) -> AssetRef:
+    """The asset that a watcher is configured for. Raises `NotFound`."""
+    query = select(asset.c.id, asset.c.name, asset.c.uri).join(watcher, watcher.c.asset_id == asset.c.id)
+    return await one_of(connection, query.where(watcher.c.name == name), AssetRef, no_watcher(name))
+
+
 def _watchers() -> Select[Any]:
     w, p = watcher.c, watcher_position.c
     state = case((w.paused, "paused"), else_=w.state).label("state")
-    own = (w.name, w.trigger, state, w.paused, w.last_poll_at, w.last_event_at, w.error, w.error_count)
+    own = (w.name, w.asset_id, w.trigger, state, w.paused, w.last_poll_at, w.last_event_at, w.error, w.error_count)
     of_polls = (
         w.lag_seconds.label("lag_at_poll"),
         w.up_to.label("up_to_now"),

@@ -123,6 +123,12 @@ def _table(name: str, *parts: SchemaItem, **options: Any) -> Table:
     return Table(name, metadata, *parts, **options)
 
 
+def _only_of_tasks(*columns: str, table: str) -> Index:
+    """An index over what tasks wrote; rows of watchers and people are not in it, and cost nothing."""
+    where = text(f"{columns[0]} IS NOT NULL")
+    return Index(f"ix_{table}_{'_'.join(columns)}", *columns, postgresql_where=where, sqlite_where=where)
+
+
 asset = _table(
     "asset",
     Column("id", _big_id, primary_key=True, autoincrement=True),
@@ -261,6 +267,7 @@ asset_store_history = _table(
     Column("actor", NAME),
     Column("write_id", String(64), index=True),
     Index("ix_asset_store_history_written_at", "written_at"),
+    _only_of_tasks("dag_id", "run_id", table="asset_store_history"),
 )
 
 task_store = _table(
@@ -293,6 +300,7 @@ asset_event = _table(
     Column("source_actor", NAME),
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
     Index("ix_asset_event_trace_id", "trace_id"),  # looked up whole, and in no order
+    _only_of_tasks("source_dag_id", "source_run_id", table="asset_event"),
     sqlite_autoincrement=True,
 )
 
@@ -454,6 +462,13 @@ api_token = _table(
     Column("lifetime_seconds", Integer),  # as it was asked for; null: until it is revoked
     Column("expires_at", UtcDateTime),
     Column("last_used_at", UtcDateTime),  # to the minute
+)
+
+api_session = _table(
+    "api_session",
+    Column("id_hash", String(64), primary_key=True),
+    Column("token_id", ForeignKey("api_token.id"), nullable=False),  # which ends it when it ends
+    Column("expires_at", UtcDateTime, nullable=False),
 )
 
 audit = _table(

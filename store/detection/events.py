@@ -34,7 +34,7 @@ from sqlalchemy.types import TypeEngine
 
 from store.database import configuration_lock
 from store.database.dialects import chunks, rows_of
-from store.database.paging import Page, Window, begins, equal, like, one_of, page
+from store.database.paging import Page, Window, begins, equal, like, newest, one_of, page
 from store.database.schema import (
     asset,
     asset_alias_asset,
@@ -290,7 +290,20 @@ def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
 
 
 async def listed(connection: AsyncConnection, which: EventFilter, window: Window) -> Page[AssetEvent]:
-    return await page(connection, with_assets().where(*_matching(which)), window, EVENT_ORDERS, AssetEvent.stored)
+    """A part of the events; a million are counted by an index alone, where no asset's name is asked for."""
+    conditions = _matching(which)
+    names_matter = which.name_pattern is not None or which.name_prefix is not None
+    counted = None if names_matter else select(_e.id).where(*conditions)
+    query = with_assets().where(*conditions)
+    return await page(connection, query, window, EVENT_ORDERS, AssetEvent.stored, counted=counted)
+
+
+async def latest(
+    connection: AsyncConnection, which: EventFilter, *, limit: int, before: int | None = None
+) -> Sequence[AssetEvent]:
+    """The newest of these events with ids below `before`."""
+    query = with_assets().where(*_matching(which))
+    return await newest(connection, query, _e.id, AssetEvent.stored, limit=limit, before=before)
 
 
 _ASSET: Final = select(_a.name, _a.uri, _a["group"], _a.extra, _a.active).where(_a.id == bindparam("b_asset_id"))

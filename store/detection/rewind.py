@@ -47,6 +47,13 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     return version + 1
 
 
+async def is_kept(connection: AsyncConnection, watcher: str) -> bool:
+    """Whether the position before a rewind is still there to go back to."""
+    p = watcher_position.c
+    kept = select(p.watcher).where(p.watcher == watcher, p.previous.is_not(None))
+    return (await connection.execute(kept)).one_or_none() is not None
+
+
 async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | None]:
     """Put the kept position back; returns the new version and its watermark. Raises `Conflict` when none is kept."""
     p, r = watcher_position.c, watcher_position_row.c

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, equal, page
+from store.database.paging import Page, Window, equal, newest, page
 from store.database.schema import audit, database_now
 
 
@@ -52,3 +52,11 @@ async def listed(connection: AsyncConnection, write_id: str | None, window: Wind
     query = select(audit).where(equal(audit.c.write_id, write_id))
     newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-id",))
     return await page(connection, query, newest_first, {"id": audit.c.id}, AuditEntry)
+
+
+async def latest(
+    connection: AsyncConnection, *, limit: int, before: int | None = None, write_id: str | None = None
+) -> Sequence[AuditEntry]:
+    """The newest entries with ids below `before`; those of one write, if it is given."""
+    query = select(audit).where(equal(audit.c.write_id, write_id))
+    return await newest(connection, query, audit.c.id, AuditEntry, limit=limit, before=before)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, case, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import Page, Window, all_of, equal, one_of, page
@@ -26,15 +26,16 @@ _USE_IS_NEWS_AFTER: Final = 60.0
 _t = api_token.c
 
 
-def _is_valid() -> ColumnElement[bool]:
+def is_valid() -> ColumnElement[bool]:
+    """Of a row of tokens: neither revoked nor expired."""
     return and_(_t.revoked_at.is_(None), or_(_t.expires_at.is_(None), _t.expires_at > database_now()))
 
 
 _used_long_ago: Final = or_(_t.last_used_at.is_(None), _t.last_used_at < database_time_in(-_USE_IS_NEWS_AFTER))
 _use_is_news: Final = case((_used_long_ago, True), else_=False).label("use_is_news")
-_VALID: Final = select(_t.id, _t.subject, _t.role, _t.token_hash, _use_is_news).where(
-    _t.token_hash == bindparam("b_hash"), _is_valid()
-)
+IDENTITY: Final[Select[Any]] = select(_t.id.label("token_id"), _t.subject, _t.role, _use_is_news).where(is_valid())
+"""What an `Identity` is made from, of all valid tokens."""
+_VALID: Final = IDENTITY.add_columns(_t.token_hash).where(_t.token_hash == bindparam("b_hash"))
 _USED: Final = update(api_token).where(_t.id == bindparam("b_id"), _used_long_ago).values(last_used_at=database_now())
 
 
@@ -114,16 +115,19 @@ async def listed(connection: AsyncConnection, window: Window, *, subject: str | 
 
 async def of_subject(connection: AsyncConnection, subject: str) -> Sequence[Token]:
     """The valid ones of a subject, oldest first."""
-    return await all_of(connection, _tokens().where(_t.subject == subject, _is_valid()).order_by(_t.created_at), Token)
+    return await all_of(connection, _tokens().where(_t.subject == subject, is_valid()).order_by(_t.created_at), Token)
 
 
 async def identify(connection: AsyncConnection, token: str) -> Identity | None:
     """Who this token speaks for; None when it is unknown, revoked or expired."""
     hashed = digest(token)
     row = (await connection.execute(_VALID, {"b_hash": hashed})).one_or_none()
-    if row is None or not hmac.compare_digest(row.token_hash, hashed):
-        return None
-    return Identity(token_id=row.id, subject=row.subject, role=row.role, use_is_news=bool(row.use_is_news))
+    return None if row is None or not hmac.compare_digest(row.token_hash, hashed) else as_identity(row)
+
+
+def as_identity(row: Row[Any]) -> Identity:
+    """From a row of `IDENTITY`."""
+    return Identity(token_id=row.token_id, subject=row.subject, role=row.role, use_is_news=bool(row.use_is_news))
 
 
 async def remember_use(connection: AsyncConnection, token_id: str) -> None:
@@ -143,7 +147,7 @@ async def rotate(connection: AsyncConnection, token_id: str, overlap: int = 0) -
 
     Raises `NotFound`, and `Conflict` for one that has expired.
     """
-    here = select(_t.subject, _t.role, _t.name, _t.lifetime_seconds, _is_valid().label("valid"))
+    here = select(_t.subject, _t.role, _t.name, _t.lifetime_seconds, is_valid().label("valid"))
     locked = here.where(_t.id == token_id, _t.revoked_at.is_(None)).with_for_update()
     row = (await connection.execute(locked)).one_or_none()
     if row is None:

@@ -37,7 +37,7 @@ class Job:
     updated_at: datetime
 
 
-_COLUMNS: Final = [_j[field.name] for field in fields(Job)]
+JOB_COLUMNS: Final = [_j[field.name] for field in fields(Job)]
 
 
 async def listed(
@@ -50,7 +50,9 @@ async def listed(
     only_active: bool = True,
 ) -> Page[Job]:
     """A part of the jobs."""
-    query = select(*_COLUMNS).where(like(_j.dag_id, id_pattern), begins(_j.dag_id, id_prefix), equal(_j.paused, paused))
+    query = select(*JOB_COLUMNS).where(
+        like(_j.dag_id, id_pattern), begins(_j.dag_id, id_prefix), equal(_j.paused, paused)
+    )
     if only_active:
         query = query.where(_j.active)
     return await page(connection, query, window, JOB_ORDERS, Job)
@@ -58,7 +60,7 @@ async def listed(
 
 async def get(connection: AsyncConnection, dag_id: str) -> Job:
     """One job, also one that is configured no more. Raises `NotFound`."""
-    return await one_of(connection, select(*_COLUMNS).where(_j.dag_id == dag_id), Job, no_job(dag_id))
+    return await one_of(connection, select(*JOB_COLUMNS).where(_j.dag_id == dag_id), Job, no_job(dag_id))
 
 
 async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) -> None:
@@ -71,5 +73,5 @@ async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) 
 async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[Job]:
     """Configured jobs whose schedule names the asset, by name."""
     s = job_schedule_asset.c
-    query = select(*_COLUMNS).join(job_schedule_asset, s.dag_id == job.c.dag_id)
+    query = select(*JOB_COLUMNS).join(job_schedule_asset, s.dag_id == job.c.dag_id)
     return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), Job)

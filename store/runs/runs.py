@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, and_, delete, exists, func, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.paging import Page, Window, all_of, among, begins, equal, like, one_of, page
+from store.database.paging import Page, Window, all_of, among, begins, equal, like, newest, one_of, page
 from store.database.schema import (
     asset_event,
     database_now,
@@ -229,16 +229,31 @@ async def listed(
     return await page(connection, query, window, RUN_ORDERS, Run)
 
 
+async def latest(
+    connection: AsyncConnection,
+    *,
+    limit: int,
+    before: int | None = None,
+    dag_id: str | None = None,
+    states: Collection[str] | None = None,
+) -> Sequence[Run]:
+    """The newest runs with ids below `before`; None and nothing mean all."""
+    query = select(run).where(equal(_r.dag_id, dag_id), among(_r.state, states))
+    return await newest(connection, query, _r.id, Run, limit=limit, before=before)
+
+
 async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> Run:
     """One run. Raises `NotFound`."""
     return await one_of(connection, select(run).where(this_run(dag_id, run_id)), Run, no_run(dag_id, run_id))
 
 
-async def events_of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[AssetEvent]:
-    """The events that a run consumes, oldest first."""
+async def events_of_run(
+    connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int | None = None
+) -> Sequence[AssetEvent]:
+    """The events that a run consumes, oldest first; all, unless there is a `limit`."""
     r = run_asset_event.c
     consumed = with_assets().join(run_asset_event, r.event_id == _e.id).where(r.dag_id == dag_id, r.run_id == run_id)
-    return await all_of(connection, consumed.order_by(_e.id), AssetEvent.stored)
+    return await all_of(connection, consumed.order_by(_e.id).limit(limit), AssetEvent.stored)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,3 +83,33 @@ async def key_of(connection: AsyncConnection, task_instance_id: str) -> TaskInst
     """The task instance a try's token speaks for. Raises `NotFound`."""
     query = select(_t.dag_id, _t.run_id, _t.task_id, _t.map_index).where(_t.id == task_instance_id)
     return await one_of(connection, query, TaskInstanceKey, no_task_instance())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TryOfRun(TaskInstanceKey):
+    """One attempt of a run's task; `finish_state` and `message` are what the job said of itself, `progress` is JSON text."""
+
+    try_number: int
+    submitter: str
+    finish_state: str | None
+    message: str | None
+    progress: str | None
+    exit_code: int | None
+    intent_at: datetime
+    claimed_at: datetime | None
+    cancelled_at: datetime | None
+    ended_at: datetime | None
+
+
+async def tries_of_run(connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int) -> Sequence[TryOfRun]:
+    """The tries of a run's tasks, newest first."""
+    a = task_try.c
+    own = (a.try_number, a.submitter, a.finish_state, a.message, a.progress, a.exit_code)
+    times = (a.intent_at, a.claimed_at, a.cancelled_at, a.ended_at)
+    query = (
+        select(_t.dag_id, _t.run_id, _t.task_id, _t.map_index, *own, *times)
+        .join(task_try, a.task_instance_id == _t.id)
+        .where(_t.dag_id == dag_id, _t.run_id == run_id)
+        .order_by(a.intent_at.desc(), a.try_number.desc())
+    )
+    return await all_of(connection, query.limit(limit), TryOfRun)

@@ -49,8 +49,11 @@ class AttributedEntries:
 
     async def entry(self, connection: AsyncConnection, asset: AssetRef, key: str) -> Entry:
         """One entry. Raises `NotFound`."""
-        query = statements.ENTRY.where(_e.key == key).params(b_asset_id=asset.id)
-        return await one_of(connection, query, _entry, NotFound(f"the asset's store has no key {key!r}"))
+        place = {"b_asset_id": asset.id, "b_key": key}
+        row = (await connection.execute(statements.ENTRY_OF_KEY, place)).mappings().one_or_none()
+        if row is None:
+            raise NotFound(f"the asset's store has no key {key!r}")
+        return _entry(**row)
 
     async def page(
         self, connection: AsyncConnection, asset: AssetRef, window: Window, only: Collection[str] | None = None

@@ -11,8 +11,9 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import Writer
-from store.database.paging import Page, Window, all_of, equal, page
+from store.database.paging import Page, Window, all_of, equal, newest, one_of, page
 from store.database.schema import asset, asset_store_history
+from store.errors import NotFound
 from store.keys import AssetRef
 from store.state.attributed import recorded
 
@@ -24,6 +25,7 @@ _ROWS = select(asset_store_history, asset.c.name.label("asset")).join_from(asset
 class HistoryEntry:
     """One write of the asset named `asset`, or a delete: then `value` (JSON text) is None."""
 
+    asset_id: int
     asset: str
     key: str
     version: int
@@ -45,11 +47,31 @@ async def of_asset(connection: AsyncConnection, asset: AssetRef, key: str | None
     return await page(connection, query, newest_first, columns, _entry)
 
 
+async def version(connection: AsyncConnection, asset: AssetRef, key: str, number: int) -> HistoryEntry:
+    """One write or delete of an entry. Raises `NotFound` when it never was, or is swept."""
+    query = _ROWS.where(_h.asset_id == asset.id, _h.key == key, _h.version == number)
+    return await one_of(connection, query, _entry, NotFound(f"the history of {key!r} has no version {number}"))
+
+
+async def latest(
+    connection: AsyncConnection, asset: AssetRef, key: str, *, limit: int, before: int | None = None
+) -> Sequence[HistoryEntry]:
+    """The newest versions of one entry below `before`."""
+    query = _ROWS.where(_h.asset_id == asset.id, _h.key == key)
+    return await newest(connection, query, _h.version, _entry, limit=limit, before=before)
+
+
+async def of_run(connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int) -> Sequence[HistoryEntry]:
+    """What the tasks of a run wrote, oldest first."""
+    query = _ROWS.where(_h.dag_id == dag_id, _h.run_id == run_id)
+    return await all_of(connection, query.order_by(_h.written_at, _h.key).limit(limit), _entry)
+
+
 async def of_writes(connection: AsyncConnection, write_ids: Collection[str]) -> Sequence[HistoryEntry]:
     """What these writes left."""
     return await all_of(connection, _ROWS.where(_h.write_id.in_(write_ids)).order_by(_h.key), _entry)
 
 
-def _entry(*, asset_id: int, **row: Any) -> HistoryEntry:  # noqa: ARG001  the name says more
+def _entry(**row: Any) -> HistoryEntry:
     own = {name: row.pop(name) for name in _OWN}
     return HistoryEntry(**own, writer=recorded(**row))

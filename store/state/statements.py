@@ -82,6 +82,7 @@ ENTRY: Final = (
     .where(_e.asset_id == _ASSET)
 )
 """All there is to an asset's entries, with who wrote them."""
+ENTRY_OF_KEY: Final = ENTRY.where(_e.key == _KEY)
 VALUE: Final = select(_e.value).where(_e.asset_id == _ASSET, _e.key == _KEY)
 VERSION: Final = select(_e.version).where(_e.asset_id == _ASSET, _e.key == _KEY)
 

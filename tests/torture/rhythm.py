@@ -6,7 +6,7 @@ import threading
 import time
 from bisect import bisect
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,6 +42,7 @@ class Rhythm:
     def __init__(self, sources: Sources, process: int) -> None:
         self._sources, self._process = sources, process
         self._began = time.monotonic()
+        self._waits: dict[str, int] = {}
         self._samples = [(self._began, self._waited_so_far())]
 
     def take_samples(self, over: threading.Event) -> None:
@@ -49,11 +50,14 @@ class Rhythm:
             self._samples.append((time.monotonic(), self._waited_so_far()))
 
     def _waited_so_far(self) -> float:
-        """Seconds in which the main thread could have run and had no processor; 0 where the kernel does not count them."""
-        try:
-            return int(Path(f"/proc/{self._process}/schedstat").read_text().split()[1]) / 1e9
-        except OSError:
-            return 0.0
+        """Seconds in which a thread could have run and had no processor: who has the interpreter's lock meanwhile holds up all.
+
+        0 where the kernel does not count them.
+        """
+        for thread in Path(f"/proc/{self._process}/task").glob("*"):
+            with suppress(OSError):  # it has ended
+                self._waits[thread.name] = int((thread / "schedstat").read_text().split()[1])
+        return sum(self._waits.values()) / 1e9
 
     def _waited(self, start: float, end: float) -> float:
         first, last = (bisect(self._samples, (moment,)) for moment in (start, end))

@@ -6,6 +6,7 @@ from fastapi import APIRouter, FastAPI
 
 from watcher.api import reference
 from watcher.api.context import ApiContext
+from watcher.api.document import Documented
 from watcher.api.errors import add_handlers
 from watcher.api.execution import ROUTERS
 from watcher.api.guards import Guards
@@ -29,7 +30,7 @@ from watcher.machine import program_version
 def create_app(context: ApiContext) -> FastAPI:
     """The REST API, the Execution API and the probes."""
     # FastAPI's own pages load scripts of other machines.
-    app = FastAPI(
+    app = Documented(
         title="Asset Watcher", version=program_version(), redirect_slashes=False, docs_url=None, redoc_url=None
     )
     app.state.context = context

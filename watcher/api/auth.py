@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Annotated, Final
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import Scope
 
-from store.processes import tokens
+from store.processes import sessions, tokens
+from store.processes.tokens import Identity
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context, of_app
-from watcher.api.sign_ins import failed, in_passing
+from watcher.api.sign_ins import REFUSED, failed, in_passing
 from watcher.try_tokens import InvalidTryToken, TryIdentity
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `watcher token create`.")
@@ -31,9 +33,9 @@ class Actor:
     role: str
 
 
-def not_authenticated() -> HTTPException:
-    """The answer to a request without a bearer token."""
-    return HTTPException(401, "Not authenticated", headers={"WWW-Authenticate": "Bearer"})
+def not_authenticated(sentence: str = "Not authenticated") -> HTTPException:
+    """The answer to a request that does not say who makes it."""
+    return HTTPException(401, sentence, headers={"WWW-Authenticate": "Bearer"})
 
 
 async def sign_in(scope: Scope) -> None:
@@ -73,16 +75,35 @@ async def _actor(request: Request, context: Context, bearer: Bearer) -> Actor:
 async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> Actor:
     if context.auth == "none":
         return Actor(name=context.anonymous, role=tokens.ROLES[-1])
-    if bearer is None:
-        raise not_authenticated()
-    async with context.database.reading() as connection:
-        identity = await tokens.identify(connection, bearer.credentials)
-    if identity is None:
-        sentence = "Invalid token: it is unknown, revoked or expired; `watcher token create` makes one"
-        raise await failed(request, context, sentence)
+    identity = await (_of_session(request, context) if bearer is None else _of_token(request, context, bearer))
     if identity.use_is_news:
         await in_passing(context.database, partial(tokens.remember_use, token_id=identity.token_id))
     return Actor(name=identity.subject, role=identity.role)
+
+
+async def _of_token(request: Request, context: ApiContext, bearer: HTTPAuthorizationCredentials) -> Identity:
+    known = context.known_tokens.get(bearer.credentials, monotonic())
+    if known is not None:
+        return known
+    asked_at = monotonic()
+    async with context.database.reading() as connection:
+        identity = await tokens.identify(connection, bearer.credentials)
+    if identity is None:
+        raise await failed(request, context, REFUSED)
+    context.known_tokens.put(bearer.credentials, identity, asked_at)
+    return identity
+
+
+async def _of_session(request: Request, context: ApiContext) -> Identity:
+    """By the cookie; `Guards` has seen to it that a page of ours makes the request."""
+    session_id = context.site.session_id(request.headers)
+    if session_id is None:
+        raise not_authenticated()
+    async with context.database.reading() as connection:
+        identity = await sessions.identify(connection, session_id)
+    if identity is None:  # nobody guesses 256 bits: it is a page that was left open
+        raise not_authenticated("the session is over; sign in again")
+    return identity
 
 
 def _at_least(role: str) -> Callable[[Actor], Awaitable[Actor]]:

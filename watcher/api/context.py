@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 from store.database import Database
 from store.processes.signing_keys import SigningKeys
 from store.state.attributed import AttributedEntries
+from watcher.api.known_tokens import KnownTokens
 from watcher.api.same_site import Site
 from watcher.api.streams import Streams
 from watcher.api.throttle import Failures
@@ -70,10 +71,12 @@ class ApiContext:
     control: Control | None = None
     """What moves positions; None where the watchers are not known."""
     metrics: Metrics = field(default_factory=Metrics)
+    known_tokens: KnownTokens = field(default_factory=KnownTokens)
+    """Tokens that were right a moment ago; by default none is trusted without asking the database."""
     failures: Failures = field(default_factory=Failures)
     """Tokens that were refused."""
-    descriptions: Descriptions | None = None
-    """What plug-ins that this process does not import say of their watermarks."""
+    descriptions: Descriptions = field(default_factory=Descriptions)
+    """What triggers say of their watermarks."""
 
     def followed_by(self, new: ApiContext) -> ApiContext:
         """What an application goes on with after a reload: what it counts of its clients goes on, too."""

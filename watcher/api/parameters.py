@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, HTTPException, Path, Query
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from store.database.paging import Window
 from store.errors import no_asset
@@ -23,17 +23,30 @@ _MOST_ROWS: Final = 100
 
 
 class Body(BaseModel):
-    """A request's JSON object; unknown members are refused, as in Airflow."""
+    """A request's JSON object; unknown members are refused, as in Airflow, and so is what would have to be converted."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def _storable(text: str) -> str:
+def example(**members: Any) -> ConfigDict:
+    """Of a body, for the document."""
+    return ConfigDict(json_schema_extra={"examples": [members]})
+
+
+def storable(text: str) -> str:
+    """The text itself if a database can keep it. Raises `ValueError`."""
     if "\0" in text:
         raise ValueError("holds a NUL character; remove it")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("holds a lone surrogate, which is not text; remove it")
     return text
+
+
+def _iso_text(moment: Any) -> Any:
+    """Pydantic takes numbers, and texts of numbers, for seconds since 1970."""
+    if not isinstance(moment, datetime) and str(moment)[4:5] != "-":
+        raise ValueError("is no ISO 8601 timestamp; write it like 2026-01-31T12:00:00Z")
+    return moment
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -61,8 +74,8 @@ async def _limit(limit: Annotated[int, Query(ge=0)] = 50) -> int:
     return min(limit, _MOST_ROWS)
 
 
-Text = Annotated[str, AfterValidator(_storable)]
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Text = Annotated[str, AfterValidator(storable)]
+Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_iso_text), AfterValidator(_in_utc)]
 Pattern = Annotated[str | None, Query(max_length=1000)]
 TraceId = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")]
 AssetId = Annotated[int, Depends(_asset_id)]
@@ -72,6 +85,7 @@ Limit = Annotated[int, Depends(_limit)]
 Offset = Annotated[int, Query(ge=0, le=BIGGEST)]
 MapIndex = Annotated[int, Query(ge=-1, le=_BIGGEST_SMALL)]
 Version = Annotated[int | None, Field(ge=0, le=BIGGEST)]
+VersionNumber = Annotated[int, Field(ge=0, le=BIGGEST)]
 SmallNumber = Annotated[int, Field(ge=0, le=_BIGGEST_SMALL)]
 
 

@@ -13,10 +13,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 SESSION_COOKIE: Final = "__Host-watcher"
 """Of people who have signed in to the web pages."""
+LOOPBACK_COOKIE: Final = "watcher"
+"""The same on the loopback without TLS, where not every browser takes a cookie that must be `Secure`."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods that change nothing, here too."""
@@ -46,7 +49,7 @@ class Site:
         `everybody_may`: a request needs no token.
         """
         headers = Headers(scope=scope)
-        with_cookie = f"{SESSION_COOKIE}=" in headers.get("cookie", "") and not _has_bearer(headers)
+        with_cookie = not _has_bearer(headers) and self.session_id(headers) is not None
         path = scope["path"]
         if path.startswith("/execution/") or path in _WITHOUT_AUTHORITY or not (everybody_may or with_cookie):
             return None
@@ -56,6 +59,17 @@ class Site:
         if scope["method"] in _SAFE or self._is_ours(headers, host, unknown=not with_cookie):
             return None
         return Refusal(status=403, sentence="the request comes from a page of another site; use a token")
+
+    def session_id(self, headers: Headers) -> str | None:
+        """What the cookie of this site holds."""
+        cookies = headers.get("cookie")
+        return (cookie_parser(cookies).get(self.cookie_name(headers)) or None) if cookies else None
+
+    def cookie_name(self, headers: Headers) -> str:
+        """Of the cookie that a browser with these headers keeps for us: `SESSION_COOKIE`, or `LOOPBACK_COOKIE`."""
+        has_tls = (self.base_url or "").startswith("https:")
+        is_loopback = _name_of(headers.get("host", "")) in LOOPBACK_NAMES
+        return LOOPBACK_COOKIE if is_loopback and not has_tls else SESSION_COOKIE
 
     def _is_ours(self, headers: Headers, host: str, *, unknown: bool) -> bool:
         """Whether it comes from a page of ours; `unknown` where the browser, if it is one, does not say."""

@@ -19,6 +19,7 @@ from watcher.api.errors import UNAVAILABLE
 
 _IN_PASSING: Final = 1.0
 """Seconds that a request spends on what it leaves behind beside its answer."""
+REFUSED: Final = "Invalid token: it is unknown, revoked or expired; `watcher token create` makes one"
 
 log = structlog.get_logger()
 

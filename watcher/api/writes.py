@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
 from store.catalog import assets
-from store.errors import Conflict, InvalidValue, WatermarkProtected
+from store.errors import InvalidValue, WatermarkProtected
 from store.keys import AssetRef
 from store.processes import audit
 from store.state.entries import EntryChange, KeyLock
@@ -131,12 +131,8 @@ async def api_write(
     """
     writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
     async with context.database.transaction() as connection:
-        asset = await assets.get(connection, asset_id)
-        if action == "set" and not asset.active:
-            raise Conflict(f"the asset {asset.name!r} is not active; configure it again to write its store")
-        write = EntryWrite(
-            context=context, connection=connection, asset=asset.ref, writer=writer, action=action, key=key
-        )
+        asset = await assets.reference(connection, asset_id, active=action in {"set", "undo"})
+        write = EntryWrite(context=context, connection=connection, asset=asset, writer=writer, action=action, key=key)
         yield write
         detail = {} if key is None else {"key": key}
         await audit.record(connection, actor.name, f"asset_store.{action}", asset.name, detail, writer.write_id)

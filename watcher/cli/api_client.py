@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import httpx
 
 from watcher.cli.failures import Exit, Failure, Unavailable
-
-if TYPE_CHECKING:
-    from watcher.isolation.inquiries import Inquirer
 
 _CODES: Final[Mapping[int, Exit]] = {404: Exit.NOT_FOUND, 409: Exit.CONFLICT, 422: Exit.USAGE, 400: Exit.USAGE}
 _PAGE: Final = 100
@@ -25,8 +22,6 @@ class ApiClient:
         self.client = client
         self.logs_here = logs_here
         """The log files, when no daemon is asked for them."""
-        self.inquirer: Inquirer | None = None
-        """Asks about the configuration's plug-ins; None where there is no configuration."""
 
     async def get(self, path: str, **query: Any) -> Any:
         return (await self.send("GET", path, query=query)).json()

@@ -117,13 +117,8 @@ async def _connected(config: Path, url: str | None, token: str | None) -> AsyncI
         async with remote(url, token) as api:
             yield api
         return
-    configuration = load_configuration(config)
-    from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer  # noqa: PLC0415  see watcher.cli
-
-    async with _of_configuration(configuration, token) as api:
-        with Inquirer(patience=DESCRIBED_WITHIN) as api.inquirer:
-            api.inquirer.prepare(configuration.settings.plugins_dir, configuration.environment)
-            yield api
+    async with _of_configuration(load_configuration(config), token) as api:
+        yield api
 
 
 def _of_configuration(configuration: Configuration, token: str | None) -> AbstractAsyncContextManager[ApiClient]:

@@ -22,8 +22,11 @@ from watcher.api.context import ApiContext
 from watcher.api.same_site import Site
 from watcher.cli.api_client import ApiClient
 from watcher.home import lock_path, make_home
+from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.metadata import database_url, logs_directory, open_backend
 from watcher.sources import control, open_sources
+from watcher.triggerer.clients import Clients
+from watcher.vocabulary import Descriptions
 
 OPEN_DEADLINE: Final = 8.0
 """Seconds for the database's first answer to a command."""
@@ -35,29 +38,39 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     settings = configuration.settings
     directory = logs_directory(settings)
     make_home(settings.home)
-    async with opened_database(settings) as database, open_sources(configuration) as clients:
-        async with database.reading() as connection:
-            asset_ids = await assets.ids_by_name(connection)
-        context = ApiContext(
-            database=database,
-            entries=open_backend(settings, database).entries(database),
-            secrets=[secrets.token_bytes(64)],
-            auth="none",
-            site=Site(hosts={"in-this-process"}),
-            base_url=settings.api.base_url,
-            logs_directory=directory,
-            max_value_storage_bytes=settings.store.max_value_storage_bytes,
-            default_retention_days=settings.store.default_retention_days,
-            clear_on_success=settings.store.clear_on_success,
-            hint=lambda _hint: None,  # nobody sleeps
-            configuration_hash=configuration.hash,
-            anonymous=account(),
-            control=control(configuration, defaultdict(int, asset_ids), database, clients),
-        )
-        transport = httpx.ASGITransport(create_app(context), raise_app_exceptions=False)
-        with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):
-            async with httpx.AsyncClient(transport=transport, base_url="http://in-this-process") as client:
-                yield ApiClient(client, logs_here=directory)
+    with Inquirer(patience=DESCRIBED_WITHIN) as inquirer:
+        inquirer.prepare(settings.plugins_dir, configuration.environment)
+        async with opened_database(settings) as database, open_sources(configuration) as clients:
+            context = await _context(configuration, database, clients, Descriptions(inquirer))
+            transport = httpx.ASGITransport(create_app(context), raise_app_exceptions=False)
+            with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):
+                async with httpx.AsyncClient(transport=transport, base_url="http://in-this-process") as client:
+                    yield ApiClient(client, logs_here=directory)
+
+
+async def _context(
+    configuration: Configuration, database: Database, clients: Clients, descriptions: Descriptions
+) -> ApiContext:
+    settings = configuration.settings
+    async with database.reading() as connection:
+        asset_ids = await assets.ids_by_name(connection)
+    return ApiContext(
+        database=database,
+        entries=open_backend(settings, database).entries(database),
+        secrets=[secrets.token_bytes(64)],
+        auth="none",
+        site=Site(hosts={"in-this-process"}),
+        base_url=settings.api.base_url,
+        logs_directory=logs_directory(settings),
+        max_value_storage_bytes=settings.store.max_value_storage_bytes,
+        default_retention_days=settings.store.default_retention_days,
+        clear_on_success=settings.store.clear_on_success,
+        hint=lambda _hint: None,  # nobody sleeps
+        configuration_hash=configuration.hash,
+        anonymous=account(),
+        control=control(configuration, defaultdict(int, asset_ids), database, clients),
+        descriptions=descriptions,
+    )
 
 
 def account() -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -49,6 +50,29 @@ async def show_run(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     show({**run, "task_instances": tasks}, lambda: table([run], COLUMNS))
     if not show.as_json:
         show(tasks, lambda: table(tasks, TASKS))
+
+
+@command(runs, "start")
+async def start(
+    api: ApiClient,
+    show: Show,
+    job: Job,
+    conf: Annotated[str, typer.Option(metavar="JSON", help="An object; the job has it as `r.conf`.")] = "{}",
+) -> None:
+    """Start a run by hand; it needs no events."""
+    body = {"logical_date": None, "conf": _object(conf)}
+    run = (await api.send("POST", f"/api/v2/dags/{_part(job)}/dagRuns", body=body)).json()
+    show(run, lambda: table([run], COLUMNS))
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise Failure(f"--conf is no JSON: {error}", Exit.USAGE) from None
+    if not isinstance(content, dict):
+        raise Failure('--conf is no JSON object; write {"name": value}', Exit.USAGE)
+    return content
 
 
 @command(runs, "retry")

@@ -15,7 +15,7 @@ import typer
 from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import Show, command, properties, table
 from watcher.cli.failures import Exit, Failure, Unavailable
-from watcher.cli.watchers import COLUMNS, description
+from watcher.cli.watchers import COLUMNS
 
 top = typer.Typer()
 ASK_DEADLINE: Final = 7.0
@@ -67,18 +67,18 @@ async def _status(api: ApiClient, show: Show) -> None:
     }
     show(status, lambda: properties(parts))
     if not show.as_json:
-        _show_more(api, show, answers.watchers, {"wrong": problems, "warning": warnings})
+        _show_more(show, answers.watchers, {"wrong": problems, "warning": warnings})
     if problems:
         raise typer.Exit(Exit.FAILED if daemonless else Exit.UNWELL)
 
 
-def _show_more(api: ApiClient, show: Show, watchers: Sequence[dict[str, Any]], lines: Mapping[str, list[str]]) -> None:
+def _show_more(show: Show, watchers: Sequence[dict[str, Any]], lines: Mapping[str, list[str]]) -> None:
     failing = [watcher for watcher in watchers if watcher["error"]]
-    waiting = [(watcher["name"], sentence) for watcher in watchers if (sentence := description(api, watcher))]
+    in_words = {watcher["name"]: watcher["watermark_in_words"] for watcher in watchers if watcher["watermark_in_words"]}
     if failing:
         show(failing, lambda: table(failing, COLUMNS))
-    if waiting:
-        show(waiting, lambda: properties(dict(waiting)))
+    if in_words:
+        show(in_words, lambda: properties(in_words))
     for kind, sentences in lines.items():
         for sentence in sentences:
             show(sentence, partial(str, f"{kind}: {sentence}"))

@@ -40,7 +40,7 @@ async def list_watchers(api: ApiClient, show: Show) -> None:
 async def show_watcher(api: ApiClient, show: Show, name: Name) -> None:
     """Show one watcher."""
     watcher = await api.get(_path(name))
-    show(watcher, lambda: properties(watcher | {"open": description(api, watcher)}))
+    show(watcher, lambda: properties(watcher))
 
 
 @command(watchers, "rename")
@@ -169,13 +169,6 @@ def _show_preview(preview: dict[str, Any], show: Show) -> None:
     show(preview, lambda: properties({"items": preview["items"], "events": preview["events"], "runs": runs}))
     if preview["shown"] and not show.as_json:
         show(preview["shown"], lambda: table(preview["shown"], fields(count="count", watermark="watermark")))
-
-
-def description(api: ApiClient, watcher: dict[str, Any]) -> str | None:
-    from watcher.vocabulary import Descriptions, describe  # noqa: PLC0415  see watcher.cli
-
-    described = describe if api.inquirer is None else Descriptions(api.inquirer).describe
-    return described(watcher["trigger"], watcher["watermark"]).sentence or None
 
 
 def _path(name: str) -> str:

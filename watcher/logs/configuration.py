@@ -58,7 +58,7 @@ def configure(
     structlog.configure(
         processors=[*shared, *ends],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Stderr(stream=sys.stderr))),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Stderr(sys.stderr))),
         cache_logger_on_first_use=False,  # the loggers of modules must follow when the block ends
     )
     try:
@@ -90,19 +90,30 @@ def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -
         root.removeHandler(handler)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Stderr:
-    """What structlog writes to. The disk behind stderr may be full, or its reader gone: that must end no daemon."""
+    """What structlog writes to: each record is one write to the operating system, without the layers of a text stream.
 
-    stream: TextIO
+    The disk behind stderr may be full, or its reader gone: that must end no daemon.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        try:
+            self._handle: int | None = stream.fileno()
+        except (OSError, ValueError):  # somebody captures what is written in this process
+            self._handle = None
 
     def write(self, text: str) -> None:
         with suppress(OSError):
-            self.stream.write(text)
+            if self._handle is None:
+                self._stream.write(text)
+                return
+            data = text.encode(errors="backslashreplace")
+            while data:
+                data = data[os.write(self._handle, data) :]
 
     def flush(self) -> None:
-        with suppress(OSError):
-            self.stream.flush()
+        """Nothing is kept back."""
 
 
 @dataclass(frozen=True, kw_only=True)

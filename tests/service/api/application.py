@@ -18,6 +18,7 @@ from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, Dec
 from store.database import Database
 from store.keys import JobDefinition, Role
 from store.runs import runs, tries
+from tests.service.api.conformance import Conforming, Document
 from watcher import try_tokens
 from watcher.api import create_app
 from watcher.api.context import ApiContext
@@ -139,8 +140,9 @@ def as_json(body: Any) -> dict[str, Any]:
 
 
 def serving(context: ApiContext) -> httpx.AsyncClient:
-    """A client of an application with this context."""
-    return httpx.AsyncClient(transport=httpx.ASGITransport(application(context)), base_url="http://localhost")
+    """A client of an application with this context, whose answers must be those of its document."""
+    app = Conforming(application(context), _document())
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
 
 
 def application(context: ApiContext) -> FastAPI:
@@ -182,3 +184,8 @@ async def next_try(api: Api, old: Try) -> Try:
             retry_in=0,
         )
     return await api.start_try(old.run_id)
+
+
+@cache
+def _document() -> Document:
+    return Document(_first(None).openapi())

@@ -255,6 +255,7 @@ async def test_a_watcher_is_shown_paused_and_resumed(api: Api) -> None:
         "owner": None,
         "position_version": 7,
         "watermark": {"up_to": "now"},
+        "watermark_in_words": None,
         "last_poll_at": None,
         "last_event_at": None,
         "lag_seconds": None,

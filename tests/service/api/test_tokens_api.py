@@ -16,7 +16,9 @@ from store.processes import audit, cleanup, signing_keys, tokens
 from store.processes.signing_keys import SigningKeys
 from store.processes.triggerers import Process
 from tests.service.api.application import SECRET, Api, claimed, serving
+from tests.service.api.test_costs import counted
 from watcher import try_tokens
+from watcher.api.known_tokens import KnownTokens
 from watcher.api.throttle import MOST_FAILURES
 
 PATH = "/api/v2/tokens"
@@ -45,6 +47,23 @@ async def audited(api: Api, action: str) -> list[tuple[str, str]]:
     async with api.database.reading() as connection:
         page = await audit.listed(connection, None, Window(limit=1000))
     return [(entry.actor, entry.target) for entry in page.rows if entry.action == action]
+
+
+async def test_a_token_that_is_known_needs_no_database_until_a_token_of_this_process_changes(
+    admin: People, guarded: Api
+) -> None:
+    made = await admin.call("POST", PATH, 201, {"subject": "ann", "role": "viewer"})
+    context = replace(guarded.context, known_tokens=KnownTokens(trusted_for=3600.0))
+    async with serving(context) as client:
+        here = replace(guarded, client=client, context=context)
+        ann, root = People(here, made["token"]), People(here, admin.headers["Authorization"].partition(" ")[2])
+        await ann.call("GET", "/api/v2/assets", 200)
+        with counted(guarded.database) as cost:
+            await ann.call("GET", "/api/v2/assets", 200)
+            await ann.call("GET", PATH, 403)
+        assert (cost.transactions, any("api_token" in statement for statement in cost.statements)) == (1, False)
+        await root.call("DELETE", f"{PATH}/{made['id']}", 204)
+        await ann.call("GET", "/api/v2/assets", 403)
 
 
 async def test_the_life_of_a_token(admin: People, guarded: Api) -> None:

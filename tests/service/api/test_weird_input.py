@@ -105,6 +105,8 @@ BODIES = [
     '{"value": 1, "if_version": -1}',
     '{"value": 1, "if_version": 99999999999999999999999}',
     '{"value": 1, "if_version": NaN}',
+    '{"value": 1, "if_version": true}',
+    '{"value": 1, "if_version": "1"}',
     '{"value": 1, "if_version": "\\ud800"}',
     '{"value": 1, "\\ud800": 1}',
     f'{{"value": 1, "if_version": {"9" * 4400}}}',
@@ -229,6 +231,9 @@ MOMENTS = [
     "9999-12-31T23:59:59-14:00",
     "now",
     "1e400",
+    "0.5",
+    "1700000000",
+    "-5",
 ]
 
 
@@ -266,6 +271,8 @@ RUNS: list[tuple[Any, int]] = [
     ({"logical_date": None, "partition_key": "x"}, 422),
     ({"logical_date": None, "run_after": "2999-01-01T00:00:00Z"}, 422),
     ({"logical_date": "2026-01-01"}, 422),
+    ({"logical_date": 1700000000}, 422),
+    ({"logical_date": None, "note": 1}, 422),
     ({"logical_date": None, "nonsense": 1}, 422),
 ]
 
@@ -293,6 +300,9 @@ EVENTS: list[tuple[Any, int]] = [
     ({"asset_id": 1, "extra": []}, 422),
     ({"asset_id": 1, "partition_key": "x"}, 422),
     ({"asset_id": None}, 422),
+    ({"asset_id": True}, 422),
+    ({"asset_id": "1"}, 422),
+    ({"asset_id": 1.0}, 422),
 ]
 
 
@@ -300,6 +310,12 @@ async def test_events(api: Api) -> None:
     await refused_as_listed(api, "/api/v2/assets/events", EVENTS)
 
     assert (await api.get("/api/v2/assets/events"))["total_entries"] == 0
+
+
+async def test_only_a_truth_value_pauses(api: Api) -> None:
+    for paused in (0, 1, "true", None, [], 1.0):
+        answer = await api.client.patch("/api/v2/dags/load_orders", **as_json({"is_paused": paused}))
+        assert answer.status_code == 422, paused
 
 
 TRIES: list[tuple[str, Any]] = [
@@ -319,6 +335,7 @@ TRIES: list[tuple[str, Any]] = [
     ("progress", {"stages": -1, "tasks": 0, "tasks_done": 0}),
     ("progress", {"stages": 2**31, "tasks": 0, "tasks_done": 0}),
     ("progress", {"stages": "x", "tasks": None}),
+    ("progress", {"stages": "1", "tasks": 1, "tasks_done": True}),
 ]
 
 

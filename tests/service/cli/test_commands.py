@@ -209,6 +209,15 @@ def test_runs_are_cancelled_and_failed_ones_run_again(watcher: Watcher, configur
         assert "--failed JOB" in watcher("runs", "retry", *words, exits=2).stderr
 
 
+def test_a_run_is_started_with_what_its_job_is_to_know(watcher: Watcher) -> None:
+    run = answer(watcher("runs", "start", "load_orders", "--conf", '{"day": "2026-11-20"}', "--json"))
+    assert (run["state"], run["run_type"], run["conf"]) == ("queued", "manual", {"day": "2026-11-20"})
+    assert "queued" in watcher("runs", "start", "load_orders").stdout
+    assert "no JSON object" in watcher("runs", "start", "load_orders", "--conf", "[1]", exits=2).stderr
+    assert "no JSON: " in watcher("runs", "start", "load_orders", "--conf", "{day", exits=2).stderr
+    assert "no job" in watcher("runs", "start", "nothing", exits=4).stderr
+
+
 def test_a_runs_log_is_printed_whole(watcher: Watcher, configuration: Path) -> None:
     anyio.run(_tried_run, configuration)
     folder = configuration.parent / ".watcher/logs/runs/load_orders/mine/load_orders/-1"

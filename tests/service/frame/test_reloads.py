@@ -16,12 +16,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.effort import PATIENCE, effort
+from tests.effort import PATIENCE
 from tests.torture.daemons import until
 from watcher.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
-RELOADS = effort(20, 200)
 
 
 class Daemon:
@@ -315,45 +314,3 @@ def test_a_file_that_is_written_and_a_link_that_is_swapped_are_seen(tmp_path: Pa
         daemon.write()
         until(lambda: "third_files" in daemon.watchers())
         assert [actor for actor, _ in daemon.audit()] == ["file", "file"]
-
-
-def test_nothing_is_lost_or_repeated_by_reloads_while_files_arrive(tmp_path: Path) -> None:
-    """Wrong ones among them; with WATCHER_TEST_LONG=1 two hundred."""
-    daemon = Daemon(tmp_path)
-    steady = [daemon.watch(f"steady{n}") for n in range(3)]
-    changing = [daemon.watch(f"changing{n}") for n in range(3)]
-    daemon.write()
-    written: list[str] = []
-
-    def send() -> None:
-        for folder in (*steady, *changing):
-            file = folder / f"{len(written)}"
-            (tmp_path / "arriving").write_text("x")
-            (tmp_path / "arriving").replace(file)
-            written.append(str(file))
-
-    with daemon.running() as process:
-        for turn in range(RELOADS):
-            send()
-            for n in range(3):
-                options = daemon.document["assets"][f"changing{n}"]["watchers"][f"changing{n}_files"]
-                options["interval"] = f"{100 + (turn + n) % 5 * 20}ms"
-            if turn % 4 == 3:
-                daemon.write(json.dumps(daemon.document)[: 200 + turn])
-                assert daemon.reload().status_code == 422
-            else:
-                daemon.write()
-                answer = daemon.reload()
-                assert answer.status_code == 200, answer.text
-            send()
-        daemon.write()
-        daemon.reload()
-        until(lambda: len(daemon.files()) >= len(written))
-        told = daemon.files()
-        assert set(told) == set(written), "0 lost"
-        assert set(told.values()) == {1}, "0 repeated"
-        states = Counter(record["watcher"] for record in daemon.records("watcher.state"))
-        assert [states[f"steady{n}_files"] for n in range(3)] == [2, 2, 2], "untouched ones started once"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
-    print(f"{RELOADS} reloads, {len(written)} files: 0 lost, 0 repeated")  # noqa: T201

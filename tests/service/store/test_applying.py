@@ -10,7 +10,6 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import update
 
 from store.base import AssetScope
@@ -20,7 +19,7 @@ from store.database import Database
 from store.database.schema import asset, job, job_inlet, job_outlet, job_schedule_asset, queued_event, setting, watcher
 from store.errors import Conflict
 from store.metastore import MetastoreStoreBackend
-from tests.databases import emptied
+from tests.databases import emptied, statements_of
 from tests.service.store.words import append, apply, declared, event, foreign_asset, rows
 
 MIRROR = (asset, watcher, job, job_schedule_asset, job_inlet, job_outlet, queued_event, setting)
@@ -57,22 +56,35 @@ async def test_a_first_configuration_is_mirrored_whole(database: Database) -> No
         assert await catalog_sync.applied_hash(session) == "hash"
 
 
+async def test_many_assets_take_as_many_statements_as_a_few(database: Database) -> None:
+    """But for an INSERT that SQLAlchemy divides."""
+
+    def of(number: int, trigger: str) -> Declared:
+        names = [f"a{n}" for n in range(number)]
+        all_of_them = declared(
+            assets={name: f"test://{trigger}/{name}" for name in names}, watchers={f"of_{name}": name for name in names}
+        )
+        return replace(all_of_them, watchers=[replace(each, trigger=trigger) for each in all_of_them.watchers])
+
+    counts = []
+    for number in (2, 200):
+        for trigger in ("one", "another"):
+            with statements_of(database) as statements:
+                await apply(database, of(number, trigger))
+            counts.append(len(statements))
+    assert all(many - few < 10 for few, many in zip(counts[:2], counts[2:], strict=True)), counts
+
+
 async def test_applying_the_same_again_changes_nothing_and_touches_no_asset(database: Database) -> None:
     wanted = declared(assets={"a": "test://a"}, watchers={"files": "a"}, jobs={"load": ["a"]})
     first = await apply(database, wanted)
     await append(database, [event(first.asset_ids["a"])])
     before = await everything(database)
-    statements: list[str] = []
-
-    def remember(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        statements.append(statement)
-
-    sqlalchemy_event.listen(database._writer.sync_engine, "before_cursor_execute", remember)
-    second = await apply(database, wanted)
-    sqlalchemy_event.remove(database._writer.sync_engine, "before_cursor_execute", remember)
+    with statements_of(database) as statements:
+        second = await apply(database, wanted)
     assert (second.asset_ids, second.dequeued) == (first.asset_ids, 0)
     assert await everything(database) == before
-    assert not [statement for statement in statements if re.match(r"INSERT INTO (?!setting)", statement)]
+    assert not [statement for statement, _ in statements if re.match(r"INSERT INTO (?!setting)", statement)]
 
 
 async def test_a_renamed_asset_keeps_its_id_and_its_entries(database: Database) -> None:

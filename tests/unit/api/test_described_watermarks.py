@@ -118,6 +118,7 @@ def test_prometheus_reads_what_triggers_describe_and_nothing_breaks_it() -> None
 def row(name: str, watermark: str | None, trigger: str) -> WatcherRow:
     return WatcherRow(
         name=name,
+        asset_id=1,
         asset="shop",
         trigger=trigger,
         up_to_now=None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from starlette.datastructures import Headers
 
-from watcher.api.same_site import SESSION_COOKIE, Site, site_of
+from watcher.api.same_site import LOOPBACK_COOKIE, SESSION_COOKIE, Site, site_of
 
 OURS = "watcher.example"
 SITE = site_of([OURS], "127.0.0.1", "https://proxy.example/watcher")
@@ -112,3 +113,22 @@ def test_a_bearer_token_beside_a_cookie_speaks_for_itself() -> None:
 )
 def test_the_names_it_answers_to(hosts: list[str] | None, host: str, base_url: str | None, names: set[str]) -> None:
     assert site_of(hosts, host, base_url) == Site(hosts=frozenset(names), base_url=base_url)
+
+
+def test_the_loopback_has_a_cookie_of_its_own_unless_a_proxy_has_tls() -> None:
+    local, elsewhere = Site(), Site(hosts={OURS}, base_url="https://proxy.example")
+    names = {host: local.cookie_name(Headers({"host": host})) for host in ("localhost:8795", "[::1]", OURS, "")}
+    assert names == {
+        "localhost:8795": LOOPBACK_COOKIE,
+        "[::1]": LOOPBACK_COOKIE,
+        OURS: SESSION_COOKIE,
+        "": SESSION_COOKIE,
+    }
+    assert elsewhere.cookie_name(Headers({"host": "127.0.0.1"})) == SESSION_COOKIE
+
+
+def test_only_the_name_that_belongs_to_the_host_holds_a_session() -> None:
+    both = {"cookie": f"{LOOPBACK_COOKIE}=plain; {SESSION_COOKIE}=secure"}
+    assert Site().session_id(Headers({"host": "localhost", **both})) == "plain"
+    assert Site().session_id(Headers({"host": OURS, **both})) == "secure"
+    assert Site().session_id(Headers({"host": OURS, "cookie": f"{SESSION_COOKIE}="})) is None

@@ -35,7 +35,6 @@ UNREAD_SETTINGS: Mapping[str, str] = {}
 
 UNSELECTED_COLUMNS: Mapping[str, str] = {
     "triggerer.started_at": "for whoever looks into the database: since when a lease is held",
-    "task_try.claimed_at": "for whoever looks into the database: when a driver began to write",
     "task_try.token_hash": "nothing compares it: a token is proved by its signature, a try by its number and its nonce",
 }
 """Columns that nothing selects yet, and why they are there."""

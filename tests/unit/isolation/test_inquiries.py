@@ -11,6 +11,7 @@ import pytest
 from config.errors import ConfigurationInvalid, UnknownClass
 from config.loader import load
 from config.models import Configuration
+from tests.unit.api.test_described_watermarks import row
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import ForeignOptions, Inquirer
 from watcher.vocabulary import Descriptions, vocabulary
@@ -145,6 +146,20 @@ def test_a_class_describes_its_watermark_once(folder: Path, inquirer: Inquirer) 
     assert descriptions.describe("odd.Odd", {"waiting": 3}, "w") is described
     fault = descriptions.describe("odd.Odd", {}, "w").fault
     assert fault == "`odd.Odd` could not describe its watermark (KeyError: 'waiting'); mend its `describe`"
+
+
+def test_a_plug_in_is_not_asked_when_time_is_up(folder: Path, inquirer: Inquirer) -> None:
+    inquirer.prepare(folder, frozenset())
+    rows = [
+        row("odd", '{"waiting": 3}', "odd.Odd"),
+        row("rows", '{"alarm": {"reason": "end it"}}', "postgres.new_rows"),
+    ]
+    assert Descriptions(inquirer).sentences(rows, 0) == [None, "alarm: end it"]
+    assert Descriptions(inquirer).sentences([*rows, row("new", None, "odd.Odd")], 60) == [
+        "3 wait",
+        "alarm: end it",
+        None,
+    ]
 
 
 def test_a_fork_server_that_died_is_replaced(folder: Path, server: ForkServer) -> None:

@@ -19,12 +19,12 @@ import anyio
 from anyio.abc import TaskStatus
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from store.catalog import aliases, catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
-from store.database.schema import asset_alias, asset_event, run_asset_event
+from store.database.schema import asset_alias, asset_event, run, run_asset_event
 from store.keys import JobDefinition, Role
 from store.runs import tries
 from store.state.attributed import AttributedEntries
@@ -162,7 +162,7 @@ class ExecutionServer(Wire):
         super().__init__(application=application(api.context))
         self.portal, self.api, self.url = portal, api, url
         self.claim: dict[str, Any] = {}
-        """What a try is told: inlets, outlets, triggering_asset_events, worker_backend, clear_on_success, options."""
+        """What a try is told: inlets, outlets, triggering_asset_events, worker_backend, clear_on_success, options, and with what its run was asked for."""
         self.past_events: dict[str, list[dict[str, Any]]] = {}
         """By the name of the asset or alias."""
         self.resolved: list[dict[str, str]] = []
@@ -251,6 +251,7 @@ class ExecutionServer(Wire):
         if self.current is None:
             self.current = await self.api.start_try("manual__1")
             await self._tell_events()
+            await self._tell_what_was_asked()
         elif self._is_over and self.finished and self.finished[-1]["state"] != "failed":
             async with self.api.database.transaction() as connection:
                 [open_try] = [
@@ -304,6 +305,12 @@ class ExecutionServer(Wire):
             worker_backend=self.claim.get("worker_backend"),
             clear_on_success=self.claim.get("clear_on_success", False),
         )
+
+    async def _tell_what_was_asked(self) -> None:
+        asked = {"conf": {}, **self.claim.get("asked", {})}
+        times = {name: datetime.fromisoformat(text) for name, text in asked.items() if name != "conf"}
+        async with self.api.database.transaction() as connection:
+            await connection.execute(update(run).values(conf=json.dumps(asked["conf"]), **times))
 
     async def _tell_events(self) -> None:
         assert self.current is not None

@@ -23,10 +23,12 @@ class Place(ABC):
     events: Events
     past_events: Events
     worker_backend: dict[str, Any] | None
+    asked: dict[str, Any]
+    """With which the run was asked for: `conf` and times as ISO text."""
 
     def __init__(self) -> None:
         self.inlets, self.outlets, self.events, self.past_events = [], [], {}, {}
-        self.worker_backend = None
+        self.worker_backend, self.asked = None, {}
 
     @abstractmethod
     def run(self) -> Run: ...
@@ -60,6 +62,7 @@ class BesideADaemon(Place):
             "outlets": self.outlets,
             "triggering_asset_events": self.events,
             "worker_backend": self.worker_backend,
+            "asked": self.asked,
         }
         self.daemon.past_events = self.past_events
 
@@ -80,7 +83,7 @@ class InAFolder(Place):
         self.folder = folder
 
     def run(self) -> Run:
-        job = {"inlets": self.inlets, "outlets": self.outlets, "worker_backend": self.worker_backend}
+        job = {"inlets": self.inlets, "outlets": self.outlets, "worker_backend": self.worker_backend, **self.asked}
         for name, content in {"job": job, "events": self.events, "past_events": self.past_events}.items():
             (self.folder / f"{name}.json").write_text(json.dumps(content))
         return local_run(self.folder)

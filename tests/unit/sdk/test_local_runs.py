@@ -102,6 +102,8 @@ def test_who_declares_outlets_has_no_others(tmp_path: Path) -> None:
         ("events.json", '{"landing": [{"timestamp": "2026-11-20T09:00:00"}]}', "no ISO text with a time zone"),
         ("events.json", '{"landing": [{"timestamp": "soon"}]}', "Invalid isoformat string: 'soon'"),
         ("events.json", '{"landing": [{"timestamp": 5}]}', "the timestamp 5 is no ISO text"),
+        ("job.json", '{"logical_date": "2026-11-20"}', "the logical_date '2026-11-20' is no ISO text with a time zone"),
+        ("job.json", '{"conf": []}', "conf is no object"),
         ("events.json", '{"landing": [{"asset": "landing"}]}', "`asset` is no object"),
         ("events.json", '{"landing": [{"asset": {}}]}', "leave them out, and they are filled in"),
         ("job.json", '{"outlet": []}', "outlet is none of its members, which are dag_id, "),

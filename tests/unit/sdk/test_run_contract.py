@@ -66,6 +66,20 @@ def test_skipping_by_raising_is_the_same(place: Place) -> None:
 # What triggered the run
 
 
+def test_a_run_knows_with_what_it_was_asked_for(place: Place) -> None:
+    times = ("logical_date", "data_interval_start", "data_interval_end")
+    days = [datetime(2026, 11, day, tzinfo=UTC) for day in (20, 19, 20)]
+    place.asked = {"conf": {"day": "ü", "big": 2**70}, **dict(zip(times, map(datetime.isoformat, days), strict=True))}
+    with place.run() as r:
+        assert r.conf == {"day": "ü", "big": 2**70}
+        assert [r.logical_date, r.data_interval_start, r.data_interval_end] == days
+
+
+def test_a_run_of_events_was_asked_for_by_nobody(place: Place) -> None:
+    with place.run() as r:
+        assert (r.conf, r.logical_date, r.data_interval_start, r.data_interval_end) == ({}, None, None, None)
+
+
 def test_events_are_a_mapping_with_the_oldest_first(place: Place) -> None:
     late, early = "2026-11-20T09:00:00.5Z", "2026-11-20T09:00:00+00:00"
     place.events = {

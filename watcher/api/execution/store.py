@@ -19,6 +19,7 @@ from store.state import attributed
 from store.state.transactions import Outcome, Transaction
 from store.values import check_key, to_json
 from watcher.api.context import ApiContext, Context
+from watcher.api.document import MAY_CONFLICT
 from watcher.api.execution.identity import (
     SELECTORS,
     STORE,
@@ -30,8 +31,9 @@ from watcher.api.execution.identity import (
     speaking,
     undeclared,
 )
-from watcher.api.parameters import BIGGEST, Body, QueryKey, SmallNumber, Text
+from watcher.api.parameters import BIGGEST, Body, QueryKey, SmallNumber, Text, example
 from watcher.api.shapes.base import Shape
+from watcher.api.shapes.entries import Keys, References, StoredValue
 from watcher.api.writes import EntryWrite, new_write_id
 from watcher.try_tokens import TryIdentity
 
@@ -45,12 +47,16 @@ _Number = StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
 class PutValue(Body):
     """`is_ref`: the value is a reference that a worker-side backend made."""
 
+    model_config = example(value={"rows": 42})
+
     value: Any
     is_ref: bool = False
 
 
 class Changes(Body):
     """`asset`: its name or its uri. `reads`: versions as they were read, 0 for no entry. `refs`: keys of `set` with references."""
+
+    model_config = example(asset="orders", ordinal=0, set={"last": "2026-01-31"}, increment={"rows": 42})
 
     asset: Text
     ordinal: SmallNumber
@@ -80,7 +86,7 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
             _warn_of_large(write, key, text)
             await write.set(text, is_ref=body.is_ref)
 
-    @router.get(f"/{path}/value")
+    @router.get(f"/{path}/value", response_model=StoredValue, response_model_exclude_unset=True)
     async def get_value(
         context: Context, identity: Identity, key: QueryKey, response: Response, asset: AssetSelector = selected
     ) -> dict[str, Any]:
@@ -102,14 +108,14 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
         async with _task_write(call, asset, action="clear") as write:
             await write.clear()
 
-    @router.get(f"/{path}/keys")
+    @router.get(f"/{path}/keys", response_model=Keys, responses=MAY_CONFLICT)
     async def list_keys(
         context: Context, identity: Identity, asset: AssetSelector = selected
     ) -> dict[str, Sequence[str]]:
         async with _reading(context, identity, asset) as (connection, declared):
             return {"keys": await context.entries.keys(connection, declared.ref)}
 
-    @router.get(f"/{path}/references")
+    @router.get(f"/{path}/references", response_model=References)
     async def list_references(
         context: Context, identity: Identity, asset: AssetSelector = selected
     ) -> dict[str, Mapping[str, Any]]:

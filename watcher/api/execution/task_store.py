@@ -12,9 +12,11 @@ from store.state.attributed import task_references
 from store.state.entries import TaskEntry
 from store.values import to_json
 from watcher.api.context import Context
+from watcher.api.document import MAY_CONFLICT
 from watcher.api.execution.identity import Call, Identity, Writing, fenced, speaking
-from watcher.api.parameters import Body, Key
+from watcher.api.parameters import Body, Key, example
 from watcher.api.routes.task_store import ExpiresAt, expiry
+from watcher.api.shapes.entries import Keys, References, StoredValue
 from watcher.try_tokens import TryIdentity
 
 router = APIRouter(prefix="/store/ti/{task_instance_id}", tags=["Execution: task store"])
@@ -42,12 +44,14 @@ def _check_own(task_instance_id: str, speaker: TryIdentity | Call) -> None:
 class PutTaskValue(Body):
     """`is_ref`: the value is a reference that a worker-side backend made."""
 
+    model_config = example(value={"done": 7}, expires_at="2099-01-31T12:00:00Z")
+
     value: Any
     expires_at: ExpiresAt = "default"
     is_ref: bool = False
 
 
-@router.get("")
+@router.get("", response_model=Keys | References, responses=MAY_CONFLICT)
 async def list_entries(
     context: Context, own: Own, what: Literal["keys", "references"] = "references"
 ) -> dict[str, Sequence[str] | Mapping[str, Any]]:
@@ -59,7 +63,7 @@ async def list_entries(
     return {what: {key: json.loads(reference) for key, reference in stored.items()}}
 
 
-@router.get("/{key:path}")
+@router.get("/{key:path}", response_model=StoredValue, response_model_exclude_unset=True)
 async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
     """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
     async with speaking(context, own) as (connection, task):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import structlog
@@ -19,8 +21,8 @@ from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
 from watcher.api.execution.identity import Identity, OwnTry, Writing, answered, fenced, renewed
-from watcher.api.parameters import Body, Moment, SmallNumber, Text
-from watcher.api.shapes.base import Shape
+from watcher.api.parameters import Body, Moment, SmallNumber, Text, example
+from watcher.api.shapes.base import JsonObject, Shape
 
 router = APIRouter(prefix="/tries", tags=["Execution: tries"], dependencies=[OwnTry])
 log = structlog.get_logger()
@@ -28,6 +30,8 @@ log = structlog.get_logger()
 
 class Claim(Body):
     """`nonce`: what the claiming process drew at random; the same one may ask again."""
+
+    model_config = example(nonce="6f1c0c1d3a7e4c6a")
 
     nonce: Annotated[Text, Field(min_length=1, max_length=64)]
 
@@ -41,6 +45,10 @@ class TryContext(Shape):
     map_index: int
     try_number: int
     task_instance_id: str
+    conf: JsonObject
+    logical_date: datetime | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
     triggering_asset_events: Mapping[str, Sequence[AssetEvent]]
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
@@ -54,6 +62,8 @@ class TryContext(Shape):
 class Progress(Body):
     """Counts of the Spark application as it stands."""
 
+    model_config = example(stages=2, tasks=20, tasks_done=7)
+
     stages: SmallNumber
     tasks: SmallNumber
     tasks_done: SmallNumber
@@ -62,6 +72,8 @@ class Progress(Body):
 
 
 class Finish(Body):
+    model_config = example(state="success", outlet_events=[{"asset": "orders", "extra": {"rows": 42}}])
+
     state: Literal["success", "failed", "skipped"]
     outlet_events: list[OutletEvent] = Field(default_factory=list)
     message: Text | None = None
@@ -80,12 +92,17 @@ async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
 
 async def _try_context(context: ApiContext, connection: AsyncConnection, held: TryKey) -> TryContext:
     job = await jobs.get(connection, held.dag_id)
+    run = await runs.get(connection, held.dag_id, held.run_id)
     triggering: dict[str, list[AssetEvent]] = {}
     for event in await runs.events_of_run(connection, held.dag_id, held.run_id):
         triggering.setdefault(event.asset.name, []).append(event)
     around = await assets.around_job(connection, held.dag_id)
     return TryContext(
         **held.json,
+        conf=json.loads(run.conf),
+        logical_date=run.logical_date,
+        data_interval_start=run.data_interval_start,
+        data_interval_end=run.data_interval_end,
         triggering_asset_events=triggering,
         inlets=await _named(connection, held.dag_id, around, "inlet"),
         outlets=await _named(connection, held.dag_id, around, "outlet"),
@@ -117,14 +134,23 @@ async def report_progress(call: Writing, body: Progress) -> None:
         call.context.metrics.observe_first_action(held.dag_id, since_event, call.trace_id)
 
 
-@router.post("/finish")
+class Finished(Shape):
+    """It has nothing to say."""
+
+
+@router.post("/finish", response_model=Finished)
 async def finish_try(call: Writing, body: Finish) -> dict[str, Any]:
     """Final, and safe to repeat: the same word again changes nothing."""
     await finish(call, body.state, body.outlet_events, body.message)
     return {}
 
 
-@router.post("/token")
+class RenewedToken(Shape):
+    token: str
+    expires_at: str
+
+
+@router.post("/token", response_model=RenewedToken)
 async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
     """Writes nothing, so a repetition is just another token: none is kept."""
     async with context.database.transaction() as connection:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
-from sqlalchemy.ext.asyncio import AsyncConnection
+from fastapi import APIRouter, Query, Response
 
 from store.catalog import assets
 from store.database.paging import Page, Window
-from store.keys import AssetRef
+from store.errors import Conflict
 from store.state import history
 from store.state.entries import Entry
 from watcher.api.auth import Admin, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, VersionNumber, example
 from watcher.api.shapes.entries import (
     AssetStateStoreCollectionResponse,
     AssetStateStoreResponse,
@@ -30,13 +30,31 @@ router = APIRouter(prefix="/assets/{asset_id}", tags=["Asset store"])
 IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 
+_NOTHING_LEFT: Final[dict[int | str, dict[str, Any]]] = {
+    204: {"description": "That version is a delete: the entry is gone"}
+}
+
+
 class SetEntry(Body):
+    model_config = example(value={"rows": 42}, if_version=2)
+
     value: Any
     if_version: Version = None
 
 
 class AssetStateStoreBody(Body):
+    model_config = example(value={"rows": 42})
+
     value: Any
+
+
+class UndoEntry(Body):
+    """`if_version` is the entry's version as it was seen; 0: it was not there."""
+
+    model_config = example(to_version=2, if_version=3)
+
+    to_version: VersionNumber
+    if_version: VersionNumber
 
 
 @router.get("/store")
@@ -51,14 +69,36 @@ async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) ->
     return entry_response(await _entry(context, asset_id, key), context.base_url)
 
 
-@router.put("/store/{key:path}", status_code=204)
+@router.put("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key, body: SetEntry) -> None:
     text = json_within_limit(context, body.value)
     async with api_write(context, actor, asset_id, action="set", key=key) as write:
         await write.set(text, expected_version=body.if_version)
 
 
-@router.delete("/store/{key:path}", status_code=204)
+@router.post("/store/{key:path}/undo", response_model=EntryResponse, responses={**MAY_CONFLICT, **_NOTHING_LEFT})
+async def undo_entry(
+    context: Context, actor: Admin, asset_id: AssetId, key: Key, body: UndoEntry
+) -> Response | EntryResponse:
+    """The value of an older version becomes a new version, if the entry is still the one that was seen; else 409.
+
+    204 where that version is a delete.
+    """
+    if not context.entries.keeps_history:
+        raise Conflict("the configured store backend keeps no history; write the value itself")
+    async with api_write(context, actor, asset_id, action="undo", key=key) as write:
+        old = await history.version(write.connection, write.asset, key, body.to_version)
+        (newest,) = await history.latest(write.connection, write.asset, key, limit=1)
+        if old.is_ref or newest.is_ref:
+            raise Conflict("the value is kept outside by a worker-side backend; write the value from a job")
+        if old.value is None:
+            await write.delete(expected_version=body.if_version)
+        else:
+            await write.set(old.value, expected_version=body.if_version)
+    return Response(status_code=204) if old.value is None else await get_entry(context, actor, asset_id, key)
+
+
+@router.delete("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_entry(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, if_version: IfVersion = None
 ) -> None:
@@ -78,7 +118,7 @@ async def list_history(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow, key: str | None = None
 ) -> History:
     async with context.database.reading() as connection:
-        asset = await _asset(connection, asset_id)
+        asset = await assets.reference(connection, asset_id)
         page = await history.of_asset(connection, asset, key, window)
     return History(history=[history_response(row, context.base_url) for row in page.rows], total_entries=page.total)
 
@@ -97,27 +137,23 @@ async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, 
     return AssetStateStoreResponse.of(await _entry(context, asset_id, key))
 
 
-@router.put("/state-store/{key:path}", status_code=204)
+@router.put("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_asset_state_store(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: AssetStateStoreBody
 ) -> None:
     await set_entry(context, actor, asset_id, key, SetEntry(value=body.value))
 
 
-@router.delete("/state-store/{key:path}", status_code=204)
+@router.delete("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_asset_state_store(context: Context, actor: Admin, asset_id: AssetId, key: Key) -> None:
     await delete_entry(context, actor, asset_id, key)
 
 
 async def _entry(context: ApiContext, asset_id: int, key: str) -> Entry:
     async with context.database.reading() as connection:
-        return await context.entries.entry(connection, await _asset(connection, asset_id), key)
+        return await context.entries.entry(connection, await assets.reference(connection, asset_id), key)
 
 
 async def _page(context: ApiContext, asset_id: int, window: Window) -> Page[Entry]:
     async with context.database.reading() as connection:
-        return await context.entries.page(connection, await _asset(connection, asset_id), window)
-
-
-async def _asset(connection: AsyncConnection, asset_id: int) -> AssetRef:
-    return (await assets.get(connection, asset_id)).ref
+        return await context.entries.page(connection, await assets.reference(connection, asset_id), window)

@@ -16,7 +16,8 @@ from store.errors import no_alias
 from store.runs import decisions, runs
 from watcher.api.auth import Operator, Viewer
 from watcher.api.context import Context
-from watcher.api.parameters import BIGGEST, AssetId, Pattern, ordered_window
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import BIGGEST, AssetId, Pattern, example, ordered_window
 from watcher.api.routes import dags
 from watcher.api.shapes.assets import (
     AssetAliasCollectionResponse,
@@ -86,10 +87,10 @@ async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResp
 
 
 class MaterializeAssetBody(dags.RunRequest):
-    pass
+    model_config = example(conf={"full": True})
 
 
-@router.post("/{asset_id}/materialize")
+@router.post("/{asset_id}/materialize", responses=MAY_CONFLICT)
 async def materialize(
     context: Context, actor: Operator, asset_id: AssetId, body: MaterializeAssetBody | None = None
 ) -> DAGRunResponse:

@@ -22,7 +22,8 @@ from store.runs.runs import RUN_ORDERS
 from store.values import to_json
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import Body, MapIndex, Moment, Pattern, Text, TraceId, ordered_window
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import Body, MapIndex, Moment, Pattern, Text, TraceId, example, ordered_window
 from watcher.api.shapes.dags import (
     DAGCollectionResponse,
     DAGResponse,
@@ -58,20 +59,28 @@ class RunRequest(Body):
 
 
 class DAGPatchBody(Body):
+    model_config = example(is_paused=True)
+
     is_paused: bool
 
 
 class TriggerDAGRunPostBody(RunRequest):
+    model_config = example(logical_date="2026-01-31T12:00:00Z", conf={"full": True})
+
     logical_date: Moment | None
 
 
 class DAGRunPatchBody(Body):
+    model_config = example(state="success", note="looked at it")
+
     state: Literal["queued", "success", "failed"] | None = None
     note: Text | None = Field(default=None, max_length=1000)
 
 
 class DAGRunClearBody(Body):
     """As Airflow's: without `dry_run: false` it only tells what would be cleared."""
+
+    model_config = example(dry_run=False)
 
     dry_run: bool = True
     only_failed: bool = False
@@ -132,7 +141,7 @@ async def list_runs(
     return DAGRunCollectionResponse(dag_runs=[run_response(run) for run in listed.rows], total_entries=listed.total)
 
 
-@router.post("/{dag_id}/dagRuns")
+@router.post("/{dag_id}/dagRuns", responses=MAY_CONFLICT)
 async def trigger_run(context: Context, actor: Operator, dag_id: str, body: TriggerDAGRunPostBody) -> DAGRunResponse:
     run_id = await trigger(context, actor, dag_id, body)
     return await get_run(context, actor, dag_id, run_id)
@@ -144,7 +153,7 @@ async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGR
         return run_response(await runs.get(connection, dag_id, run_id))
 
 
-@router.patch("/{dag_id}/dagRuns/{run_id}")
+@router.patch("/{dag_id}/dagRuns/{run_id}", responses=MAY_CONFLICT)
 async def patch_run(
     context: Context,
     actor: Operator,
@@ -164,7 +173,7 @@ async def patch_run(
     return await get_run(context, actor, dag_id, run_id)
 
 
-@router.post("/{dag_id}/dagRuns/{run_id}/clear")
+@router.post("/{dag_id}/dagRuns/{run_id}/clear", responses=MAY_CONFLICT)
 async def clear_run(
     context: Context, actor: Operator, dag_id: str, run_id: str, body: DAGRunClearBody
 ) -> DAGRunResponse | TaskInstanceCollectionResponse:

@@ -18,7 +18,8 @@ from store.runs import runs
 from store.values import to_json
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import BIGGEST, Body, Moment, Pattern, TraceId, ordered_window
+from watcher.api.document import MAY_MISS
+from watcher.api.parameters import BIGGEST, Body, Moment, Pattern, TraceId, example, ordered_window
 from watcher.api.shapes.assets import AssetEventCollectionResponse, AssetEventResponse, event_response
 from watcher.api.writes import new_write_id
 from watcher.loops import Hint
@@ -28,6 +29,8 @@ router = APIRouter(prefix="/assets/events", tags=["Asset event"])
 
 class CreateAssetEventsBody(Body):
     """Partitions and teams do not exist here: only null is accepted."""
+
+    model_config = example(asset_id=1, extra={"rows": 42})
 
     asset_id: int
     extra: dict[str, Any] = Field(default_factory=dict)
@@ -76,7 +79,7 @@ async def list_events(
     return AssetEventCollectionResponse(asset_events=shown, total_entries=events_page.total)
 
 
-@router.post("")
+@router.post("", responses=MAY_MISS)
 async def create_event(context: Context, actor: Operator, body: CreateAssetEventsBody) -> AssetEventResponse:
     extra = body.extra if "extra" in body.model_fields_set else None
     return event_response(await _create(context, actor, body.asset_id, extra), [])

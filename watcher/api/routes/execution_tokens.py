@@ -19,7 +19,8 @@ from store.runs.foreign_tasks import NO_TRY
 from watcher import try_tokens
 from watcher.api.auth import Admin
 from watcher.api.context import Context
-from watcher.api.parameters import Body, MapIndex, Text
+from watcher.api.document import MAY_CONFLICT, MAY_MISS
+from watcher.api.parameters import Body, MapIndex, Text, example
 from watcher.api.shapes.base import Shape
 
 router = APIRouter(prefix="/execution-tokens", tags=["Tokens"])
@@ -32,12 +33,16 @@ _RunId = Annotated[str, Field(pattern="^[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}$")]
 class ForeignTask(Body):
     """`assets`: names of those whose stores it may read and write; `expires_in`: seconds."""
 
+    model_config = example(
+        dag_id="their_dag", run_id="manual__1", task_id="extract", assets=["orders"], expires_in=3600
+    )
+
     dag_id: _Name
     run_id: _RunId
     task_id: _Name
     map_index: MapIndex = -1
     assets: Annotated[Sequence[Text], Field(min_length=1, max_length=_MOST_ASSETS)]
-    expires_in: Annotated[int, Field(ge=1, le=_LONGEST, strict=True)] = 3600
+    expires_in: Annotated[int, Field(ge=1, le=_LONGEST)] = 3600
 
 
 class ExecutionToken(Shape):
@@ -46,7 +51,7 @@ class ExecutionToken(Shape):
     expires_at: datetime
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=MAY_MISS | MAY_CONFLICT)
 async def create_execution_token(context: Context, actor: Admin, body: ForeignTask) -> ExecutionToken:
     """409 for a job of ours. The token cannot be renewed or revoked: let it live no longer than the task."""
     key = TaskInstanceKey(dag_id=body.dag_id, run_id=body.run_id, task_id=body.task_id, map_index=body.map_index)

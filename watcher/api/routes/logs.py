@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from store.errors import NotFound
@@ -25,6 +27,7 @@ from store.state.history import HistoryEntry
 from watcher.api.auth import Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import BIGGEST, MapIndex
+from watcher.api.shapes.base import Shape
 from watcher.logs import reader, try_log
 from watcher.logs.reader import LINES, Fragment, Log, Record, Tail, as_text, follow, fragment, fragment_of
 from watcher.submit.base import Handle, Submitter
@@ -35,10 +38,27 @@ _FULL_CONTENT = 100_000
 """Lines in one answer; the continuation token leads to the rest."""
 _PATIENCE: Final = 30.0
 _MOST_BYTES: Final = 16_000_000
+LINES_OF_LOGS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "Lines, oldest first: as Server-Sent Events with `follow`, else as `Accept` asks.",
+        "content": {
+            kind: {"schema": {"type": "string"}} for kind in ("application/x-ndjson", "text/plain", "text/event-stream")
+        },
+    }
+}
+"""For routes that answer by `answer`."""
 Token = Annotated[int, Query(ge=0, le=BIGGEST, description="The continuation token of the fragment before.")]
 _MOST_LINES: Final = 5000
+TryNumber = Annotated[int, PathParameter(ge=0, lt=2**31)]
 Lines = Annotated[int, Query(ge=0, le=_MOST_LINES)]
 WriteId = Annotated[str | None, Query(pattern="^[A-Za-z0-9_-]{1,64}$")]
+
+
+class TaskInstancesLogResponse(Shape):
+    """The records of a fragment; `continuation_token` asks for the next one, and is null at the end."""
+
+    content: Sequence[dict[str, Any]]
+    continuation_token: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +71,7 @@ class LogQuery:
     following: bool
 
 
-def _log_query(
+def log_query(
     around: WriteId = None,
     before: Lines = LINES,
     after: Lines = LINES,
@@ -60,45 +80,69 @@ def _log_query(
     return LogQuery(around=around, before=before, after=after, following=following)
 
 
-LogQueryParameters = Annotated[LogQuery, Depends(_log_query)]
+LogQueryParameters = Annotated[LogQuery, Depends(log_query)]
 
 
-@router.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}")
+@router.get(
+    "/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}",
+    responses={200: {**LINES_OF_LOGS[200], "model": TaskInstancesLogResponse}},
+)
 async def get_log(
     context: Context,
     _: Viewer,
     dag_id: str,
     run_id: str,
     task_id: str,
-    try_number: Annotated[int, Path(ge=0, lt=2**31)],
+    try_number: TryNumber,
     query: LogQueryParameters,
     map_index: MapIndex = -1,
     full_content: bool = False,
     token: Token = 0,
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
-    path = try_log(context.logs_directory, dag_id, run_id, task_id, map_index, try_number)
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
-    async with context.database.reading() as connection:
-        await task_instances.check(connection, instance)
-        stored = await tries.stored_handle(connection, instance, try_number)
+    log = await log_of_try(context, instance, try_number)
     if query.around is not None or query.following:
-        return await answer(context, lambda: [[path]], query, accept)
+        return await answer(context, lambda: [[log.path]], query, accept)
     lines = _FULL_CONTENT if full_content else _FIRST_FRAGMENT
-    submitter = None if stored is None else context.submitters.get(stored[0])
-    if stored is None or submitter is None or submitter.ends_with_home:
-        part = await anyio.to_thread.run_sync(partial(fragment, path, token, lines))
-    else:
-        part = await _remote_fragment(submitter, json.loads(stored[1]), token, lines)
-        if not token:  # of such a try the daemon's own records only are in the file
-            own = await anyio.to_thread.run_sync(partial(fragment, path, 0, lines))
-            part = replace(part, records=[*own.records, *part.records])
+    part = await log.fragment(token, lines)
     following = None if part.next_offset is None else str(part.next_offset)
     if "ndjson" in accept or "text/" in accept:
         response = in_form(part.records, accept)
         response.headers["Airflow-Continuation-Token"] = following or ""
         return response
     return JSONResponse({"content": part.records, "continuation_token": following})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOfTry:
+    """Where a try's log is: our file, and the driver's own where a submitter keeps that elsewhere."""
+
+    path: Path
+    remote: tuple[Submitter, Handle] | None
+
+    async def fragment(self, token: int, lines: int) -> Fragment:
+        """Up to so many lines from a continuation token on."""
+        if self.remote is None:
+            return await anyio.to_thread.run_sync(partial(fragment, self.path, token, lines))
+        part = await _remote_fragment(*self.remote, token, lines)
+        if token:
+            return part
+        # Of such a try the daemon's own records only are in the file.
+        own = await anyio.to_thread.run_sync(partial(fragment, self.path, 0, lines))
+        return replace(part, records=[*own.records, *part.records])
+
+
+async def log_of_try(context: ApiContext, instance: TaskInstanceKey, try_number: int) -> LogOfTry:
+    """Of a task instance's try, also of one that has no line. Raises `NotFound`, `InvalidLogName`."""
+    path = try_log(context.logs_directory, *instance.columns.values(), try_number)
+    async with context.database.reading() as connection:
+        await task_instances.check(connection, instance)
+        stored = await tries.stored_handle(connection, instance, try_number)
+    submitter = None if stored is None else context.submitters.get(stored[0])
+    if stored is None or submitter is None or submitter.ends_with_home:
+        return LogOfTry(path=path, remote=None)
+    return LogOfTry(path=path, remote=(submitter, json.loads(stored[1])))
 
 
 async def _remote_fragment(submitter: Submitter, handle: Handle, offset: int, lines: int) -> Fragment:
@@ -120,12 +164,12 @@ async def answer(context: ApiContext, logs: Callable[[], Sequence[Log]], query: 
     """The lines in the form that was asked for. Raises `NotFound` for a write that nobody knows of."""
     if query.following:
         tail = await anyio.to_thread.run_sync(Tail, logs)
-        events = _events(await _excerpt(context, logs, query), follow(tail, context.stopping))
+        events = _events(await excerpt(context, logs, query), follow(tail, context.stopping))
         context.streams.check()
         return StreamingResponse(
             context.streams.commented(events), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
         )
-    return in_form(await _excerpt(context, logs, query), accept)
+    return in_form(await excerpt(context, logs, query), accept)
 
 
 def in_form(records: Iterable[Record], accept: str) -> Response:
@@ -135,7 +179,8 @@ def in_form(records: Iterable[Record], accept: str) -> Response:
     return Response("".join(f"{_line(record)}\n" for record in records), media_type="application/x-ndjson")
 
 
-async def _excerpt(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery) -> Sequence[Record]:
+async def excerpt(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery) -> Sequence[Record]:
+    """The lines that were asked for. Raises `NotFound` for a write that nobody knows of."""
     if query.around is None:
         lines = query.before + query.after
         return await _judged(context, await anyio.to_thread.run_sync(lambda: reader.last(logs(), lines)))

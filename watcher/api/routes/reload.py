@@ -14,6 +14,7 @@ from store.processes import triggerers
 from store.processes.triggerers import RunningConfiguration
 from watcher.api.auth import Admin
 from watcher.api.context import ApiContext, Context
+from watcher.api.document import MAY_CONFLICT
 from watcher.api.errors import ErrorResponse
 from watcher.api.shapes.base import Shape
 from watcher.reload_outcome import FOLLOWED_WITHIN, ReloadRefused, Result
@@ -52,7 +53,7 @@ class ReloadResponse(Shape):
     processes: Sequence[RunningProcess]
 
 
-@router.post("/reload", response_model=ReloadResponse)
+@router.post("/reload", response_model=ReloadResponse, responses=MAY_CONFLICT)
 async def reload(context: Context, actor: Admin) -> Any:
     """Read the configuration again and let it take effect: 422 with all that is wrong, and then nothing has changed."""
     if context.reload is None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import anyio.to_thread
 import structlog
 from fastapi import APIRouter, Header, Response
+from fastapi.responses import PlainTextResponse
 
 from store.catalog import assets, catalog_sync, watchers
 from store.database import migrations
@@ -18,6 +19,7 @@ from store.processes import audit, signing_keys, triggerers
 from store.processes.triggerers import Heartbeat
 from watcher.api.auth import Viewer
 from watcher.api.context import ApiContext, Context
+from watcher.api.document import Refusal
 from watcher.api.errors import UNAVAILABLE
 from watcher.api.parameters import UnorderedWindow
 from watcher.api.routes.logs import WriteId
@@ -26,6 +28,9 @@ from watcher.health import PROBE_DEADLINE, Health
 from watcher.machine import program_version
 from watcher.metrics import Snapshot
 
+_OPEN_METRICS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"application/openmetrics-text": {"schema": {"type": "string"}}}}
+}
 router = APIRouter(tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])
 log = structlog.get_logger()
@@ -53,7 +58,26 @@ async def list_audit(context: Context, _: Viewer, window: UnorderedWindow, write
     return AuditCollection(audit=[AuditRecord.of(entry) for entry in entries.rows], total_entries=entries.total)
 
 
-@router.get("/monitor/health")
+class BaseInfoResponse(Shape):
+    status: Literal["healthy", "unhealthy"] | None
+
+
+class SchedulerInfoResponse(BaseInfoResponse):
+    latest_scheduler_heartbeat: datetime | None
+
+
+class TriggererInfoResponse(BaseInfoResponse):
+    latest_triggerer_heartbeat: datetime | None
+
+
+class HealthInfoResponse(Shape):
+    metadatabase: BaseInfoResponse
+    scheduler: SchedulerInfoResponse
+    triggerer: TriggererInfoResponse
+    dag_processor: None = None
+
+
+@router.get("/monitor/health", response_model=HealthInfoResponse)
 async def health(context: Context) -> dict[str, Any]:
     """As Airflow tells it; our scheduler and dispatcher are one, and known by the dispatcher's sign of life.
 
@@ -66,7 +90,7 @@ async def health(context: Context) -> dict[str, Any]:
     except UNAVAILABLE as error:
         outage, newest = error, _own_heartbeats(context.health)
     of_database = {"metadatabase": {"status": "healthy" if outage is None else "unhealthy"}}
-    return {**of_database, **_health(newest), "dag_processor": None}
+    return {**of_database, **_health(newest)}
 
 
 def _own_heartbeats(health: Health) -> Mapping[str, Heartbeat | None]:
@@ -86,15 +110,24 @@ def _status(beat: Heartbeat | None) -> str | None:
     return None if beat is None else "healthy" if beat.lives else "unhealthy"
 
 
+class VersionInfo(Shape):
+    version: str
+    git_version: None = None
+
+
 @router.get("/version")
-async def get_version() -> dict[str, str | None]:
-    return {"version": program_version(), "git_version": None}
+async def get_version() -> VersionInfo:
+    return VersionInfo(version=program_version())
+
+
+class Aliveness(Shape):
+    status: Literal["alive"] = "alive"
 
 
 @probes.get("/healthz")
-async def healthz() -> dict[str, str]:
+async def healthz() -> Aliveness:
     """The process answers."""
-    return {"status": "alive"}
+    return Aliveness()
 
 
 class Readiness(Shape):
@@ -103,7 +136,7 @@ class Readiness(Shape):
     warnings: Sequence[str]
 
 
-@probes.get("/readyz", responses={503: {"model": Readiness}})
+@probes.get("/readyz", responses={503: {"model": Readiness | Refusal}})
 async def readyz(context: Context, response: Response) -> Readiness:
     """Everything has started and works, and this process runs the configuration that was applied; 503 when not."""
     reasons = await _reasons(context)
@@ -144,7 +177,7 @@ _ANOTHER_APPLIED: Final = (
 )
 
 
-@probes.get("/metrics")
+@probes.get("/metrics", response_class=PlainTextResponse, responses=_OPEN_METRICS)
 async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Response:
     """Without the database, what this process counts."""
     snapshot = Snapshot(is_ready=False, has_database=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,7 +17,8 @@ from store.runs import task_instances
 from store.state.entries import TaskEntry
 from watcher.api.auth import Actor, Admin, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import Body, Key, MapIndex, Moment, UnorderedWindow
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import Body, Key, MapIndex, Moment, UnorderedWindow, example
 from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import json_within_limit
 
@@ -25,16 +26,21 @@ router = APIRouter(
     prefix="/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/state-store", tags=["Task State Store"]
 )
 
+_NULL: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {"schema": {"type": "null"}}}}}
 ExpiresAt: TypeAlias = Moment | Literal["default"] | None
 """In a request: a time; null is never; left out, or `default`, means the configured retention."""
 
 
 class TaskStateStoreBody(Body):
+    model_config = example(value={"done": 7}, expires_at="2099-01-31T12:00:00Z")
+
     value: Any
     expires_at: ExpiresAt = "default"
 
 
 class TaskStateStorePatchBody(Body):
+    model_config = example(value={"done": 8})
+
     value: Any
 
 
@@ -97,7 +103,7 @@ async def set_task_state_store(
         await context.entries.set_task(connection, scope, entry, until)
 
 
-@router.patch("/{key:path}")
+@router.patch("/{key:path}", responses=_NULL | MAY_CONFLICT)
 async def change_task_state_store(
     context: Context, actor: Admin, scope: Scope, key: Key, body: TaskStateStorePatchBody
 ) -> None:

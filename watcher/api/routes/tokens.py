@@ -13,7 +13,8 @@ from store.processes import audit, tokens
 from store.processes.tokens import LONGEST_LIFE
 from watcher.api.auth import Admin
 from watcher.api.context import Context
-from watcher.api.parameters import Body, Text, UnorderedWindow
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import Body, Text, UnorderedWindow, example
 from watcher.api.shapes.base import Shape
 
 router = APIRouter(prefix="/tokens", tags=["Tokens"])
@@ -26,11 +27,13 @@ def _printable(text: str) -> str:
 
 
 _Word = Annotated[Text, Field(min_length=1, max_length=250), AfterValidator(_printable)]
-_Seconds = Annotated[int, Field(ge=1, le=LONGEST_LIFE, strict=True)]
+_Seconds = Annotated[int, Field(ge=1, le=LONGEST_LIFE)]
 
 
 class NewToken(Body):
     """`expires_in`: seconds; null lives until it is revoked. `name` tells several of a subject apart."""
+
+    model_config = example(subject="ann", role="viewer", name="laptop", expires_in=86_400)
 
     subject: _Word
     role: Literal["viewer", "operator", "admin"]
@@ -41,7 +44,9 @@ class NewToken(Body):
 class Rotation(Body):
     """`overlap`: seconds for which the old token goes on."""
 
-    overlap: Annotated[int, Field(ge=0, le=LONGEST_LIFE, strict=True)] = 0
+    model_config = example(overlap=3600)
+
+    overlap: Annotated[int, Field(ge=0, le=LONGEST_LIFE)] = 0
 
 
 class TokenShape(Shape):
@@ -83,13 +88,14 @@ async def create_token(context: Context, actor: Admin, body: NewToken) -> Create
 
 @router.delete("/{token_id}", status_code=204)
 async def revoke_token(context: Context, actor: Admin, token_id: str) -> None:
-    """It opens nothing from now on, in any process."""
+    """It opens nothing from now on; in other processes, from two seconds on."""
     async with context.database.transaction() as connection:
         token = await tokens.revoke(connection, token_id)
         await audit.record(connection, actor.name, "token.revoke", token.subject, {"id": token.id})
+    context.known_tokens.forget()
 
 
-@router.post("/{token_id}/rotate", status_code=201)
+@router.post("/{token_id}/rotate", status_code=201, responses=MAY_CONFLICT)
 async def rotate_token(
     context: Context,
     actor: Admin,
@@ -101,4 +107,5 @@ async def rotate_token(
         token = await tokens.rotate(connection, token_id, body.overlap)
         detail = {"id": token.id, "instead_of": token_id, "overlap": body.overlap}
         await audit.record(connection, actor.name, "token.rotate", token.subject, detail)
+    context.known_tokens.forget()
     return CreatedTokenShape.of(token)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, HTTPException, Response
+from fastapi.responses import PlainTextResponse
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.processes import audit
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import Body, Text
-from watcher.api.routes.logs import LogQueryParameters, answer
+from watcher.api.document import MAY_CONFLICT
+from watcher.api.parameters import Body, Text, example
+from watcher.api.routes.logs import LINES_OF_LOGS, LogQueryParameters, answer
 from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import new_write_id
 from watcher.logs.paths import watcher_logs
@@ -24,6 +26,9 @@ from watcher.loops import Hint
 from watcher.triggerer.control import Control, MovedPosition, Preview
 
 router = APIRouter(prefix="/watchers", tags=["Watcher"])
+DESCRIBE_PATIENCE: Final = 1.0
+"""Seconds in which plug-ins are asked about all watermarks of an answer."""
+_MOVING: Final = {**MAY_CONFLICT, 502: {"description": "The watcher's source does not answer"}}
 
 
 class Watcher(Shape):
@@ -34,6 +39,8 @@ class Watcher(Shape):
     owner: str | None
     position_version: int | None
     watermark: JsonValue
+    watermark_in_words: str | None
+    """What its trigger says of it: what is open, and who is waited for; null where there is nothing to say."""
     last_poll_at: datetime | None
     last_event_at: datetime | None
     lag_seconds: float | None
@@ -41,12 +48,6 @@ class Watcher(Shape):
     error: str | None
     error_count: int
     paused: bool
-
-    @classmethod
-    def shown(cls, context: ApiContext, row: WatcherRow) -> Watcher:
-        """The row, with what this process knows better of a watcher that it hosts."""
-        row = context.health.merged(row)
-        return cls.of(row, lag_seconds=row.lag_seconds, watermark=row.watermark_now)
 
 
 class WatcherCollection(Shape):
@@ -58,13 +59,25 @@ class WatcherCollection(Shape):
 async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
     async with context.database.reading() as connection:
         rows = await watchers.listed(connection)
-    return WatcherCollection(watchers=[Watcher.shown(context, row) for row in rows], total_entries=len(rows))
+    return WatcherCollection(watchers=await _shown(context, rows), total_entries=len(rows))
 
 
 @router.get("/{name}")
 async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
     async with context.database.reading() as connection:
-        return Watcher.shown(context, await watchers.get(connection, name))
+        row = await watchers.get(connection, name)
+    [watcher] = await _shown(context, [row])
+    return watcher
+
+
+async def _shown(context: ApiContext, rows: Sequence[WatcherRow]) -> list[Watcher]:
+    """The rows, with what this process knows better of watchers that it hosts. Not within a transaction: it may take time."""
+    merged = [context.health.merged(row) for row in rows]
+    sentences = await anyio.to_thread.run_sync(context.descriptions.sentences, merged, DESCRIBE_PATIENCE)
+    return [
+        Watcher.of(row, lag_seconds=row.lag_seconds, watermark=row.watermark_now, watermark_in_words=sentence)
+        for row, sentence in zip(merged, sentences, strict=True)
+    ]
 
 
 @router.post("/{name}/pause")
@@ -82,17 +95,20 @@ async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: b
         await watchers.set_paused(connection, name, paused=paused)
         action = "watcher.pause" if paused else "watcher.resume"
         await audit.record(connection, actor.name, action, name, write_id=new_write_id())
-        shown = Watcher.shown(context, await watchers.get(connection, name))
+        row = await watchers.get(connection, name)
     context.hint(Hint(what="watchers", names=frozenset({name})))
-    return shown
+    [watcher] = await _shown(context, [row])
+    return watcher
 
 
 class RewindBody(Body):
+    model_config = example(to="2026-01-31T12:00:00Z", preview=True)
+
     to: Text
     preview: bool = False
 
 
-@router.post("/{name}/poll")
+@router.post("/{name}/poll", responses=_MOVING)
 async def poll(context: Context, _: Operator, name: str, dry_run: bool = False) -> Preview:
     """What the next poll would find. Nothing else can be asked for: watchers poll by themselves."""
     if not dry_run:
@@ -100,23 +116,25 @@ async def poll(context: Context, _: Operator, name: str, dry_run: bool = False) 
     return await _control(context).dry_run(name)
 
 
-@router.post("/{name}/rewind")
+@router.post("/{name}/rewind", responses=_MOVING)
 async def rewind(context: Context, actor: Operator, name: str, body: RewindBody) -> Preview | MovedPosition:
     if body.preview:
         return await _control(context).preview(name, body.to)
     return await _control(context).rewind(name, body.to, actor.name)
 
 
-@router.post("/{name}/rewind/undo")
+@router.post("/{name}/rewind/undo", responses=_MOVING)
 async def undo_rewind(context: Context, actor: Operator, name: str) -> MovedPosition:
     return await _control(context).undo(name, actor.name)
 
 
 class RenameBody(Body):
+    model_config = example(to="landing_files")
+
     to: Text
 
 
-@router.post("/{name}/rename")
+@router.post("/{name}/rename", responses=_MOVING)
 async def rename(context: Context, actor: Operator, name: str, body: RenameBody) -> MovedPosition:
     """Move the position of a watcher that is configured no more to one that is and has none yet."""
     return await _control(context).rename(name, body.to, actor.name)
@@ -130,7 +148,7 @@ def _control(context: ApiContext) -> Control:
     return context.control
 
 
-@router.get("/{name}/logs")
+@router.get("/{name}/logs", response_class=PlainTextResponse, responses=LINES_OF_LOGS)
 async def get_logs(
     context: Context, _: Viewer, name: str, query: LogQueryParameters, accept: Annotated[str, Header()] = "*/*"
 ) -> Response:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from urllib.parse import quote
 
 from store.base import AssetStoreWriterKind, Writer
@@ -70,6 +71,25 @@ class HistoryResponse(Shape):
 class History(Shape):
     history: Sequence[HistoryResponse]
     total_entries: int
+
+
+class StoredValue(Shape):
+    """An entry as jobs see it; `is_ref` is there when the value is a reference."""
+
+    value: Any
+    is_ref: bool = False
+
+
+class Keys(Shape):
+    """Of a store, as jobs see it."""
+
+    keys: Sequence[str]
+
+
+class References(Shape):
+    """By key, what a worker-side backend has to remove when the store is cleared."""
+
+    references: Mapping[str, Any]
 
 
 def entry_response(entry: Entry, base_url: str | None) -> EntryResponse:

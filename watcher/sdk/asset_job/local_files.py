@@ -1,7 +1,8 @@
 """The files of a local run: what its author writes, checked, and what the run leaves there.
 
-    job.json          {"dag_id", "task_id", "inlets", "outlets", "connections", "worker_backend"}, each optional; an inlet
-                      or outlet is a name, {"name", "uri"} or {"alias"}. Without `outlets` every asset is one.
+    job.json          {"dag_id", "task_id", "inlets", "outlets", "connections", "worker_backend", "conf", "logical_date",
+                      "data_interval_start", "data_interval_end"}, each optional; an inlet or outlet is a name,
+                      {"name", "uri"} or {"alias"}. Without `outlets` every asset is one.
     events.json       {asset: [{"extra": {…}}, …]}; an event may say whatever the daemon's say, such as "timestamp"
     past_events.json  the same, by asset or alias, for `inlet_events`; without it they are those of events.json
 
@@ -36,7 +37,7 @@ class _Unusable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a configuration would say."""
+    """What a configuration would say, and whoever asks for a run; times are ISO text."""
 
     dag_id: str = "local"
     task_id: str = "job"
@@ -45,6 +46,10 @@ class Job:
     """None: not declared."""
     connections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     worker_backend: Mapping[str, Any] | None = None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    logical_date: str | None = None
+    data_interval_start: str | None = None
+    data_interval_end: str | None = None
 
     @property
     def assets(self) -> Mapping[str, str]:
@@ -124,8 +129,10 @@ def _job(content: dict[str, Any]) -> Job:
         raise _Unusable(f"{', '.join(sorted(unknown))} is none of its members, which are {', '.join(members)}")
     for name in content.keys() & {"dag_id", "task_id"}:
         _is(str, name, content[name])
-    for name in content.keys() & {"connections", "worker_backend"}:
+    for name in content.keys() & {"connections", "worker_backend", "conf"}:
         _is(dict, name, content[name])
+    for name in content.keys() & {"logical_date", "data_interval_start", "data_interval_end"}:
+        _check_moment(name, content[name])
     if "path" not in content.get("worker_backend", {"path": ""}):
         raise _Unusable("worker_backend has no path")
     roles = content.keys() & {"inlets", "outlets"}
@@ -162,9 +169,13 @@ def _events(content: dict[str, Any], uris: Mapping[str, str]) -> dict[str, list[
     }
 
 
+def _check_moment(name: str, text: Any) -> None:
+    if not isinstance(text, str) or datetime.fromisoformat(text).tzinfo is None:
+        raise _Unusable(f"the {name} {text!r} is no ISO text with a time zone")
+
+
 def _event(event: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(event["timestamp"], str) or datetime.fromisoformat(event["timestamp"]).tzinfo is None:
-        raise _Unusable(f"the timestamp {event['timestamp']!r} is no ISO text with a time zone")
+    _check_moment("timestamp", event["timestamp"])
     if not isinstance(event["id"], int) or not {"name", "uri"} <= _is(dict, "`asset`", event["asset"]).keys():
         raise _Unusable('`id` is a number and `asset` has "name" and "uri"; leave them out, and they are filled in')
     extra = _is(dict, "`extra`", {} if event.get("extra") is None else event["extra"])

@@ -43,6 +43,12 @@ class Run:
     task_id: str
     map_index: int
     try_number: int
+    conf: Mapping[str, Any]
+    """What whoever asked for the run gave it; empty for runs of a schedule."""
+    logical_date: datetime | None
+    """A scheduled run's tick, or as it was asked for; so too the data interval."""
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
     triggering_asset_events: TriggeringAssetEvents
     asset_store: AssetStores
     task_store: TaskStore
@@ -66,6 +72,10 @@ class Run:
         claim = self._claim()
         self.dag_id, self.run_id, self.task_id = claim["dag_id"], claim["run_id"], claim["task_id"]
         self.map_index, self.try_number = claim["map_index"], claim["try_number"]
+        self.conf = claim.get("conf", {})
+        self.logical_date, self.data_interval_start, self.data_interval_end = (
+            _moment(claim.get(name)) for name in ("logical_date", "data_interval_start", "data_interval_end")
+        )
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
         self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
         self._appended: set[Place] = set()
@@ -202,6 +212,10 @@ class Run:
     def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]]) -> None:
         body = {"state": state, "outlet_events": storable("outlet_events", outlet_events), "message": message}
         self._client.call("POST", "tries/finish", body=body)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def run(local: str | os.PathLike[str] | None = None) -> Run:

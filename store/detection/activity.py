@@ -1,0 +1,60 @@
+"""How many events came in each of the last hours: from indexes alone, whatever the table holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Select, func, literal, select, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.schema import asset, asset_event, database_time_in
+
+HOURS: Final = 24
+_e = asset_event.c
+
+
+async def by_hour(connection: AsyncConnection, asset_ids: Collection[int]) -> Mapping[int, Sequence[int]]:
+    """Of each asset, oldest hour first; the last one is not over. Assets without events are left out.
+
+    Ids are given as events come, so the first id of each hour stands for its beginning.
+    """
+    counts: dict[int, list[int]] = defaultdict(lambda: [0] * HOURS)
+    firsts = (await connection.execute(_FIRST_IDS)).one()
+    hours = [(hour, *ids) for hour, ids in enumerate(pairwise([*firsts, None])) if ids[0] is not None]
+    if hours and asset_ids:
+        for row in await connection.execute(_counted(hours, asset_ids)):
+            if row.events:
+                counts[row.asset_id][row.hour] = row.events
+    return counts
+
+
+def _first_ids() -> Select[Any]:
+    """The first event since each hour's beginning; none where nothing came since."""
+    since = (database_time_in(-3600.0 * back) for back in range(HOURS, 0, -1))
+    firsts = (select(_e.id).where(_e.timestamp >= moment).order_by(_e.timestamp).limit(1) for moment in since)
+    return select(*(first.scalar_subquery().label(f"hour_{place}") for place, first in enumerate(firsts)))
+
+
+_FIRST_IDS: Final = _first_ids()
+
+
+def _counted(hours: Sequence[tuple[int, int, int | None]], asset_ids: Collection[int]) -> Select[Any]:
+    spans = (
+        select(
+            literal(hour).label("hour"),
+            literal(first, BigInteger).label("first"),
+            literal(_AFTER_ALL if following is None else following, BigInteger).label("following"),
+        )
+        for hour, first, following in hours
+    )
+    span = union_all(*spans).subquery("span")
+    within = (_e.asset_id == asset.c.id, _e.id >= span.c.first, _e.id < span.c.following)
+    events = select(func.count()).select_from(asset_event).where(*within).correlate(asset, span).scalar_subquery()
+    query = select(asset.c.id.label("asset_id"), span.c.hour, events.label("events"))
+    return query.select_from(asset.join(span, asset.c.id.in_(asset_ids)))
+
+
+_AFTER_ALL: Final = 2**62

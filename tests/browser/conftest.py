@@ -1,0 +1,47 @@
+"""Chromium of this machine, driven by Playwright, and one daemon for all tests of a module."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright
+
+from tests.browser.site import Site, running_site
+
+
+@pytest.fixture(scope="module")
+async def site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:  # noqa: ARG001  no daemon without a browser
+    async with running_site(tmp_path_factory.mktemp("site")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def chromium() -> AsyncIterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("there is no Chromium on this machine; `apt-get install chromium` brings it")
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=program, args=arguments)
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+async def page(chromium: Browser, site: Site) -> AsyncIterator[Page]:
+    """Of a person who has signed in as administrator."""
+    context = await chromium.new_context(base_url=site.url)
+    opened = await context.new_page()
+    await sign_in(opened, site.admin)
+    yield opened
+    await context.close()
+
+
+async def sign_in(page: Page, token: str) -> None:
+    await page.goto("/sign-in")
+    await page.get_by_label("Token").fill(token)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.wait_for_url("**/")

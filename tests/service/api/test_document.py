@@ -1,0 +1,87 @@
+"""The OpenAPI document: whole by itself, and its examples work. Every answer that a test provokes is held against it, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+from tests.service.api.application import Api, as_json, claimed
+from tests.service.api.conformance import UndocumentedAnswer
+from tests.service.api.test_authorization import NAMES
+
+
+def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+@pytest.fixture
+async def document(api: Api) -> Any:
+    return await api.get("/openapi.json")
+
+
+async def test_it_is_a_valid_document(document: Any) -> None:
+    validate(document)
+
+
+async def test_every_operation_says_how_it_is_refused(document: Any) -> None:
+    for method, path, operation in operations(document):
+        statuses = operation["responses"].keys()
+        assert {"400", "408", "413", "414", "422", "431", "503"} <= statuses, (method, path)
+        assert ({"401", "403", "429"} <= statuses) is ("security" in operation), (method, path)
+        assert ("421" in statuses) is path.startswith("/api/"), (method, path)
+        if "{" in path:
+            assert "404" in statuses, (method, path)
+
+
+async def test_every_answer_with_content_has_a_shape(document: Any) -> None:
+    shapeless = [
+        (method, path, status)
+        for method, path, operation in operations(document)
+        for status, response in operation["responses"].items()
+        for content in response.get("content", {}).values()
+        if not content["schema"]
+    ]
+    assert shapeless == []
+
+
+def examples(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    """Method, path, schema and example of each body."""
+    for method, path, operation in operations(document):
+        if "requestBody" in operation:
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
+            name = next(part["$ref"] for part in (schema, *schema.get("anyOf", ())) if "$ref" in part)
+            shape = document["components"]["schemas"][name.rpartition("/")[2]]
+            (example,) = shape.get("examples", [None])
+            yield method, path, shape, example
+
+
+async def test_every_body_has_an_example_that_is_right(api: Api, document: Any) -> None:
+    own = await claimed(api)
+    names = {**NAMES, "task_instance_id": own.task_instance_id, "asset_id": api.asset_ids["orders"]}
+    query = {"name": "orders", "uri": "s3://bucket/orders", "key": "k"}
+    headers = {"Authorization": f"Bearer {own.token}"}
+    for method, path, shape, example in sorted(examples(document), key=lambda each: "finish" in each[1]):
+        assert example is not None, (method, path)
+        components = {"components": document["components"]}
+        Draft202012Validator({**components, **shape}).validate(example)
+        sent = as_json(example)
+        sent["headers"] |= headers
+        params = query if path.startswith("/execution/") else None
+        answer = await api.client.request(method, path.format(**names), params=params, **sent)
+        assert answer.status_code not in {400, 401, 403, 422, 500}, (method, path, answer.text)
+
+
+async def test_an_answer_that_is_not_in_the_document_is_noticed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = api.client._transport.app  # type: ignore[attr-defined]
+    responses = app._document.document["paths"]["/api/v2/assets/{asset_id}"]["get"]["responses"]
+    for changes in ({"404": None}, {"404": {"content": {"application/json": {"schema": {"type": "array"}}}}}):
+        with monkeypatch.context() as patch:
+            patch.setitem(responses, "404", changes["404"])
+            with pytest.raises(UndocumentedAnswer):
+                await api.client.get("/api/v2/assets/999")

@@ -1,0 +1,26 @@
+"""The application with its pages, as browsers and programs meet it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from tests.service.api.application import Api
+from tests.service.api.conftest import api as api  # noqa: PLC0414  a fixture
+from tests.service.web.browsing import Browser, browsing
+
+
+@pytest.fixture
+async def browser(api: Api) -> AsyncIterator[Browser]:
+    """Somebody who may do everything."""
+    async with browsing(api.context) as client:
+        yield Browser(client, api)
+
+
+@pytest.fixture
+async def stranger(api: Api) -> AsyncIterator[Browser]:
+    """Where one has to sign in first."""
+    async with browsing(replace(api.context, auth="tokens")) as client:
+        yield Browser(client, api)

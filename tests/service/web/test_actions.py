@@ -1,0 +1,98 @@
+"""What people do on pages: each form does what the API does, for whoever may, from pages of ours alone."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from store.processes import audit
+from tests.databases import on_both
+from tests.service.web.browsing import HOME, Browser
+
+pytestmark = on_both
+
+
+async def actions(browser: Browser) -> list[str]:
+    async with browser.api.database.reading() as connection:
+        return [entry.action for entry in await audit.latest(connection, limit=20)]
+
+
+async def test_a_watcher_is_paused_and_resumed(browser: Browser) -> None:
+    page = await browser.open("/watchers/landing_files")
+    assert "/watchers/landing_files/pause" in page.forms
+    page = await browser.send("/watchers/landing_files/pause")
+    assert (page.path, page.forms[0]) == ("/watchers/landing_files", "/watchers/landing_files/resume")
+    assert "paused" in page.text
+    await browser.send("/watchers/landing_files/resume")
+    assert await actions(browser) == ["watcher.resume", "watcher.pause"]
+
+
+async def test_a_run_is_started_with_a_conf_cancelled_and_run_again(browser: Browser) -> None:
+    page = await browser.send("/jobs/report/start", conf='{"day": "2026-01-31"}')
+    run = page.path
+    assert run.startswith("/runs/report/manual__")
+    assert '"day": "2026-01-31"' in page.text
+    assert page.forms == [f"{run}/cancel"]
+    page = await browser.send(f"{run}/cancel")
+    assert (page.forms, "cancelled" in page.text) == ([f"{run}/retry"], True)
+    page = await browser.send(f"{run}/retry")
+    assert page.forms == [f"{run}/cancel"]
+    for wrong in ("{", "[1]", "[" * 100_000):
+        refused = await browser.send("/jobs/report/start", 422, conf=wrong)
+        assert "the conf" in refused.text
+
+
+async def test_a_value_is_brought_back_from_its_history_unless_it_moved(browser: Browser) -> None:
+    for value in ({"rows": 1, "city": "Kyiv"}, {"rows": 2, "city": "Kyiv"}):
+        await browser.api.put("orders", "k/ä", value)
+    entry = f"{browser.asset('orders')}/entry?key=k/ä"
+    page = await browser.open(entry)
+    assert '- "rows": 1,' in page.text
+    assert '+ "rows": 2,' in page.text
+    fields = {a["name"]: a["value"] for a in page.all("input") if a.get("type") == "hidden" and "name" in a}
+    page = await browser.send(f"{browser.asset('orders')}/undo", **fields)
+    assert re.search(r"Version 3, written .* by api anonymous", page.text)
+    await browser.send(f"{browser.asset('orders')}/undo", 409, **fields)
+    assert (await actions(browser))[0] == "asset_store.undo"
+
+
+async def test_pages_of_other_sites_send_no_forms(browser: Browser) -> None:
+    for path in ("/watchers/landing_files/pause", "/jobs/report/start", "/sign-in"):
+        answer = await browser.client.post(path, headers={"Origin": "https://evil.example"})
+        assert answer.status_code in {403, 422}, path
+    assert await actions(browser) == []
+
+
+@pytest.mark.parametrize(
+    ("role", "shown"),
+    [
+        ("viewer", set()),
+        ("operator", {"/jobs/report/start", "/watchers/landing_files/pause"}),
+        ("admin", {"/jobs/report/start", "/watchers/landing_files/pause", "undo"}),
+    ],
+)
+async def test_nobody_is_shown_a_button_that_is_refused(stranger: Browser, role: str, shown: set[str]) -> None:
+    for value in (1, 2):
+        await stranger.api.put("orders", "k", value)
+    assert (await stranger.sign_in(role)).path == "/"
+    undo = f"{stranger.asset('orders')}/undo"
+    pages = ["/watchers/landing_files", "/jobs/report", f"{stranger.asset('orders')}/entry?key=k"]
+    forms = {form for path in pages for form in (await stranger.open(path)).forms}
+    expected = {undo if form == "undo" else form for form in shown}
+    assert {form for form in forms if form in {undo, "/jobs/report/start", "/watchers/landing_files/pause"}} == expected
+    for path in {undo, "/jobs/report/start", "/watchers/landing_files/pause"} - expected:
+        assert "this needs the role" in (await stranger.send(path, 403)).text
+
+
+async def test_whoever_is_a_stranger_signs_in_and_comes_to_the_page_that_was_asked_for(stranger: Browser) -> None:
+    page = await stranger.open("/audit?before=7")
+    assert page.path.startswith("/sign-in?next=")
+    (following,) = [a["value"] for a in page.all("input") if a.get("name") == "next"]
+    assert "Invalid token" in (await stranger.send("/sign-in", 403, token="wrong", next=following)).text
+    assert (await stranger.sign_in("viewer", next=following)).path == "/audit?before=7"
+    assert (await stranger.send("/sign-out")).path == "/sign-in"
+    assert (await stranger.open("/audit")).path.startswith("/sign-in")
+    for elsewhere in ("//evil.example", "https://evil.example", "/\\evil.example", "/\t/evil.example"):
+        page = await stranger.sign_in("viewer", next=elsewhere)
+        assert str(page.answer.url).startswith(f"{HOME}/")

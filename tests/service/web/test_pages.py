@@ -1,0 +1,105 @@
+"""What the pages show, and that each leads on; from a stored value to the line of its write."""
+
+from __future__ import annotations
+
+import structlog
+
+from store.base import AssetStoreWriterKind, Writer
+from store.keys import AssetRef
+from store.state.entries import EntryChange
+from tests.databases import on_both
+from tests.service.api.application import Api, claimed
+from tests.service.web.browsing import Browser, Page
+
+pytestmark = on_both
+log = structlog.get_logger()
+
+
+async def written_by_the_watcher(api: Api, write_id: str, value: str = '{"seen": 3}') -> None:
+    """As a detection commits: announced in the log, written, confirmed."""
+    writer = Writer(kind=AssetStoreWriterKind.WATCHER, watcher="landing_files", write_id=write_id)
+    ref = AssetRef(id=api.asset_ids["landing"], name="landing", uri="s3://bucket/landing")
+    log.info("watcher.polled", watcher="landing_files")
+    log.info("store.writing", watcher="landing_files", write_id=write_id)
+    async with api.database.transaction() as connection:
+        change = EntryChange(asset=ref, key="landing_files.watermark", value=value, writer=writer)
+        await api.context.entries.apply(connection, change)
+    log.info("store.written", watcher="landing_files", write_id=write_id)
+    log.info("watcher.polled", watcher="landing_files")
+
+
+def link_of_writer(page: Page) -> str:
+    """The first link of a `last updated by`."""
+    (first, *_) = [a for a in page.all("a") if a.get("class") == "writer"]
+    return str(page.answer.url.join(first["href"]))
+
+
+async def test_from_a_watermark_to_the_line_of_its_write(browser: Browser) -> None:
+    await written_by_the_watcher(browser.api, "w1")
+
+    page = await browser.open(browser.asset("landing"))
+    assert "landing_files.watermark version 1" in page.text
+    link = link_of_writer(page)
+    assert link.endswith("/watchers/landing_files/log?around=w1#line")
+    landed = await browser.open(link)
+
+    assert landed.with_id("line") == {"id": "line", "class": "info marked"}
+    assert [a["class"] for a in landed.all("li")] == ["info", "info marked", "info marked", "info"]
+
+
+async def test_from_a_jobs_value_to_the_line_of_its_write(browser: Browser) -> None:
+    one = await claimed(browser.api)
+    await one.put("orders", "rows", 12)
+
+    landed = await browser.open(link_of_writer(await browser.open(browser.asset("orders"))))
+
+    assert landed.path.startswith("/runs/load_orders/manual__1/log/load/1?around=")
+    assert landed.with_id("line") is not None
+
+
+async def test_from_a_persons_value_to_the_entry_of_the_audit(browser: Browser) -> None:
+    await browser.api.put("orders", "note", "by hand")
+
+    landed = await browser.open(link_of_writer(await browser.open(browser.asset("orders"))))
+
+    assert landed.path.startswith("/audit?write_id=")
+    assert landed.with_id("line") == {"id": "line", "class": "marked"}
+
+
+async def test_a_log_url_opens_as_the_page_in_a_browser_and_as_lines_in_a_program(browser: Browser) -> None:
+    await written_by_the_watcher(browser.api, "w1")
+    (entry,) = (await browser.api.get(browser.api.store("landing")))["asset_store"]
+    log_url = entry["last_updated_by"]["log_url"]
+
+    landed = await browser.open(log_url)
+    assert landed.path == "/watchers/landing_files/log?around=w1"
+    lines = await browser.client.get(log_url, headers={"Accept": "*/*"})
+    assert lines.headers["content-type"] == "application/x-ndjson"
+
+
+async def test_every_page_answers_and_every_link_of_every_page_leads_to_one(browser: Browser) -> None:
+    await written_by_the_watcher(browser.api, "w1")
+    await (await claimed(browser.api)).put("orders", "rows", 12)
+    await browser.api.put("orders", "note", "by hand")
+    await browser.api.client.post("/api/v2/assets/events", json={"asset_id": browser.api.asset_ids["landing"]})
+    seen: set[str] = set()
+    ahead = ["/", "/runs", "/graph", "/search?q=o", "/search", "/sign-in"]
+    while ahead:
+        path = ahead.pop()
+        if path in seen or path.startswith("/api/"):
+            continue
+        seen.add(path)
+        page = await browser.open(path)
+        assert page.answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+        assert not [a for _, a in page.elements if "style" in a or any(name.startswith("on") for name in a)], path
+        ahead += page.links
+    assert {"/assets", "/audit", "/jobs/load_orders", "/runs/load_orders/manual__1"} <= seen
+    assert len(seen) > 25
+
+
+async def test_what_is_not_there_is_a_page_too(browser: Browser) -> None:
+    for path in ("/assets/999", "/watchers/nobody", "/runs/a/b", "/jobs/nobody", "/nothing", "/watchers/nobody/log"):
+        page = await browser.open(path, 404)
+        assert page.answer.headers["content-type"].startswith("text/html"), path
+    await browser.open("/assets/one", 422)
+    assert (await browser.client.get("/assets/999", headers={"Accept": "*/*"})).json()["detail"]

@@ -1,0 +1,20 @@
+"""How values read on a page."""
+
+from __future__ import annotations
+
+from watcher.web.words import SHORT, duration, pretty, visible
+
+
+def test_words() -> None:
+    assert [duration(seconds) for seconds in (0, 59, 61, 3_600, 11_000, 40_000, 200_000)] == [
+        "0 s",
+        "59 s",
+        "1 min 1 s",
+        "1 h",
+        "3 h 3 min",
+        "11 h",
+        "2 d 7 h",
+    ]
+    assert pretty("9" * 5000) == "9" * 5000
+    assert visible("a\u202eb\tc") == "a\\u202eb\tc"
+    assert SHORT < 1000

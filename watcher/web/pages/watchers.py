@@ -1,0 +1,96 @@
+"""One watcher: its watermark in words, its log, and what operators do to it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import anyio.to_thread
+from fastapi import APIRouter, Path, Request, Response
+
+from store.catalog import watchers
+from store.catalog.watchers import WatcherRow
+from store.detection import rewind
+from watcher.api.auth import Operator
+from watcher.api.context import ApiContext, Context
+from watcher.api.routes import watchers as api
+from watcher.api.routes.logs import excerpt
+from watcher.api.shapes.base import parsed
+from watcher.logs.paths import watcher_logs
+from watcher.web.addresses import path
+from watcher.web.forms import Form, go_to
+from watcher.web.pages.logs import last_lines, lines
+from watcher.web.rendering import Pages, View
+
+router = APIRouter(prefix="/watchers/{name}")
+_FEW_LINES = 20
+Name = Annotated[str, Path()]
+
+
+@router.get("")
+async def one_watcher(view: Pages, name: Name) -> Response:
+    return await _page(view, name)
+
+
+async def _page(view: View, name: str, **more: object) -> Response:
+    """`more` are a preview and what it is of."""
+    async with view.context.database.reading() as connection:
+        row = view.context.health.merged(await watchers.get(connection, name))
+        asset = await watchers.asset_of(connection, name)
+        undoable = await rewind.is_kept(connection, name)
+    log = partial(watcher_logs, view.context.logs_directory, name)
+    records = await excerpt(view.context, log, last_lines(count=_FEW_LINES))
+    values = {
+        "watcher": row,
+        "asset": asset,
+        "watermark": parsed(row.watermark_now),
+        "sentence": await _described(view.context, row),
+        "undoable": undoable,
+        "lines": lines(records),
+        "around": None,
+        "api": path("api", "v2", "watchers", name, "logs"),
+        "preview": None,
+        "to": None,
+    }
+    return view.page("watcher.html", **{**values, **more})
+
+
+async def _described(context: ApiContext, row: WatcherRow) -> str:
+    """The watermark in the words of its trigger's class."""
+    watermark = parsed(row.watermark_now)
+    describe = partial(context.descriptions.describe, watcher=row.name)
+    return (await anyio.to_thread.run_sync(describe, row.trigger, watermark)).sentence
+
+
+@router.post("/pause")
+async def pause(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api.pause(context, actor, name)
+    return go_to(request, "watchers", name)
+
+
+@router.post("/resume")
+async def resume(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api.resume(context, actor, name)
+    return go_to(request, "watchers", name)
+
+
+@router.post("/poll")
+async def dry_run(view: Pages, actor: Operator, name: Name) -> Response:
+    """What the next poll would find, on the watcher's page; nothing has changed by it."""
+    return await _page(view, name, preview=await api.poll(view.context, actor, name, dry_run=True))
+
+
+@router.post("/rewind")
+async def rewind_to(request: Request, view: Pages, actor: Operator, name: Name, form: Form) -> Response:
+    """First what would follow; with `confirmed`, the rewind itself."""
+    body = api.RewindBody(to=form.text("to").strip(), preview=form.text("confirmed", "") != "yes")
+    answer = await api.rewind(view.context, actor, name, body)
+    if body.preview:
+        return await _page(view, name, preview=answer, to=body.to)
+    return go_to(request, "watchers", name)
+
+
+@router.post("/rewind/undo")
+async def undo_rewind(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api.undo_rewind(context, actor, name)
+    return go_to(request, "watchers", name)

@@ -1,0 +1,91 @@
+// What pages need beyond HTML: sections are read again when something happened, and log lines are added as they come.
+// Everything here can be left out; the page is whole without it.
+"use strict";
+
+const root = document.body.dataset.root;
+const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const SHOWN_FIRST = new Set(["timestamp", "level", "event", "exception", "rolled_back"]);
+const MOST_LINES = 2000;
+
+const visible = (text) => text.replace(INVISIBLE, (hidden) => "\\u" + hidden.charCodeAt(0).toString(16).padStart(4, "0"));
+
+function part(name, text, ...more) {
+  const element = document.createElement(name);
+  element.append(visible(String(text)), ...more);
+  return element;
+}
+
+// One log line, as the server makes them in lines.html.
+function line(record) {
+  const item = document.createElement("li");
+  if (record.level) item.className = record.level;
+  if (record.timestamp) item.append(part("time", record.timestamp), " ");
+  if (record.level) item.append(part("b", record.level), " ");
+  const event = part("span", record.event);
+  event.className = "event";
+  item.append(event);
+  for (const [name, value] of Object.entries(record)) {
+    if (SHOWN_FIRST.has(name)) continue;
+    const field = document.createElement("span");
+    field.className = "field";
+    field.append(part("i", name), "=" + visible(typeof value === "string" ? value : JSON.stringify(value)));
+    item.append(" ", field);
+  }
+  if (record.exception) item.append(part("pre", record.exception));
+  return item;
+}
+
+for (const log of document.querySelectorAll("ol.log")) {
+  const atEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  const address = log.dataset.follow;
+  if (!address) continue;
+  log.scrollTop = log.scrollHeight;
+  new EventSource(address).addEventListener("message", (message) => {
+    const stay = !atEnd();
+    log.querySelector("li.none")?.remove();
+    log.append(line(JSON.parse(message.data)));
+    while (log.children.length > MOST_LINES) log.firstElementChild.remove();
+    if (!stay) log.scrollTop = log.scrollHeight;
+  });
+}
+
+// Sections are replaced by what the same page holds now, but not while somebody types in one of them.
+const live = () => [...document.querySelectorAll("section[data-live]")];
+const busy = (section) => section.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
+let reading = false;
+let again = false;
+
+async function refresh() {
+  if (reading) { again = true; return; }
+  reading = true;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.ok && !answer.redirected) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  } catch {
+    // The daemon may be starting again; the stream tells when it is back.
+  }
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  reading = false;
+  if (again) { again = false; refresh(); }
+}
+
+function replace(page) {
+  for (const section of live()) {
+    const fresh = page.getElementById(section.id);
+    if (!fresh || busy(section) || fresh.innerHTML === section.innerHTML) continue;
+    const open = [...section.querySelectorAll("details")].map((details) => details.open);
+    const focus = section.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    section.replaceWith(fresh);
+    fresh.querySelectorAll("details").forEach((details, place) => { details.open = open[place] ?? details.open; });
+    if (focus) fresh.querySelector(`a[href="${CSS.escape(focus)}"]`)?.focus();
+  }
+}
+
+const kinds = new Set(live().flatMap((section) => section.dataset.live.split(" ")));
+if (kinds.size && document.body.dataset.static === undefined) {
+  const stream = new EventSource(root + "api/v2/events/stream?types=" + [...kinds].join(","));
+  for (const kind of [...kinds, "reset"]) stream.addEventListener(kind, refresh);
+  let lost = false;
+  stream.addEventListener("error", () => { lost = true; });
+  stream.addEventListener("open", () => { if (lost) { lost = false; refresh(); } });
+}
