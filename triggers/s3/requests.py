@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -54,8 +55,8 @@ class BucketRequests:
         self._credentials = credentials
         self._requester_pays = connection.requester_pays
         self._regions: dict[str, str] = {}
-        self._limits: dict[str, anyio.Semaphore] = {}
-        self._repeated: dict[tuple[str, str], _Signed] = {}
+        self._limits = defaultdict[str, anyio.Semaphore](lambda: anyio.Semaphore(AT_A_TIME, fast_acquire=True))
+        self._repeated: dict[tuple[object, ...], _Signed] = {}
 
     async def get(
         self, bucket: str, query: Mapping[str, str], document: bytes, *, is_repeated: bool = False
@@ -80,7 +81,7 @@ class BucketRequests:
         raise failure.error()
 
     async def _get(self, bucket: str, query: Mapping[str, str], *, is_repeated: bool) -> tuple[int, Headers, bytes]:
-        async with self._limits.setdefault(bucket, anyio.Semaphore(AT_A_TIME)):
+        async with self._limits[bucket]:
             signed = await self._signed(bucket, query, is_repeated=is_repeated)
             try:
                 async with self._http.get(
@@ -98,15 +99,15 @@ class BucketRequests:
         return Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing)
 
     async def _signed(self, bucket: str, query: Mapping[str, str], *, is_repeated: bool) -> _Signed:
-        text = _encoded(query)
-        if (known := self._repeated.get((bucket, text))) is not None and known.is_fresh:
+        key = (bucket, *query.items())
+        if is_repeated and (known := self._repeated.get(key)) is not None and known.is_fresh:
             return known
         address = await self.addresses.of(bucket, self._regions.get(bucket))
-        url, at = f"{address.url}?{text}", time.time()
+        url, at = f"{address.url}?{_encoded(query)}", time.time()
         headers = await self._headers(url, address.region)
         signed = _Signed(url=URL(url, encoded=True), headers=headers, proxy=address.proxy, at=at)
         if is_repeated:
-            self._repeated[bucket, text] = signed
+            self._repeated[key] = signed
         return signed
 
     async def _headers(self, url: str, region: str) -> Headers:
