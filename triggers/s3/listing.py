@@ -31,6 +31,8 @@ MAX_KEYS: Final = 1000
 """The most S3 gives."""
 
 _LOOK_UPS_AT_A_TIME: Final = 10
+_PATIENCE: Final = 0.5
+"""Seconds before a look that many wait for is tried again."""
 _retrying: Final = stamina.AsyncRetryingCaller(
     attempts=5, timeout=60.0, wait_initial=0.2, wait_max=10.0, wait_jitter=0.5
 ).on(SourceUnavailable)
@@ -46,7 +48,7 @@ class S3Client:
         credentials = None if connection.anonymous else CredentialSource(connection)
         self.queues = Queues(credentials, region=connection.region, tasks=tasks)
         self.requests = BucketRequests(connection, http, credentials)
-        self.probes = ListingProbes(self.list_page, tasks)
+        self.probes = ListingProbes(self._list_soon, tasks)
         self.clocks: defaultdict[str, ServerClock] = defaultdict(ServerClock)
         self._listings: dict[tuple[str, str], SharedListing] = {}
 
@@ -63,6 +65,14 @@ class S3Client:
         Throttling, passing faults and broken pages are tried again with backoff. Raises `Refused` or `SourceUnavailable`.
         """
         return await _retrying(self._list_page, bucket, prefix, after, max_keys)
+
+    async def _list_soon(self, bucket: str, prefix: str, after: str | None) -> DatedPage:
+        """As `list_page`; what it takes to try again is prepared only when that is needed."""
+        try:
+            return await self._list_page(bucket, prefix, after, None)
+        except SourceUnavailable:
+            await anyio.sleep(_PATIENCE)
+            return await self.list_page(bucket, prefix, after)
 
     async def ask_time(self, bucket: str, prefix: str) -> None:
         """Until as many answers have come as tell whether they agree. Raises as `list_page`."""

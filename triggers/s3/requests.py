@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Headers: TypeAlias = Mapping[str, str]
 
-SIGNED_FOR: Final = 60.0
+SIGNED_FOR: Final = 180.0
 """Seconds for which a request that comes again and again is not signed anew; servers accept a signature for minutes."""
 AT_A_TIME: Final = 50
 """Requests for one bucket, which may be slow: the others have connections of their own."""
