@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Final
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
@@ -28,6 +29,8 @@ FOLDERS: Final = 100
 PATIENCE: Final = 1.0
 """Seconds for one job: a mount that hangs must not keep the folders behind it waiting."""
 THREADS: Final = 4
+
+log = structlog.get_logger()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -101,8 +104,16 @@ class FolderProbes:
             await anyio.sleep(interval * (1 + self._random() / 10))
             folders = iter([*resting])
             while job := [*islice(folders, FOLDERS)]:
-                await self._look([folder for folder in job if folder in resting])
+                await self._look_or_wake([folder for folder in job if folder in resting])
         del self._rounds[interval]
+
+    async def _look_or_wake(self, folders: Sequence[RestingFolder]) -> None:
+        try:
+            await self._look(folders)
+        except Exception as error:
+            log.warning("file.probe_failed", folders=len(folders), error=str(error), exc_info=True)
+            for folder in folders:
+                folder.wake()
 
     async def _look(self, folders: Sequence[RestingFolder]) -> None:
         """Whose folder is in the way when patience ends is told so, and the look goes on behind it."""

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import anyio
 import stamina
+import structlog
 from anyio.abc import TaskGroup
 
 from triggers.errors import SourceUnavailable, TriggerError
 from triggers.file_scan.versions import Moment, moment_of
 from triggers.s3.aws import CredentialSource
-from triggers.s3.clock import Answer, ServerClock, elapsed
+from triggers.s3.clock import Answer, Reading, ServerClock, elapsed
 from triggers.s3.failures import Failure
 from triggers.s3.pages import ListedPage, scan_page
 from triggers.s3.probes import ListingProbes
@@ -33,6 +34,7 @@ MAX_KEYS: Final = 1000
 _LOOK_UPS_AT_A_TIME: Final = 10
 _PATIENCE: Final = 0.5
 """Seconds before a look that many wait for is tried again."""
+log = structlog.get_logger()
 _retrying: Final = stamina.AsyncRetryingCaller(
     attempts=5, timeout=60.0, wait_initial=0.2, wait_max=10.0, wait_jitter=0.5
 ).on(SourceUnavailable)
@@ -88,7 +90,14 @@ class S3Client:
         answer = Answer(date=self._date(headers), asked=asked, answered=elapsed())
         page = scan_page(body)
         self._check_order(page, after)
-        return page, self.clocks[bucket].observe(answer)
+        return page, self._read(bucket, answer)
+
+    def _read(self, bucket: str, answer: Answer) -> Reading:
+        clock = self.clocks[bucket]
+        before, reading = clock.finding, clock.observe(answer)
+        if before is None and (doubt := clock.finding) is not None:
+            log.warning("s3.clocks_disagree", bucket=bucket, message=doubt.message, remedy=doubt.remedy)
+        return reading
 
     async def look_up(self, bucket: str, keys: Collection[str]) -> Sequence[DatedPage]:
         """A page for each of the keys that there is, listed as all others are, with that object alone. Raises as `list_page`."""

@@ -99,8 +99,11 @@ class ListingProbes:
         watchers, began = tuple(resting), monotonic()
         try:
             pages = await self._pages(place)
-        except TriggerError as error:
-            log.debug("s3.probe_failed", bucket=place.bucket, prefix=place.prefix, error=str(error))
+        except Exception as error:  # nobody may be left to rest by a bug here
+            unexpected = not isinstance(error, TriggerError)
+            log.debug(
+                "s3.probe_failed", bucket=place.bucket, prefix=place.prefix, error=str(error), exc_info=unexpected
+            )
             pages = None
         for watcher in watchers:
             if watcher not in resting:

@@ -8,6 +8,7 @@ from itertools import chain, cycle, repeat
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.faulty_s3 import Faults, FaultyS3, faulty_s3
 from tests.servers import S3Server
@@ -51,7 +52,9 @@ async def told_of_ten(client: S3Client, bucket: str, put: Put, **options: Any) -
 async def test_one_date_a_day_ahead_loses_nothing_and_is_shown(s3_server: S3Server, bucket: str, put: Put) -> None:
     async with faulty_s3(s3_server, Faults(), page_size=1000, seed=1) as server, connection(server).open() as client:
         skewed(server, chain([0.0] * 5, [DAY_AND_AN_HOUR], repeat(0.0)))
-        host, trigger = await told_of_ten(client, bucket, put)
+        with structlog.testing.capture_logs() as logs:
+            host, trigger = await told_of_ten(client, bucket, put)
+    assert [line["bucket"] for line in logs if line["event"] == "s3.clocks_disagree"] == [bucket]
     assert keys(host) == Counter(map(str, range(10)))
     (finding,) = [finding for finding in trigger.findings if finding.check == "clock"]
     assert "nothing is lost" in finding.message
