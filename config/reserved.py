@@ -54,7 +54,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
     *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None, on_bad_row="stop"),
     *_reserved_keys("assets.*.watchers.*", publication=None, max_retained="10GB"),
-    *_reserved_keys("assets.*.watchers.*.batch", max_bytes="1MB"),
     _word("assets.*.watchers.*.mode", "log"),
     *_reserved_keys("jobs.*", deadline=None),
     _word("jobs.*.batch.mode", "per_partition"),

@@ -17,10 +17,6 @@ ORDER BY l.granted DESC, l.waitstart NULLS FIRST LIMIT 1
 """
 """Who keeps all others from the relations `$1`; of a query no more than its first words, since texts may quote rows."""
 
-FILES: Final = """
-SELECT coalesce(sum(hashint8(c.oid::int8 << 32 | c.relfilenode::int8)), 0)::int8 FROM pg_class c WHERE c.oid {oids}"""
-"""A number that is another once one of the relations is rewritten or emptied; `{oids}` says which."""
-
 MARK: Final = """
 CROSS JOIN LATERAL (SELECT (
     coalesce((SELECT sum(hashint8(c.oid::int8 << 32 | c.xmin::text::int8)::int8 + hashtext(c.relnamespace::regnamespace::text))
@@ -90,12 +86,11 @@ SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datnam
              WHERE i.indrelid = w.oid AND i.indisprimary AND u.place <= i.indnkeyatts ORDER BY u.place) AS primary_key,
        (SELECT json_object_agg(attname, atttypid::regtype)::text FROM pg_attribute
         WHERE attrelid = w.oid AND attnum > 0 AND NOT attisdropped) AS columns,
-       ({files}) AS files,
+       (SELECT hashtextextended(string_agg(c.oid::int8 || ':' || c.relfilenode::int8, ' ' ORDER BY c.oid), 0)
+        FROM pg_class c WHERE c.oid IN (SELECT oid FROM tree)) AS files,
        (SELECT mark FROM (SELECT ARRAY(SELECT oid FROM tree UNION SELECT seqrelid FROM sequences) AS oids) r {mark}) AS mark
 FROM watched w LEFT JOIN pg_attribute a ON a.attrelid = w.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
-""".replace("{mark}", MARK).replace(
-    "{files}", FILES.format(oids="IN (SELECT oid FROM tree UNION ALL SELECT seqrelid FROM sequences)")
-)
+""".replace("{mark}", MARK)
 """What the catalogue knows about table `$1.$2` and its column `$3`: no row when there is no such table."""
 
 MARKS: Final = """
@@ -107,12 +102,6 @@ FROM (SELECT number, array_agg(oid) AS oids FROM unnest($1::int4[], $2::oid[]) u
 MARK_OF_ALL: Final = f"SELECT mark FROM (SELECT $1::oid[] AS oids) r {MARK}"  # noqa: S608
 """The mark of the relations `$1` together."""
 
-
-FILES_TOGETHER: Final = """
-SELECT hashtextextended(string_agg(c.oid::int8 || ':' || c.relfilenode::int8, ' ' ORDER BY c.oid), 0) AS files
-FROM pg_class c WHERE c.oid = ANY ($1::oid[])
-"""
-"""As the first release stored the files of a table and its partitions."""
 
 PARTITION_BOUNDS: Final = "SELECT pg_get_partition_constraintdef($1::oid) AS bounds"
 """An expression by which the planner finds the partition `$1`: the role may read it through the table only."""

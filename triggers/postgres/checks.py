@@ -11,6 +11,7 @@ from typing import Any, Final
 from triggers.base import Finding
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import Drawn, quoted
+from triggers.postgres.values import ValueType
 
 OLDEST_SERVER: Final = 14
 INTEGERS: Final = {"smallint", "integer", "bigint"}
@@ -71,6 +72,8 @@ class TableFacts:
     """Another once one of these is rewritten or emptied."""
     mark: int = 0
     """Another once somebody has altered the table, a partition, an index or a sequence of it."""
+    types: Mapping[str, ValueType] = field(default_factory=dict)
+    """Of the columns; read apart from the row."""
     most_sessions: int | None = None
     """How many sessions the server has for the role, others of the role or the database among them."""
 

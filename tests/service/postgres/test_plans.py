@@ -37,16 +37,17 @@ TABLES = {
     "CREATE TABLE even PARTITION OF t FOR VALUES IN ('0'); CREATE TABLE odd PARTITION OF t FOR VALUES IN ('1')",
 }
 DRAWN = Drawn(sequence="drawn", increment=1)
-NOTE = row_as_json(["note"], {"note": "text"})
+NOTE = row_as_json(["note"], {})
 SQL = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=NOTE)
 SQL_OF_DRAWN = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=NOTE, drawn=DRAWN)
 SQL_BESIDE_AHEAD = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=NOTE, drawn=DRAWN, free=True)
 UPDATES = RowsByUpdate.of(
     Table.parse("public.t"),
     "updated_at",
-    key=primary_key_as_json(["id"], {"id": "integer"}),
+    key=primary_key_as_json(["id"], {}),
     where=None,
-    row=row_as_json([], {}),
+    row=row_as_json(["id"], {}),
+    size=None,
 )
 WATCHED = {"t", "low", "high", "even", "odd"}
 STATEMENTS = {
@@ -105,12 +106,15 @@ async def test_a_poll_for_updates_reads_few_pages(
     await orders.execute("CREATE INDEX ON t (updated_at)")
     await orders.execute("VACUUM ANALYZE t")
     floor = await orders.fetchval("SELECT (now() - interval '5 minutes')::text")
-    arguments = f"('{{}}', 0, '{floor}', '3', '{{}}')"
+    arguments = f"('{{}}', '{floor}', '3', '{{}}', NULL, NULL, NULL)"
+    found = await orders.fetch("SELECT tableoid::int8, ctid::text, xmin::text FROM t WHERE id % 1000 = 0")
+    places = ", ".join(f"ARRAY[{', '.join(repr(value) for value in values)}]" for values in zip(*found, strict=True))
     question = NewsByUpdate(table=Table.parse("public.t"), column="updated_at")
     news = news_of([question])
     async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
         plans = [
-            await plan_of(client.session("t"), UPDATES.new_rows, arguments, executions=10),
+            await plan_of(client.session("t"), UPDATES.new_places, arguments, executions=10),
+            await plan_of(client.session("t"), UPDATES.rows, f"({places})", executions=10),
             await plan_of(client.session("t"), news, f"('{{3}}', '{{{floor}}}')", executions=10),
         ]
 

@@ -21,7 +21,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from store.errors import NotFound
 from store.keys import TaskInstanceKey
-from store.runs import task_instances, tries
+from store.runs import runs, task_instances, tries
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.api.auth import Viewer
@@ -137,7 +137,8 @@ async def log_of_try(context: ApiContext, instance: TaskInstanceKey, try_number:
     """Of a task instance's try, also of one that has no line. Raises `NotFound`, `InvalidLogName`."""
     path = try_log(context.logs_directory, *instance.columns.values(), try_number)
     async with context.database.reading() as connection:
-        await task_instances.check(connection, instance)
+        if not await runs.was_deleted(connection, instance.dag_id, instance.run_id):  # of such a run the log is left
+            await task_instances.check(connection, instance)
         stored = await tries.stored_handle(connection, instance, try_number)
     submitter = None if stored is None else context.submitters.get(stored[0])
     if stored is None or submitter is None or submitter.ends_with_home:
