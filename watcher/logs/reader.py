@@ -215,7 +215,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-_LOOK_EVERY: Final = 0.25
+LOOK_EVERY: Final = 0.25
 """Seconds. Logs may be on a shared volume, where no file system event tells of another machine's writes."""
 
 
@@ -223,7 +223,7 @@ async def follow(tail: Tail, stopping: anyio.Event) -> AsyncGenerator[Sequence[R
     """Yields what was appended since the last look, an empty sequence if nothing was; ends when `stopping` is set."""
     while not stopping.is_set():
         yield await anyio.to_thread.run_sync(tail.read)
-        with anyio.move_on_after(_LOOK_EVERY):
+        with anyio.move_on_after(LOOK_EVERY):
             await stopping.wait()
 
 
