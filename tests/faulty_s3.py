@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC
-from email.utils import parsedate_to_datetime
+from datetime import UTC, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from random import Random
 from typing import Final
 from urllib.parse import unquote, unquote_plus
@@ -54,6 +54,10 @@ class FaultyS3:
     page_size: int
     random: Random
     endpoint: str = ""
+    skew: Callable[[], float] = lambda: 0.0
+    """By how many seconds the next page's Date is wrong."""
+    etags: bool = True
+    """Whether listings have them; a gateway may leave them out."""
     done: Counter[str] = field(default_factory=Counter)
     """Pages by what happened to them."""
 
@@ -132,6 +136,8 @@ class _Proxy:
             answer = await self._pass(request, path)
         bucket = request.path.removeprefix("/").partition("/")[0]
         body = _CONTENTS.sub(lambda row: self._as_initiated(bucket, row[0]), _body(answer))
+        if not self._state.etags:
+            body = _ETAG.sub(b"", body)
         return await self._sent(request, answer, body)
 
     def _as_initiated(self, bucket: str, row: bytes) -> bytes:
@@ -154,7 +160,9 @@ class _Proxy:
                 request.transport.abort()
             case "slow_down":
                 return web.Response(status=503, text=_SLOW_DOWN)
-        return web.Response(status=answer.status, body=body, headers=answer.headers)
+        date = parsedate_to_datetime(answer.headers["Date"]) + timedelta(seconds=self._state.skew())
+        headers = {**answer.headers, "Date": format_datetime(date, usegmt=True)}
+        return web.Response(status=answer.status, body=body, headers=headers)
 
 
 def _body(answer: web.Response) -> bytes:

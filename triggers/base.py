@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
@@ -210,10 +210,18 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
     """Of the states this class yields: count it up when a program before it could not read them. It reads all up to it."""
 
     def __init__(self, options: OptionsT, client: ClientT, context: TriggerContext) -> None:
-        """`client` is what the connection's `open` gave (None without a connection). No I/O here."""
+        """`client` is what the connection's `open` gave, and without a connection what `open_shared` did. No I/O here."""
         self.options = options
         self.client = client
         self.context = context
+
+    @classmethod
+    def open_shared(cls) -> AbstractAsyncContextManager[Any]:
+        """What triggers of this class have in common in one process where they have no connection; as `BaseConnection.open`.
+
+        A trigger in a process of its own gets None instead.
+        """
+        return nullcontext()
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:  # noqa: ARG003  there for those who override it
@@ -268,6 +276,11 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
         """
         return None
 
+    @property
+    def up_to(self) -> JsonValue:
+        """What the watermark's `up_to` would be now, by that look too; None: what it was when it was written."""
+        return None
+
     def shared_stream_key(self) -> Hashable | None:
         """Triggers with equal keys may share one poll of their source. None: never."""
         return None
@@ -292,11 +305,6 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
         `position` is given to the first poll of this instance only; later polls go on from what the instance yielded,
         all of which is committed by then. A poll that found nothing yields nothing or one batch without position.
         """
-
-    @property
-    def up_to(self) -> JsonValue:
-        """What the watermark's `up_to` would be now; None: what it was when it was written."""
-        return None
 
     def wake(self) -> None:
         """A hint that something may be new: the pause between two polls ends now. Loses nothing when it never comes."""

@@ -56,6 +56,8 @@ class WatcherReport:
     """When the last whole poll that is committed, or found nothing, began."""
     looked_at: Callable[[], float | None] = lambda: None
     """When a later look began that was made for many watchers, and had nothing for this one; whole, as looks are."""
+    up_to_by_look: Callable[[], JsonValue] = lambda: None
+    """`up_to` by that look, where it is another one."""
     up_to: tuple[int, JsonValue] | None = None
     """Where the clock has moved the watermark's `up_to`, and the version of the position that it is of."""
 
@@ -76,7 +78,9 @@ class WatcherReport:
         look = self.looked_at() or 0.0
         polled_at, whole_since = max(self.polled_at, look), max(self.whole_since, look)
         ago, lag = timedelta(seconds=monotonic() - polled_at), math.ceil(max(polled_at - whole_since, 0))
-        version, up_to = (None, None) if self.up_to is None else (self.up_to[0], to_json(self.up_to[1]))
+        version, up_to = None, None
+        if self.up_to is not None:
+            version, up_to = self.up_to[0], to_json((self.up_to_by_look() if look else None) or self.up_to[1])
         return Polled(ago=ago, lag=lag, version=version, up_to=up_to)
 
 

@@ -15,7 +15,8 @@ from triggers.file_scan.matching import Matcher
 from triggers.file_scan.scanner import Algorithm, Scanner, Strict, Window
 from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import parse_moment
-from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions, LocalFile
+from triggers.local_folder.folder import LocalFile
+from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.checks import TableFacts
@@ -45,6 +46,7 @@ class OnePage:
     last: str | None
     files: Sequence[LocalFile] = ()
     clock: int = BEGAN
+    is_clock_believed: bool = True
 
     def __len__(self) -> int:
         return len(self.files)

@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
+from triggers.errors import SourceChanged
 from triggers.file_scan.state import HandledVersions, ScanState, Start, text_of
-from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, Page
+from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, Page, format_moment
 
 
 class Algorithm(ABC):
     """Asked by the scanner in each scan: `begin` (not when resumed after a crash), `candidates` per page, `end`."""
 
     @abstractmethod
-    def begin(self, state: ScanState, clock: Moment, handled: HandledVersions) -> ScanState:
-        """The state in which a scan runs whose first page the source dated `clock`."""
+    def begin(self, state: ScanState, page: Page, handled: HandledVersions) -> ScanState:
+        """The state in which a scan runs whose first page this is."""
 
     @abstractmethod
     def candidates(self, page: Page, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:
@@ -48,9 +49,21 @@ class Window(Algorithm):
         """`lateness` in microseconds: the longest time between a version's own time and its being listed."""
         self._lateness = lateness
 
-    def begin(self, state: ScanState, clock: Moment, handled: HandledVersions) -> ScanState:  # noqa: ARG002 - the interface
-        horizon = max(0, clock - self._lateness - SECOND)  # a second, for listings round down to whole ones
-        return begun(state, clock, next_horizon=horizon if state.horizon is None else max(state.horizon, horizon))
+    def begin(self, state: ScanState, page: Page, handled: HandledVersions) -> ScanState:  # noqa: ARG002 - the interface
+        self._refuse_clock_behind(state, page.clock)
+        if not page.is_clock_believed:
+            return begun(state, page.clock, next_horizon=state.horizon)
+        horizon = max(0, page.clock - self._lateness - SECOND)  # a second, for listings round down to whole ones
+        return begun(state, page.clock, next_horizon=horizon if state.horizon is None else max(state.horizon, horizon))
+
+    def _refuse_clock_behind(self, state: ScanState, clock: Moment) -> None:
+        """What is stamped by a clock that was set back so far would be taken for old; a start in the future is none."""
+        if state.horizon is None or state.up_to is None or not clock < state.horizon <= state.up_to:
+            return
+        raise SourceChanged(
+            f"the source's clock shows {format_moment(clock)}, and files from before {format_moment(state.horizon)} count as "
+            "handled: new ones would be missed; set that clock right, or rewind the watcher to the time it shows"
+        )
 
     def candidates(self, page: Page, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
         """In a baseline, what is older than both moments is neither emitted nor remembered."""
@@ -71,11 +84,11 @@ class Strict(Algorithm):
         self._unmet: set[int] | None = None
         """Recorded before this scan began and not met so far. None in a resumed scan: what it met earlier is not known."""
 
-    def begin(self, state: ScanState, clock: Moment, handled: HandledVersions) -> ScanState:
+    def begin(self, state: ScanState, page: Page, handled: HandledVersions) -> ScanState:
         self._unmet = set(handled.members)
         if state.horizon is not None:  # a start time, or where a window watcher stood: one baseline from there
             state = replace(state, baseline=state.horizon, horizon=None)
-        return begun(state, clock, next_horizon=None)
+        return begun(state, page.clock, next_horizon=None)
 
     def candidates(self, page: Page, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
         fingerprints = page.fingerprints()
@@ -126,6 +139,8 @@ class Scanner:
         self._nothing_stored = stored is None
         self._unfinished = self._state.began is not None
         """The stored position is one of a scan under way: its end is written."""
+        self._holds_back = self._state.began is not None
+        """The scan met, or may have met before it was resumed, a version that was too young."""
 
     @property
     def cursor(self) -> str | None:
@@ -135,7 +150,8 @@ class Scanner:
     def advance(self, page: Page, *, now: float) -> Step:
         begins = self._state.began is None
         if begins:
-            self._state = self._algorithm.begin(self._state, page.clock, self._handled)
+            self._holds_back = False
+            self._state = self._algorithm.begin(self._state, page, self._handled)
         must_write = self._nothing_stored or (begins and self._state.is_baseline)
         watermark = self._watermark_of_events()
         candidates = self._algorithm.candidates(page, self._state, self._handled)
@@ -149,6 +165,18 @@ class Scanner:
             must_write = must_write or self._unfinished or (due and self._handled.has_forgotten)
         write = bool(versions) or must_write
         return Step(versions=versions, watermark=watermark, position=self._position(now) if write else None)
+
+    @property
+    def begins_now(self) -> bool:
+        """The next page decides what counts as old."""
+        return self._state.baseline == "now"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a scan that lists what the last one did would yield nothing, whenever it is made, and nothing waits to be written."""
+        return not (
+            self._nothing_stored or self._holds_back or self._handled.has_forgotten or self._state.began is not None
+        )
 
     @property
     def up_to(self) -> Moment | None:
@@ -183,6 +211,7 @@ class Scanner:
         met_again = state.next_horizon is None or modified >= state.next_horizon
         in_baseline = isinstance(state.baseline, int) and modified < state.baseline
         if met_again and not in_baseline and self._min_age and modified > clock - self._min_age:
+            self._holds_back = True
             return False  # too young: left to a later scan
         if met_again:
             self._handled.add(fingerprint, modified)

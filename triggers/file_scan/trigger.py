@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
@@ -23,14 +25,15 @@ from triggers.base import (
     RowChanges,
     StoredPosition,
     TriggerBatch,
+    TriggerContext,
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
 from triggers.file_scan.state import ScanState, Start, text_of
-from triggers.file_scan.versions import Page, length_of, moment_of, parse_moment
-from triggers.options import Duration
+from triggers.file_scan.versions import Moment, Page, length_of, moment_of, parse_moment
+from triggers.options import BatchOptions, Duration
 
 
 def _parse_start(value: Any) -> Any:
@@ -44,7 +47,7 @@ def _parse_start(value: Any) -> Any:
     return value
 
 
-class FileBatch(BaseOptions):
+class FileBatch(BatchOptions):
     max_files: int = Field(default=1000, ge=1)
     """The most files one event names."""
 
@@ -96,13 +99,28 @@ SILENCE: Final = 10.0
 
 FileOptionsT = TypeVar("FileOptionsT", bound=FileOptions)
 
+SCAN_EVERY: Final = 3600.0
+"""Seconds, at most, between two scans of a watcher's own, whatever looks that are made for many say."""
+
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuietLook:
+    """A look that was made for a settled watcher and had no news: when it began, by `time.monotonic` and by the source's clock."""
+
+    began: float
+    clock: Moment
 
 
 class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
     """Authors say how the source is listed; which files are new, and what is kept, is decided here for all of them."""
 
     _scanner: Scanner | None = None
+
+    def __init__(self, options: FileOptionsT, client: ClientT, context: TriggerContext) -> None:
+        super().__init__(options, client, context)
+        self._matcher = options.matcher
 
     @abstractmethod
     def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
@@ -114,7 +132,28 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
 
     @property
     def up_to(self) -> JsonValue:
-        return None if self._scanner is None else text_of(self._scanner.up_to)
+        if self._scanner is None or self._scanner.up_to is None:
+            return None
+        look = 0 if self.quiet_look is None else self.quiet_look.clock - length_of(self.options.min_age)
+        return text_of(max(self._scanner.up_to, look))
+
+    @property
+    def looked_at(self) -> float | None:
+        return None if self.quiet_look is None else self.quiet_look.began
+
+    @property
+    def quiet_look(self) -> QuietLook | None:
+        """The last one that was made for this watcher while it rests."""
+        return None
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing but a change of what the last scan listed can bring events."""
+        return self._scanner is not None and self._scanner.is_settled
+
+    def seconds_of_rest(self) -> float:
+        """While others look for it."""
+        return SCAN_EVERY * (1 + self.context.random()) / 2
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         scanner = self.scanner_from(position)
@@ -155,9 +194,10 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         return TriggerBatch(events=[*self._events(step)], position=step.position, caught_up=caught_up)
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
-        most = self.options.batch.max_files
-        for first in range(0, len(step.versions), most):
-            files = [version.describe() for version in step.versions[first : first + most]]
+        batch = self.options.batch
+        described = [version.describe() for version in step.versions]
+        sizes = (len(json.dumps(file)) + 2 for file in described)
+        for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
             yield TriggerEvent(count=len(files), watermark=step.watermark, payload={"files": files})
 
 

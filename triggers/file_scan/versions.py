@@ -69,7 +69,11 @@ class Page(Protocol):
 
     @property
     def clock(self) -> Moment:
-        """The source's own clock when it made this page."""
+        """Not later, by the source's own clock, than when it made this page."""
+
+    @property
+    def is_clock_believed(self) -> bool:
+        """Whether a horizon may follow `clock`: one that moves too far loses what is still to come."""
 
     @property
     def last(self) -> str | None:

@@ -57,6 +57,14 @@ class S3Connection(BaseConnection):
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[S3Client, None]:
         headers = {"User-Agent": "asset-watcher", "Accept-Encoding": "identity"}
-        async with aiohttp.ClientSession(timeout=_TIMEOUT, headers=headers) as http, anyio.create_task_group() as tasks:
+        async with (
+            aiohttp.ClientSession(
+                timeout=_TIMEOUT,
+                headers=headers,
+                connector=aiohttp.TCPConnector(limit=0),  # `BucketRequests` has one for each bucket
+                cookie_jar=aiohttp.DummyCookieJar(),
+            ) as http,
+            anyio.create_task_group() as tasks,
+        ):
             yield S3Client(self, http, tasks)
             tasks.cancel_scope.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import AsyncGenerator, Hashable
+from collections.abc import AsyncGenerator, Hashable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import timedelta
 from typing import ClassVar, Final
@@ -16,14 +16,16 @@ from pydantic import BaseModel, Field, field_validator
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.trigger import FileOptions, NewFiles
-from triggers.file_scan.versions import Moment, Page
+from triggers.file_scan.trigger import FileOptions, NewFiles, QuietLook
+from triggers.file_scan.versions import Page
 from triggers.options import format_duration
+from triggers.s3.clock import Reading
 from triggers.s3.failures import Refused
 from triggers.s3.listing import S3Client
 from triggers.s3.pages import FingerprintCache, ListedPage, Row, S3Page, Selection
+from triggers.s3.probes import PAGES, Place, RestingWatcher, Signature
 from triggers.s3.queue import Queue
-from triggers.s3.shared import SharedListing
+from triggers.s3.shared import DatedPage, SharedListing
 
 
 class S3NewFilesOptions(FileOptions):
@@ -61,12 +63,19 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._selection = Selection(
             bucket=options.bucket,
             prefix=options.prefix,
-            matcher=options.matcher,
+            matcher=self._matcher,
             min_size=options.min_size,
             directory_markers=options.directory_markers,
         )
         self._queue: Queue | None = None
         self._is_first = True
+        self._known: Signature | None = None
+        """Of the last listing, if it was looked at as a whole and is no longer than what is looked at together."""
+        self._news: Sequence[DatedPage] | None = None
+        self._warnings: Sequence[Finding] = ()
+        """Of the last check."""
+        self._resting: RestingWatcher | None = None
+        client.clocks[options.bucket].follow(options.lateness if options.mode == "window" else timedelta(0))
         self._due = True
         """A scan is due; hints alone do not make it so."""
         self._scan_at = 0.0
@@ -87,6 +96,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
             findings += await _uploads_check(self.client, options.bucket, self._listed_prefix, options.lateness)
         if options.notifications is not None:
             findings.append(await self.client.queues.check(options.notifications))
+        self._warnings = [finding for finding in findings if finding.level == "warning"]
         return findings
 
     def source_identity(self) -> JsonValue:
@@ -124,18 +134,62 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
         self._cache.begin()
-        dated = self._listing.whole(first=self._is_first) if after is None else self._listing.rest_of(after)
+        self._known, signatures = None, []
+        async with aclosing(self._dated(after)) as dated:
+            async for listed, reading in dated:
+                self._refuse_doubt(reading)
+                signatures.append(listed.signature)
+                yield self._page(listed, reading)
+        if after is None and len(signatures) <= PAGES:
+            self._known = tuple(signatures)
+
+    async def _dated(self, after: str | None) -> AsyncGenerator[DatedPage, None]:
+        news, self._news = self._news, None
+        if after is None and news is not None:
+            for page in news:
+                yield page
+            return
+        await self.client.ask_time(self.options.bucket, self._listed_prefix)
+        listing = self._listing.whole(first=self._is_first) if after is None else self._listing.rest_of(after)
         self._is_first = False
-        async with aclosing(dated):
-            async for listed, clock in dated:
-                yield self._page(listed, clock)
+        async with aclosing(listing):
+            async for page in listing:
+                yield page
+
+    def _refuse_doubt(self, reading: Reading) -> None:
+        """What comes from now on can be told only by those who know what time it is."""
+        if not reading.is_agreed and self._scanner is not None and self._scanner.begins_now:
+            raise SourceUnavailable(
+                f"the answers of {self.client.endpoint} disagree about the time, and a watcher that starts at now waits until "
+                "three agree; set the clocks of the S3 server and of each gateway in front of it by NTP"
+            )
 
     async def pause(self) -> None:
-        """Ends for hints, for the next scan, or for others who begin one of the same bucket and prefix."""
+        """Ends for hints, for the next scan, for a listing that changed, or for others who begin one of the same prefix."""
+        if self._known is not None and self._queue is None and self.is_settled and not self.context.is_alone:
+            await self._rest_with_others(self._known)
+            return
         left = max(0.0, self._scan_at - anyio.current_time())
         with self._listing.resting(self.wake, at_least=left - self.interval.total_seconds() / 2):
             woken = await self.rest(left)
         self._due = self._due or not woken
+
+    async def _rest_with_others(self, known: Signature) -> None:
+        place = Place(self.options.bucket, self._listed_prefix, self.interval.total_seconds())
+        self._resting = RestingWatcher(known=known, wake=self.wake)
+        with self.client.probes.watching(place, self._resting):
+            await self.rest(self.seconds_of_rest())
+        self._due, self._news = True, self._resting.news
+
+    @property
+    def quiet_look(self) -> QuietLook | None:
+        return None if self._resting is None else self._resting.look
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """What a person should look at while it runs."""
+        doubt = self.client.clocks[self.options.bucket].finding
+        return [*self._warnings, *([] if doubt is None else [doubt])]
 
     def wake(self) -> None:
         self._due = True
@@ -156,8 +210,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                 yield self.batch_of(step, caught_up=True)
         await self._queue.done(hints)
 
-    def _page(self, listed: ListedPage, clock: Moment) -> S3Page:
-        return S3Page(listed=listed, clock=clock, selection=self._selection, cache=self._cache)
+    def _page(self, listed: ListedPage, reading: Reading) -> S3Page:
+        return S3Page(listed=listed, reading=reading, selection=self._selection, cache=self._cache)
 
     @property
     def _listing(self) -> SharedListing:
@@ -166,7 +220,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     @property
     def _listed_prefix(self) -> str:
         """The fewest objects that hold all that can match."""
-        return self.options.prefix + self.options.matcher.literal
+        return self.options.prefix + self._matcher.literal
 
 
 _RULE: Final = re.compile(rb"<Rule>(.*?)</Rule>", re.DOTALL)

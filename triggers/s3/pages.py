@@ -20,6 +20,7 @@ from triggers.base import JsonObject
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import NOT_SELECTED, SECOND, Moment, fingerprint, format_moment, parse_moment
+from triggers.s3.clock import Reading
 
 Row: TypeAlias = tuple[bytes, bytes, bytes, bytes]
 """Key, LastModified, ETag and Size of one object, as sent."""
@@ -46,6 +47,8 @@ class ListedPage:
     rows: list[Row]
     url_encoded: bool
     truncated: bool
+    signature: int = 0
+    """In this process, equal for pages that list the same."""
 
     @property
     def last(self) -> str | None:
@@ -80,7 +83,10 @@ def scan_page(body: bytes) -> ListedPage:
         raise SourceUnavailable(
             f"a ListObjectsV2 page names {count} objects but describes {len(rows)}; check the S3 server"
         )
-    return ListedPage(rows=rows, url_encoded=_ENCODED.search(body) is not None, truncated=truncated[1] == b"true")
+    url_encoded, is_truncated = _ENCODED.search(body) is not None, truncated[1] == b"true"
+    objects = body[body.find(b"<Contents>") : body.rfind(b"</Contents>")] if rows else b""
+    signature = hash((objects, url_encoded, is_truncated))
+    return ListedPage(rows=rows, url_encoded=url_encoded, truncated=is_truncated, signature=signature)
 
 
 def _row(fields: bytes) -> Row:
@@ -155,7 +161,10 @@ class Selection:
         return key.startswith(self.prefix) and self.matcher(key[len(self.prefix) :])
 
     def fingerprint(self, row: Row, *, url_encoded: bool) -> int:
-        """Of key, time and ETag in one form, however a server writes them; `NOT_SELECTED` when it is not wanted."""
+        """Of key, time and ETag in one form, however a server writes them; `NOT_SELECTED` when it is not wanted.
+
+        Where there is no ETag the size takes its place.
+        """
         key, modified, etag, size = row
         if self.min_size and int(size) < self.min_size:
             return NOT_SELECTED
@@ -164,7 +173,7 @@ class Selection:
             return NOT_SELECTED
         if not self.matcher(name[len(self.prefix) :]):
             return NOT_SELECTED
-        return fingerprint(b"%b\0%b\0%b" % (usual_timestamp(modified), _bare(etag), name.encode()))
+        return fingerprint(b"%b\0%b\0%b" % (usual_timestamp(modified), _bare(etag) or size, name.encode()))
 
 
 class S3Object:
@@ -249,9 +258,17 @@ class FingerprintCache(Generic[RowT]):
 @dataclass(frozen=True, kw_only=True)
 class S3Page:
     listed: ListedPage
-    clock: Moment
+    reading: Reading
     selection: Selection
     cache: FingerprintCache[Row]
+
+    @property
+    def clock(self) -> Moment:
+        return self.reading.moment
+
+    @property
+    def is_clock_believed(self) -> bool:
+        return self.reading.is_believed
 
     @property
     def last(self) -> str | None:

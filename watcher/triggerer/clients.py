@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 import anyio
 import structlog
@@ -60,6 +61,11 @@ async def open_clients(
         raise failure
 
 
+_Owner: TypeAlias = "str | type[BaseEventTrigger[Any, Any]]"
+"""A connection's name, or the class whose triggers have none."""
+_Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
+
+
 @dataclass(eq=False)
 class _Open:
     """A client that is open, and how many use it. One that is `retired` is closed when nobody does any more."""
@@ -84,15 +90,12 @@ class Clients:
         self.children = children
         self._connections = connections
         self._tasks = tasks
-        self._open: dict[str, _Open] = {}
-        self._opening: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
+        self._open: dict[_Owner, _Open] = {}
+        self._opening: defaultdict[_Owner, anyio.Lock] = defaultdict(anyio.Lock)
 
     @asynccontextmanager
-    async def use(self, name: str | None) -> AsyncIterator[Any]:
-        """The client of this connection, for the block; None for watchers that need none. Raises what opening it raises."""
-        if name is None:
-            yield None
-            return
+    async def use(self, name: str) -> AsyncIterator[Any]:
+        """The client of this connection, for the block. Raises what opening it raises."""
         opened = await self._opened(name)
         try:
             yield opened.client
@@ -108,13 +111,20 @@ class Clients:
                 opened.retired = True
                 opened.close_if_unused()
 
+    async def shared_by(self, trigger: type[BaseEventTrigger[Any, Any]]) -> Any:
+        """What triggers of this class have in common here, without a connection. Raises what opening it raises."""
+        async with self._opening[trigger]:
+            if trigger not in self._open:
+                self._open[trigger] = await self._tasks.start(self._keep, trigger, trigger.open_shared)
+            return self._open[trigger].client
+
     async def _opened(self, name: str) -> _Open:
         """With the caller among its users."""
         async with self._opening[name]:
             if name not in self._open:
                 if (connection := self._connections.get(name)) is None:
                     raise SourceUnavailable(f"the connection {name} is not configured any more")
-                opened: _Open = await self._tasks.start(self._keep, name, connection)
+                opened: _Open = await self._tasks.start(self._keep, name, partial(_open, connection))
                 if self._connections.get(name) == connection:
                     self._open[name] = opened
                 else:  # replaced while it was being opened: for this caller only, who is about to be stopped
@@ -124,26 +134,30 @@ class Clients:
             self._open[name].users += 1
             return self._open[name]
 
-    async def _keep(self, name: str, connection: BaseModel, *, task_status: TaskStatus[_Open]) -> None:
+    async def _keep(self, name: _Owner, open_: _Opener, *, task_status: TaskStatus[_Open]) -> None:
         """Whatever a client raises while it is open ends that client alone; who needs it next opens another."""
         opened: _Open | None = None
         try:
-            async with _imported(connection).open() as client:
+            async with open_() as client:
                 opened = _Open(client)
                 task_status.started(opened)
                 await opened.over.wait()
-                log.info("connection.closed", connection=name)
+                log.info("connection.closed", connection=str(name))
         except BaseException as error:
             if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
                 raise
             if opened is not None:
                 if self._open.get(name) is opened:
                     del self._open[name]
-                log.exception("connection.failed", connection=name, error=sentence(error))
+                log.exception("connection.failed", connection=str(name), error=sentence(error))
             elif isinstance(error, Exception):
                 raise
             else:
                 raise SourceUnavailable(f"connection {name} cannot be opened: {sentence(error)}") from error
+
+
+def _open(connection: BaseModel) -> AbstractAsyncContextManager[Any]:
+    return _imported(connection).open()
 
 
 def _imported(connection: BaseModel) -> BaseConnection:
@@ -192,6 +206,9 @@ async def open_trigger(
         async with hosted.trigger.open(clients.children, context) as isolated:
             yield isolated
     else:
+        if hosted.connection is None:
+            yield hosted.trigger(hosted.options, await clients.shared_by(hosted.trigger), context)
+            return
         async with clients.use(hosted.connection) as client:
             yield hosted.trigger(hosted.options, client, context)
 

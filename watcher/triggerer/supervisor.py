@@ -126,6 +126,7 @@ class Supervisor:
             self._begin("the trigger's check")
             identity = await self._checked(trigger, loaded)
             self.report.looked_at = lambda: trigger.looked_at
+            self.report.up_to_by_look = lambda: trigger.up_to
             await self._watch(trigger, loaded, identity)
 
     async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:

@@ -109,9 +109,12 @@ async def through_front(connect: Callable[..., S3Connection], front: Front) -> A
         yield opened
 
 
-def new_files(client: S3Client, bucket: str, *, dry_run: bool = False, **options: Any) -> S3NewFiles:
+def new_files(
+    client: S3Client, bucket: str, *, dry_run: bool = False, is_alone: bool = True, **options: Any
+) -> S3NewFiles:
+    """`is_alone`: it polls for itself also where nothing happens."""
     wanted = S3NewFilesOptions.model_validate({"bucket": bucket, "interval": "1ms", **options})
-    return S3NewFiles(wanted, client, TriggerContext(watcher="w", dry_run=dry_run))
+    return S3NewFiles(wanted, client, TriggerContext(watcher="w", dry_run=dry_run, is_alone=is_alone))
 
 
 Put: TypeAlias = Callable[..., None]

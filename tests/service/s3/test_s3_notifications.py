@@ -253,7 +253,7 @@ async def test_a_message_older_than_the_last_scan_costs_no_look_up(
 ) -> None:
     put("a")
     queue.name("a")
-    front.script.append(page(date="Tue, 31 Dec 2999 00:00:00 GMT"))
+    front.script += [page(date="Tue, 31 Dec 2999 00:00:00 GMT")] * 4
     host = DictHost()
     trigger = new_files(through_front, bucket, start="all", interval="1h", notifications=queue.url)
     async with anyio.create_task_group() as tasks:
@@ -261,7 +261,7 @@ async def test_a_message_older_than_the_last_scan_costs_no_look_up(
         await gone(queue)
         tasks.cancel_scope.cancel()
     assert keys(host) == ["a"]
-    assert [request.query["prefix"] for request in front.requests] == [""]
+    assert {request.query["prefix"] for request in front.requests} == {""}
 
 
 async def test_only_the_named_object_is_looked_at(client: S3Client, bucket: str, put: Put) -> None:

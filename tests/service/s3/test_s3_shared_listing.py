@@ -26,6 +26,8 @@ async def test_so_many_watchers_and_one_listing(
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 2)
     put("a.json", "b.csv", "c")
+    await through_front.ask_time(bucket, "")
+    front.requests.clear()
     hosts = [DictHost() for _ in WATCHERS]
     triggers = [new_files(through_front, bucket, start="all", interval="1h", **options) for options in WATCHERS]
     async with anyio.create_task_group() as tasks:

@@ -132,6 +132,7 @@ async def test_an_idle_watcher_writes_nothing(
     database: Database, postgres_database: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.file_scan.scanner.QUIET_COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr("triggers.file_scan.trigger.SCAN_EVERY", 0.0)
     monkeypatch.setattr(Reader, "moved_state_every", timedelta(0))
     source = await asyncpg.connect(postgres_database.dsn)
     await source.execute(ORDERS)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import pytest
 from pydantic import PrivateAttr, SecretStr
 
 from tests.effort import PATIENCE
-from triggers.base import BaseConnection, JsonObject
+from triggers.base import BaseConnection, BaseEventTrigger, JsonObject
 from triggers.errors import SourceUnavailable
 from watcher.isolation.child_handle import ChildSettings
 from watcher.isolation.children import Children
@@ -108,3 +109,27 @@ async def test_a_client_that_was_being_opened_when_its_connection_changed_serves
     async with clients.use("lake") as client:
         seen.append(client)
     assert seen == ["slow", "new"]
+
+
+class FolderTrigger(BaseEventTrigger[Any, Any]):
+    @classmethod
+    @asynccontextmanager
+    async def open_shared(cls) -> AsyncGenerator[str, None]:
+        JOURNAL.append(f"open {cls.__name__}")
+        try:
+            yield cls.__name__
+        finally:
+            JOURNAL.append(f"close {cls.__name__}")
+
+
+class OtherTrigger(FolderTrigger):
+    pass
+
+
+async def test_triggers_without_a_connection_share_what_their_class_opens_once(clients: Clients) -> None:
+    assert [await clients.shared_by(trigger) for trigger in (FolderTrigger, OtherTrigger, FolderTrigger)] == [
+        "FolderTrigger",
+        "OtherTrigger",
+        "FolderTrigger",
+    ]
+    assert JOURNAL == ["open FolderTrigger", "open OtherTrigger"]

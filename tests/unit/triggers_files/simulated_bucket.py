@@ -31,6 +31,7 @@ class SimulatedPage:
     clock: Moment
     last: str | None
     listed: list[SimulatedVersion]
+    is_clock_believed: bool = True
 
     def __len__(self) -> int:
         return len(self.listed)

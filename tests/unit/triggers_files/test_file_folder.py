@@ -14,7 +14,8 @@ from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.file_scan.matching import Matcher
-from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions, list_files
+from triggers.local_folder.folder import list_files
+from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
 
 def trigger(folder: Path, **options: Any) -> FileNewFiles:
@@ -29,7 +30,7 @@ def write(path: Path, content: str = "x") -> Path:
 
 
 def keys(folder: Path, *, match: str | None = None, regex: str | None = None) -> list[str]:
-    return [file.key for file in list_files(str(folder), Matcher.of(match=match, regex=regex))]
+    return [file.key for file in list_files(str(folder), Matcher.of(match=match, regex=regex)).files]
 
 
 def names(host: DictHost, folder: Path) -> list[str]:
@@ -162,7 +163,7 @@ def test_a_name_that_is_not_utf8_is_shown_readably(tmp_path: Path) -> None:
     name = os.path.join(os.fsencode(tmp_path), b"odd\xff")  # noqa: PTH118
     with open(name, "wb"):  # noqa: PTH123
         pass
-    (file,) = list_files(str(tmp_path), Matcher())
+    (file,) = list_files(str(tmp_path), Matcher()).files
     assert file.key == "odd\\xff"
     assert file.describe()["path"] == f"{tmp_path}/odd\\xff"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
+from triggers.errors import SourceChanged
 from triggers.file_scan.scanner import QUIET_COMMIT_SECONDS, Algorithm, Scanner, Strict, Window
 from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import SECOND, Moment, format_moment
@@ -228,6 +230,39 @@ def test_a_changed_mode_repeats_nothing_and_goes_on(before: Algorithm, then: Alg
     added = version("added", T + SECOND)
     assert watcher.look(page(old, recent, added, clock=T + 2 * SECOND)) == ["added"]
     assert watcher.look(page(old, recent, added, clock=T + 3 * SECOND)) == []
+
+
+def test_what_appears_later_is_told_by_strict_whatever_its_time() -> None:
+    """The start time judges what lies there at the first scan."""
+    watcher = Watcher(Strict(), start=T - HOUR)
+    old, moved_here = version("old", T - 2 * HOUR), version("moved here", T - 9 * HOUR)
+    assert watcher.look(page(old)) == []
+    watcher.restart(Strict())
+    assert watcher.look(page(moved_here, old, clock=T + SECOND)) == ["moved here"]
+    assert watcher.look(page(moved_here, old, clock=T + 2 * SECOND)) == []
+
+
+def test_a_clock_set_back_behind_the_horizon_stops_the_watcher_before_it_misses_anything() -> None:
+    watcher = Watcher(Window(HOUR), start="all")
+    watcher.look(page(version("a", T)))
+    with pytest.raises(SourceChanged, match=r"new ones would be missed; set that clock right, or rewind"):
+        watcher.look(page(version("a", T), version("b", T - 2 * HOUR), clock=T - 2 * HOUR))
+    watcher.restart(Window(HOUR))
+    assert watcher.look(page(version("a", T), version("b", T - 60 * SECOND), clock=T - 60 * SECOND)) == ["b"]
+
+
+def test_a_start_in_the_future_is_no_clock_set_back() -> None:
+    watcher = Watcher(Window(HOUR), start=T + 9 * HOUR)
+    watcher.look(page(version("a", T)))
+    assert watcher.look(page(version("a", T), clock=T + SECOND)) == []
+
+
+def test_a_clock_in_doubt_moves_no_horizon_and_loses_nothing() -> None:
+    watcher = Watcher(Window(HOUR), start="all")
+    watcher.look(page(version("a", T)))
+    ahead = replace(page(version("a", T), clock=T + 25 * HOUR), is_clock_believed=False)
+    assert watcher.look(ahead) == []
+    assert watcher.look(page(version("a", T), version("b", T + SECOND), clock=T + 2 * SECOND)) == ["b"]
 
 
 def test_a_resumed_strict_scan_forgets_nothing() -> None:

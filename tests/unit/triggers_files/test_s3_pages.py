@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import NOT_SELECTED, parse_moment
+from triggers.s3.clock import Reading
 from triggers.s3.pages import FingerprintCache, S3Object, S3Page, Selection, modified_at, scan_page
 
 STAMP = "2026-11-20T09:00:00.000Z"
@@ -58,7 +59,7 @@ def page(shown: bytes, **options: Any) -> S3Page:
     matcher = Matcher.of(match=options.pop("match", None), regex=options.pop("regex", None))
     wanted = {"prefix": "", "min_size": 0, "directory_markers": False, **options}
     selection = Selection(bucket="landing", matcher=matcher, **wanted)
-    return S3Page(listed=scan_page(shown), clock=0, selection=selection, cache=FingerprintCache())
+    return S3Page(listed=scan_page(shown), reading=Reading(moment=0), selection=selection, cache=FingerprintCache())
 
 
 def described(shown: bytes, **options: Any) -> list[Any]:

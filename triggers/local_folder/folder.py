@@ -1,0 +1,148 @@
+"""A local folder: its files, and whether anything in it has changed since it was listed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from triggers.base import JsonObject
+from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.versions import Moment, fingerprint, format_moment
+
+_CLOCK_LAG: Final = 20_000
+"""Microseconds by which the kernel's coarse clock, which stamps files, may be behind the one we read: two ticks."""
+
+_Entry: TypeAlias = tuple[str, os.DirEntry[str], os.stat_result, int]
+"""Of a file that matches: its key, the entry of its folder, its status, and when it was changed, in nanoseconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalFile:
+    """One content of one file. `key` is its path below the watched folder; bytes that are not UTF-8 are shown in hexadecimal."""
+
+    key: str
+    path: str
+    """As the system knows it."""
+    inode: int
+    size: int
+    written_ns: int
+    modified: Moment
+
+    @property
+    def fingerprint(self) -> int:
+        return fingerprint(b"%d\0%d\0%d\0%b" % (self.inode, self.size, self.written_ns, os.fsencode(self.path)))
+
+    def describe(self) -> JsonObject:
+        return {"path": _shown(self.path), "size": self.size, "last_modified": format_moment(self.written_ns // 1000)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderListing:
+    """All files that match, sorted by key. Equal digests: nothing that a file is told by has changed in between."""
+
+    files: Sequence[LocalFile]
+    digest: bytes
+
+
+def clock() -> Moment:
+    """Not later than the time stamp of anything that is written from now on."""
+    return time.time_ns() // 1000 - _CLOCK_LAG
+
+
+def list_files(root: str, matcher: Matcher) -> FolderListing:
+    """All regular files that match; blocks. Symbolic links are followed, but never back into a folder they lie in.
+
+    A file or folder that goes away meanwhile is left out. Raises `ConfigurationError` for a folder that must not be
+    read and `SourceUnavailable` when `root` is not there: taking it for empty would forget what was handled.
+    """
+    try:
+        os.stat(root)  # noqa: PTH116 - the rest is os.scandir
+        entries = [*_walk(root, matcher)]
+    except PermissionError as error:
+        raise ConfigurationError(f"{error.filename!r} cannot be read; give this process read permission") from error
+    except NotADirectoryError as error:
+        raise ConfigurationError(f"{error.filename!r} is not a folder; correct the watcher's path") from error
+    except OSError as error:
+        raise SourceUnavailable(
+            f"{root!r} cannot be listed ({error.strerror}); check the watcher's path and the mount"
+        ) from error
+    files = sorted((_file(*entry) for entry in entries), key=lambda file: file.key)
+    return FolderListing(files=files, digest=_digest(entries))
+
+
+def is_as_listed(root: str, matcher: Matcher, digest: bytes) -> bool:
+    """Whether a listing has the same digest; blocks, and costs a part of one. Raises OSError."""
+    os.stat(root)  # noqa: PTH116 - the rest is os.scandir
+    return _digest(_walk(root, matcher)) == digest
+
+
+def _digest(entries: Iterable[_Entry]) -> bytes:
+    """In the order in which the system names them, which rarely changes by itself: then a look is made for nothing."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for _, entry, status, changed_ns in entries:
+        numbers = (status.st_ino, status.st_size, status.st_mtime_ns, changed_ns)
+        hashed.update(b"%d\0%d\0%d\0%d\0%b\0" % (*numbers, os.fsencode(entry.path)))
+    return hashed.digest()
+
+
+def _walk(root: str, matcher: Matcher) -> Iterator[_Entry]:
+    """Of each folder pending: what starts the keys of its files, and device and inode of those it was reached through."""
+    start = matcher.literal.rpartition("/")[0]  # all that can match lies below it
+    first = (f"{root}/{start}", f"{start}/") if start else (root, "")
+    pending: list[tuple[str, str, frozenset[tuple[int, int]]]] = [(*first, frozenset())]
+    while pending:
+        folder, prefix, above = pending.pop()
+        for entry, status in _entries(folder):
+            key = prefix + _shown(entry.name)
+            if stat.S_ISREG(status.st_mode):
+                if matcher(key):
+                    yield key, entry, status, _changed_ns(entry, status)
+            elif stat.S_ISDIR(status.st_mode) and (matcher.depth is None or key.count("/") < matcher.depth):
+                inode = (status.st_dev, status.st_ino)
+                if inode not in above:
+                    pending.append((entry.path, f"{key}/", above | {inode}))
+
+
+def _entries(folder: str) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
+    try:
+        entries = os.scandir(folder)
+    except FileNotFoundError:
+        return
+    with entries:
+        for entry in entries:
+            try:
+                status = entry.stat()
+            except FileNotFoundError:  # gone meanwhile, or a link to nothing
+                continue
+            except OSError as error:
+                if error.errno == errno.ELOOP:  # a link to itself
+                    continue
+                raise
+            yield entry, status
+
+
+def _changed_ns(entry: os.DirEntry[str], status: os.stat_result) -> int:
+    """A new link to an old file is new."""
+    return max(status.st_ctime_ns, entry.stat(follow_symlinks=False).st_ctime_ns)
+
+
+def _file(key: str, entry: os.DirEntry[str], status: os.stat_result, changed_ns: int) -> LocalFile:
+    return LocalFile(
+        key=key,
+        path=entry.path,
+        inode=status.st_ino,
+        size=status.st_size,
+        written_ns=status.st_mtime_ns,
+        modified=changed_ns // 1000,
+    )
+
+
+def _shown(name: str) -> str:
+    return os.fsencode(name).decode(errors="backslashreplace")

@@ -1,0 +1,128 @@
+"""Signed GET requests for a bucket: signed by botocore, sent by aiohttp."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, TypeAlias
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import anyio
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from yarl import URL
+
+from triggers.s3.aws import Addresses, CredentialSource
+from triggers.s3.failures import Failure, failure_of, region_hint
+
+if TYPE_CHECKING:
+    from triggers.s3.connection import S3Connection
+
+Headers: TypeAlias = Mapping[str, str]
+
+SIGNED_FOR: Final = 180.0
+"""Seconds for which a request that comes again and again is not signed anew; servers accept a signature for minutes."""
+AT_A_TIME: Final = 50
+"""Requests for one bucket, which may be slow: the others have connections of their own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Signed:
+    url: URL
+    headers: Headers
+    proxy: str | None
+    at: float
+    """By the clock whose time was signed."""
+
+    @property
+    def is_fresh(self) -> bool:
+        return 0 <= time.time() - self.at < SIGNED_FOR
+
+
+class BucketRequests:
+    """Of one connection: its credentials, and which bucket lives in which region. Those of an anonymous one are not signed."""
+
+    def __init__(
+        self, connection: S3Connection, http: aiohttp.ClientSession, credentials: CredentialSource | None
+    ) -> None:
+        self.addresses = Addresses(connection)
+        self._endpoint = connection.endpoint_url or "AWS"
+        self._http = http
+        self._credentials = credentials
+        self._requester_pays = connection.requester_pays
+        self._regions: dict[str, str] = {}
+        self._limits = defaultdict[str, anyio.Semaphore](lambda: anyio.Semaphore(AT_A_TIME, fast_acquire=True))
+        self._repeated: dict[tuple[object, ...], _Signed] = {}
+
+    async def get(
+        self, bucket: str, query: Mapping[str, str], document: bytes, *, is_repeated: bool = False
+    ) -> tuple[Headers, bytes]:
+        """A response with the document that starts with `document`; asked again where the bucket lives when a server tells.
+
+        `is_repeated`: the same will be asked for again soon. Raises `Refused` or `SourceUnavailable`.
+        """
+        for _ in range(2):
+            status, headers, body = await self._get(bucket, query, is_repeated=is_repeated)
+            if status == HTTPStatus.OK and document in body:
+                return headers, body
+            hint = region_hint(header=headers.get("x-amz-bucket-region"), body=body)
+            if hint is None or hint == self._regions.get(bucket):
+                break
+            self._regions[bucket] = hint
+            self._forget(bucket)
+        failure = failure_of(status=status, body=body, bucket=bucket, endpoint=self._endpoint)
+        self._forget(bucket)
+        if failure.code == "ExpiredToken" and self._credentials is not None:
+            self._credentials.forget()
+        raise failure.error()
+
+    async def _get(self, bucket: str, query: Mapping[str, str], *, is_repeated: bool) -> tuple[int, Headers, bytes]:
+        async with self._limits[bucket]:
+            signed = await self._signed(bucket, query, is_repeated=is_repeated)
+            try:
+                async with self._http.get(
+                    signed.url, headers=signed.headers, proxy=signed.proxy, allow_redirects=False
+                ) as response:
+                    return response.status, response.headers, await response.read()
+            except (aiohttp.ClientError, TimeoutError) as error:
+                raise self._unreachable(error).error() from error
+
+    def _unreachable(self, error: Exception) -> Failure:
+        remedy, passing = "check the connection's endpoint_url and the network", True
+        if isinstance(error, aiohttp.ClientSSLError):
+            remedy, passing = "set SSL_CERT_FILE to the server's CA, or correct endpoint_url", False
+        message = f"{self._endpoint} could not be reached ({str(error) or 'no response in time'})"
+        return Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing)
+
+    async def _signed(self, bucket: str, query: Mapping[str, str], *, is_repeated: bool) -> _Signed:
+        key = (bucket, *query.items())
+        if is_repeated and (known := self._repeated.get(key)) is not None and known.is_fresh:
+            return known
+        address = await self.addresses.of(bucket, self._regions.get(bucket))
+        url, at = f"{address.url}?{_encoded(query)}", time.time()
+        headers = await self._headers(url, address.region)
+        signed = _Signed(url=URL(url, encoded=True), headers=headers, proxy=address.proxy, at=at)
+        if is_repeated:
+            self._repeated[key] = signed
+        return signed
+
+    async def _headers(self, url: str, region: str) -> Headers:
+        headers = {"x-amz-request-payer": "requester"} if self._requester_pays else {}
+        if self._credentials is None:
+            return headers
+        request = AWSRequest(method="GET", url=url, headers=headers)
+        S3SigV4Auth(await self._credentials.current(), "s3", region).add_auth(request)
+        return dict(request.headers.items())
+
+    def _forget(self, bucket: str) -> None:
+        """What was signed may be what the server refuses."""
+        self._repeated = {key: signed for key, signed in self._repeated.items() if key[0] != bucket}
+
+
+def _encoded(query: Mapping[str, str]) -> str:
+    """As Signature Version 4 wants it: sorted, all but unreserved characters percent-encoded."""
+    return urlencode(sorted(query.items()), quote_via=quote)
