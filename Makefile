@@ -71,5 +71,6 @@ bench: setup ## Run the side-by-side measurements
 requirements: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashes
 	@$(COMPILE) --upgrade requirements/build.in -o requirements/build.txt
 	@$(COMPILE) --upgrade --extra demo --extra dev pyproject.toml -o requirements/dev.txt
+	@$(COMPILE) --upgrade requirements/clients.in -o requirements/clients.txt
 	@$(COMPILE) --constraint requirements/dev.txt --extra demo --extra spark pyproject.toml -o requirements/demo.txt
 	@$(COMPILE) --constraint requirements/dev.txt --extra spark pyproject.toml -o requirements/runtime.txt

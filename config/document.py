@@ -74,6 +74,11 @@ def read(path: Path) -> Document:
     return whole
 
 
+def folder_of(path: Path) -> Path:
+    """Where the relative paths of a configuration start: absolute."""
+    return (path if path.is_dir() else path.parent).absolute()
+
+
 def _refused(file: Path, message: str, line: int | None = None) -> ConfigurationInvalid:
     return ConfigurationInvalid([Problem(file=str(file), line=line, path="", message=message)])
 

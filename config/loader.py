@@ -14,9 +14,8 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel
 
-from config.document import Document, KeyPath, read
-from config.errors import ConfigurationInvalid, Problem
-from config.interpolation import Interpolation, override_settings
+from config.document import Document, KeyPath, folder_of
+from config.errors import Problem
 from config.models import INGEST, AliasConfig, AssetConfig, Configuration, JobConfig, SparkConfig, WatcherConfig
 from config.names import Scope, did_you_mean
 from config.report import Report
@@ -175,18 +174,10 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
     `with_files` also refuses jobs whose application is not there; a daemon starts without it, for its watchers need none.
     """
     as_read = stamps(path, ())
-    document = read(path)
-    override_settings(document, environ)
-    folder = (path if path.is_dir() else path.parent).absolute()
-    interpolation = Interpolation(environ, folder)
-    document.data = interpolation.expand(document.data)
-    report = Report(document, interpolation)
-    for place, sentence in interpolation.problems:
-        report.add(place, sentence)
-    content = _content(document, report, vocabulary, Scope(folder=folder, with_files=with_files), interpolation.names)
-    if document.problems:
-        raise ConfigurationInvalid(document.problems, interpolation.files)
-    warnings = _warnings(document, content["jobs"])
+    report = Report.of(path, environ)
+    folder, interpolation = folder_of(path), report.interpolation
+    content = _content(report, vocabulary, Scope(folder=folder, with_files=with_files))
+    report.refuse_problems()
     return Configuration(
         **content,
         file=path,
@@ -194,7 +185,7 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
         environment=interpolation.names,
         secrets=frozenset(interpolation.files),
         read_as={**as_read, **interpolation.files},
-        warnings=warnings,
+        warnings=_warnings(report.document, content["jobs"]),
     )
 
 
@@ -215,12 +206,11 @@ class _Layout(Section):
     jobs: dict[str, Any] | None = None
 
 
-def _content(
-    document: Document, report: Report, vocabulary: Vocabulary, scope: Scope, environment: frozenset[str]
-) -> dict[str, Any]:
+def _content(report: Report, vocabulary: Vocabulary, scope: Scope) -> dict[str, Any]:
     """The fields of a `Configuration`; None stands for a part with a problem."""
-    report.validate(_Layout, document.data, ())
-    sections = {name: _mapping(document.data.get(name)) for name in _Layout.model_fields}
+    data = report.document.data
+    report.validate(_Layout, data, ())
+    sections = {name: _mapping(data.get(name)) for name in _Layout.model_fields}
     scope = replace(
         scope,
         assets=sections["assets"].keys(),
@@ -236,7 +226,7 @@ def _content(
 
     settings = report.validate(Settings, sections["settings"], ("settings",), scope)
     if settings is not None:
-        vocabulary.add_plugins(settings.plugins_dir, environment)
+        vocabulary.add_plugins(settings.plugins_dir, report.interpolation.names)
     connections = {name: reader.connection(entry, path) for name, entry, path in entries("connections")}
     assets = {name: reader.asset(name, entry, path) for name, entry, path in entries("assets")}
     jobs = {name: reader.job(entry, path) for name, entry, path in entries("jobs")}

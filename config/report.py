@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from config.document import Document, KeyPath
-from config.errors import UnknownClass
-from config.interpolation import Interpolation
+from config.document import Document, KeyPath, folder_of, read
+from config.errors import ConfigurationInvalid, UnknownClass
+from config.interpolation import Interpolation, override_settings
 from config.names import Scope, check_name, did_you_mean
 from config.reserved import not_in_this_release, without_reserved
 from config.sentences import MISSING, found, sentences
@@ -36,16 +37,38 @@ class Report:
     """Adds to the document's problems; says of each place one thing only, and nothing of what was put in from outside."""
 
     def __init__(self, document: Document, interpolation: Interpolation) -> None:
-        self._document = document
-        self._interpolation = interpolation
+        self.document = document
+        self.interpolation = interpolation
         self._reported = {problem.path for problem in document.problems}
 
+    @classmethod
+    def of(cls, path: Path, environ: Mapping[str, str], *, section: str | None = None) -> Self:
+        """Of the file or folder `path`, or of one `section` of it: with the values from outside. Raises `ConfigurationInvalid`."""
+        document = read(path)
+        override_settings(document, environ)
+        if section is not None:
+            document.data = {section: document.data.get(section)}
+            document.problems = [
+                problem for problem in document.problems if problem.path.split(".")[0] in {"", section}
+            ]
+        interpolation = Interpolation(environ, folder_of(path))
+        document.data = interpolation.expand(document.data)
+        report = cls(document, interpolation)
+        for place, sentence in interpolation.problems:
+            report.add(place, sentence)
+        return report
+
+    def refuse_problems(self) -> None:
+        """Raise `ConfigurationInvalid` if there are any."""
+        if self.document.problems:
+            raise ConfigurationInvalid(self.document.problems, self.interpolation.files)
+
     def add(self, path: KeyPath, sentence: str) -> None:
-        sentence = not_in_this_release(path, self._document.data, sentence)
-        problem = self._document.problem(path, self._interpolation.hide(sentence, path))
+        sentence = not_in_this_release(path, self.document.data, sentence)
+        problem = self.document.problem(path, self.interpolation.hide(sentence, path))
         if problem.path not in self._reported:
             self._reported.add(problem.path)
-            self._document.problems.append(problem)
+            self.document.problems.append(problem)
 
     def look_up(self, kinds: Callable[[str], KindT], name: str, path: KeyPath) -> KindT | None:
         """What the vocabulary has for the `name` at `path`, or None."""
@@ -58,7 +81,7 @@ class Report:
 
     def place(self, path: KeyPath) -> str:
         """File and line of `path`."""
-        return str(self._document.locate(path))
+        return str(self.document.locate(path))
 
     def check_name(self, name: str, path: KeyPath) -> None:
         try:

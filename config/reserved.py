@@ -56,7 +56,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
         "assets.*.watchers.*", pause_after_failures=None, soft_delete=None, on_bad_row="stop", lock_timeout="1s"
     ),
     *_reserved_keys("assets.*.watchers.*", publication=None, max_retained="10GB"),
-    *_reserved_keys("assets.*.watchers.*.batch", max_bytes="1MB"),
     _word("assets.*.watchers.*.mode", "log"),
     *_reserved_keys("jobs.*", deadline=None),
     _word("jobs.*.batch.mode", "per_partition"),

@@ -2,6 +2,7 @@
 
 StoreError
 ├── InvalidValue           the value, key or writer breaks a rule (422)
+├── InvalidCursor          a list was asked to go on from where it cannot (400)
 ├── NotFound               no such asset, key, run, task instance, watcher (404)
 ├── Conflict               somebody else was first, or the thing is not in the state you think (409)
 │   ├── VersionConflict    compare-and-set met another version
@@ -28,6 +29,9 @@ class StoreError(Exception):
 
 class InvalidValue(StoreError):
     """The value, key or writer breaks a rule of the store; nothing was written."""
+
+
+class InvalidCursor(StoreError): ...
 
 
 class NotFound(StoreError): ...

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from triggers.base import BaseOptions
 
 _UNITS: Final = {
     "d": timedelta(days=1),
@@ -45,3 +48,44 @@ Duration: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{_PATTERN.pattern}$", "examples": ["10s"]}),
 ]
 """A length of time as the YAML writes it; never negative."""
+
+
+_BYTES: Final = {"": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
+
+
+def parse_bytes(value: object) -> int:
+    """`64kB`, `1MB`, `1GB` (powers of 1,000) or a plain number; raises ValueError for all else."""
+    if isinstance(value, str) and (match := re.fullmatch("([0-9]{1,12})(kB|MB|GB|)", value)):
+        return int(match[1]) * _BYTES[match[2]]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError("write a number of bytes such as 64kB, 1MB, 1GB (powers of 1,000) or 65536")
+
+
+Bytes: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_bytes),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]{1,12}(kB|MB|GB)?$"}]}),
+]
+
+ENVELOPE: Final = 1_000
+"""Bytes of an event beside its items: names, ids and watermarks."""
+
+
+class BatchOptions(BaseOptions):
+    """How much one event stands for. Subclasses say how many items."""
+
+    max_bytes: Annotated[Bytes, Field(ge=1_000)] = 1_000_000
+    """The most bytes of one event, as JSON; only an event of a single item may be larger."""
+
+    def parts(self, sizes: Iterable[int], most: int) -> Iterator[slice]:
+        """Which of the items, of these sizes, go into one event: at most so many, and at least one."""
+        first = used = end = 0
+        for size in sizes:
+            if end > first and (end - first >= most or used + size > self.max_bytes - ENVELOPE):
+                yield slice(first, end)
+                first, used = end, 0
+            used += size
+            end += 1
+        if end > first:
+            yield slice(first, end)

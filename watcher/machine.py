@@ -6,7 +6,6 @@ import gc
 import os
 import resource
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -76,6 +75,8 @@ def keep_what_is_there() -> None:
 
 def program_version() -> str:
     """The installed release; `unknown` when the program runs from its sources, not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  commands that need it not are quicker
+
     try:
         return version("asset-watcher")
     except PackageNotFoundError:

@@ -7,34 +7,33 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from config.errors import UnknownClass
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
 from triggers.base import BaseConnection, BaseEventTrigger, JsonValue
-from triggers.local_folder.new_files import FileNewFiles
-from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.new_rows import NewRows
-from triggers.s3.connection import S3Connection
-from triggers.s3.new_files import S3NewFiles
 from watcher.isolation.inquiries import ForeignModelOf, Inquirer
 from watcher.plugins import add_to_import_path, check_options, plugin_class
 from watcher.submit.base import Submitter
-from watcher.submit.spark_submit import SparkSubmit
 
 if TYPE_CHECKING:
     from store.catalog.watchers import WatcherRow
 
-TRIGGERS: Final[Mapping[str, type[BaseEventTrigger[Any, Any]]]] = {
-    "s3.new_files": S3NewFiles,
-    "postgres.new_rows": NewRows,
-    "file.new_files": FileNewFiles,
+TRIGGERS: Final[Mapping[str, str]] = {
+    "s3.new_files": "triggers.s3.new_files.S3NewFiles",
+    "postgres.new_rows": "triggers.postgres.new_rows.NewRows",
+    "file.new_files": "triggers.local_folder.new_files.FileNewFiles",
 }
-CONNECTIONS: Final[Mapping[str, type[BaseConnection]]] = {"s3": S3Connection, "postgres": PostgresConnection}
-SUBMITTERS: Final[Mapping[str, type[Submitter]]] = {"spark-submit": SparkSubmit}
+"""Where each class is. Only those that a configuration names are imported: they bring the clients of their sources along."""
+CONNECTIONS: Final[Mapping[str, str]] = {
+    "s3": "triggers.s3.connection.S3Connection",
+    "postgres": "triggers.postgres.connection.PostgresConnection",
+}
+SUBMITTERS: Final[Mapping[str, str]] = {"spark-submit": "watcher.submit.spark_submit.SparkSubmit"}
+ValueT = TypeVar("ValueT")
 _GAUGE: Final = re.compile("[a-z][a-z0-9_]*")
 
 
@@ -51,13 +50,30 @@ def vocabulary(inquirer: Inquirer | None = None) -> Vocabulary:
 
     return Vocabulary(
         trigger=lambda name, isolation: _kind_of(name, isolation, asked),
-        triggers={name: _kind(trigger) for name, trigger in TRIGGERS.items()},
+        triggers=_Registered(TRIGGERS, lambda name: _kind(trigger_class(name))),
         connection=lambda name: _connection_model(name, asked),
-        connections=CONNECTIONS,
+        connections=_Registered(CONNECTIONS, connection_class),
         submitter=lambda name: submitter_class(name).Options,
-        submitters={name: submitter.Options for name, submitter in SUBMITTERS.items()},
+        submitters=_Registered(SUBMITTERS, lambda name: submitter_class(name).Options),
         add_plugins=add_plugins,
     )
+
+
+@dataclass(frozen=True)
+class _Registered(Mapping[str, ValueT]):
+    """What the classes with registered names say; each is asked, and imported, when it is needed."""
+
+    paths: Mapping[str, str]
+    ask: Callable[[str], ValueT]
+
+    def __getitem__(self, name: str) -> ValueT:
+        return self.ask(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
 
 
 def _kind_of(name: str, isolation: Isolation | None, inquirer: Inquirer) -> TriggerKind:
@@ -93,16 +109,14 @@ def _is_foreign(trigger: str) -> bool:
 
 def trigger_path(name: str) -> str:
     """The dotted path of a trigger's class, by which a child finds it. Raises `UnknownClass`."""
-    return name if _is_foreign(name) else _path(trigger_class(name))
+    if "." not in name:
+        raise UnknownClass(f"unknown trigger `{name}`", tuple(TRIGGERS))
+    return TRIGGERS.get(name, name)
 
 
 def connection_path(name: str) -> str:
     """The same of a connection's."""
-    return _path(CONNECTIONS[name]) if name in CONNECTIONS else name
-
-
-def _path(of: type) -> str:
-    return f"{of.__module__}.{of.__qualname__}"
+    return CONNECTIONS.get(name, name)
 
 
 def trigger_class(name: str) -> type[BaseEventTrigger[Any, Any]]:
@@ -125,9 +139,9 @@ def connection_class(name: str) -> type[BaseConnection]:
     return connection
 
 
-def _class(name: str, base: type, registered: Mapping[str, type], unknown: str) -> Any:
+def _class(name: str, base: type, registered: Mapping[str, str], unknown: str) -> Any:
     if name in registered:
-        return registered[name]
+        return plugin_class(registered[name], base)
     if "." not in name:
         raise UnknownClass(unknown, tuple(registered))
     plugin = plugin_class(name, base, tuple(registered))
@@ -154,7 +168,7 @@ def describe(trigger: str, watermark: JsonValue) -> Description:
 
     Never imports a plug-in. Raises nothing, whatever the class does.
     """
-    known = TRIGGERS.get(trigger) or _imported(trigger)
+    known = trigger_class(trigger) if trigger in TRIGGERS else _imported(trigger)
     if known is None or watermark is None:
         return Description()
     return _described(trigger, lambda: known.describe(watermark))

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import ge, gt, le, lt
 from typing import Any, Final, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Executable, Select, false, func, or_, select, true
+from sqlalchemy import ColumnElement, Executable, Select, and_, false, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import database_now
@@ -19,6 +20,7 @@ from store.errors import StoreError
 
 T = TypeVar("T")
 _ALL: Final = "~"
+_BOUNDS: Final = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,8 @@ class Window:
     limit: int
     offset: int = 0
     order_by: Sequence[str] = ()
+    cursor: str | None = None
+    """Of lists that have cursors: where to go on, in place of `offset`; "" is the beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +108,30 @@ def equal(column: ColumnElement[T], value: T | None) -> ColumnElement[bool]:
 def among(column: ColumnElement[T], values: Collection[T] | None) -> ColumnElement[bool]:
     """The condition of a filter by several values; None and nothing mean all."""
     return column.in_(values) if values else true()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """Bounds of times or numbers; None is none."""
+
+    gte: Any = None
+    gt: Any = None
+    lte: Any = None
+    lt: Any = None
+
+
+NO_BOUNDS: Final = Range()
+
+
+def within(column: ColumnElement[Any], bounds: Range) -> ColumnElement[bool]:
+    """The condition of a filter by bounds. What is null lies within none."""
+    given = ((_BOUNDS[name], value) for name, value in vars(bounds).items() if value is not None)
+    return and_(true(), *(keeps(column, value) for keeps, value in given))
+
+
+def contains(column: ColumnElement[str], text: str | None) -> ColumnElement[bool]:
+    """The condition of a filter by what is somewhere in the text, whatever its case, and nothing else; None means all."""
+    return true() if text is None else column.icontains(text, autoescape=True)
 
 
 def like(column: ColumnElement[str], pattern: str | None) -> ColumnElement[bool]:

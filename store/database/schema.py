@@ -16,6 +16,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Dialect,
+    Float,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -112,6 +113,25 @@ def _postgresql_time_in(element: Any, compiler: Any, **options: Any) -> str:
 def _sqlite_time_in(element: Any, compiler: Any, **options: Any) -> str:
     seconds = compiler.process(element.clauses, **options)
     return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {seconds} || ' seconds') || '000')"
+
+
+class seconds_between(FunctionElement[float]):  # noqa: N801  likewise
+    """From one time to a later one; null while either is null."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(seconds_between, "postgresql")
+def _postgresql_seconds(element: Any, compiler: Any, **options: Any) -> str:
+    start, end = (compiler.process(time, **options) for time in element.clauses)
+    return f"EXTRACT(EPOCH FROM {end} - {start})::double precision"
+
+
+@compiles(seconds_between, "sqlite")
+def _sqlite_seconds(element: Any, compiler: Any, **options: Any) -> str:
+    start, end = (compiler.process(time, **options) for time in element.clauses)
+    return f"round((julianday({end}) - julianday({start})) * 86400.0, 3)"  # it counts milliseconds
 
 
 _big_id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER primary keys by itself

@@ -52,6 +52,7 @@ from store.database.schema import (
 from store.detection.rewind import KEPT
 from store.runs.answers import KEPT_HOURS
 from store.runs.foreign_tasks import FOREIGN
+from store.runs.runs import DELETED
 from store.state.attributed import AttributedEntries
 from store.values import WATERMARK_SUFFIX
 
@@ -102,6 +103,7 @@ async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
         _old_history(ago(retention.history_days)),
         _old_runs(ago(retention.run_days)),
         _old_foreign_tasks(ago(retention.run_days)),
+        _events_of_deleted_runs(ago(retention.event_days)),
         _old_events(ago(retention.event_days)),
         _leftovers_of_rewinds(),
         _old_answers(now - timedelta(hours=KEPT_HOURS)),
@@ -188,6 +190,14 @@ def _old_events(before: datetime) -> Sweep:
     consumed = exists().where(run_asset_event.c.event_id == e.id)
     old = and_(e.timestamp < before, ~waits, ~consumed)
     return Sweep(name="events", table=asset_event, condition=old, order=e.timestamp)
+
+
+def _events_of_deleted_runs(before: datetime) -> Sweep:
+    """That they were consumed, which kept them from being consumed again."""
+    r, e = run_asset_event.c, asset_event.c
+    deleted = exists().where(run.c.dag_id == r.dag_id, run.c.run_id == r.run_id, run.c.state == DELETED)
+    old = exists().where(e.id == r.event_id, e.timestamp < before)
+    return Sweep(name="events of deleted runs", table=run_asset_event, condition=and_(deleted, old))
 
 
 def _leftovers_of_rewinds() -> Sweep:

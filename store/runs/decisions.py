@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import and_, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import asset_event, database_now, job, run, run_asset_event, task_instance, task_try
 from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
-from store.runs.runs import Run, move_run, this_run
+from store.runs.runs import DELETED, IS_THERE, Run, move_run, this_run
 
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
@@ -30,11 +30,28 @@ async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
     await move_run(connection, dag_id, run_id, "queued")
 
 
-async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> tuple[str, Run | None]:
-    """End a run as `success` or `failed` without an event of its outlets; its home stops what is alive of it.
+async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
+    """Forget a run that is over, with its tries. Raises `NotFound`, `Conflict`.
 
-    Returns how that reads, for a run that is not over and fails is cancelled, and the run if that changed it. Raises
-    `NotFound`.
+    Its id and the events it consumed are never given again; what it stored and its log stay.
+    """
+    tasks, state, _ = await _locked(connection, dag_id, run_id)
+    if state in ACTIVE:
+        raise Conflict(f"the run {run_id!r} is {state}; cancel it first, or wait for its end")
+    a = task_try.c
+    alive = select(a.tag).where(a.task_instance_id.in_(tasks), a.ended_at.is_(None)).limit(1)
+    if (await connection.execute(alive)).one_or_none() is not None:
+        raise Conflict(f"a process of the run {run_id!r} is not known to be gone; ask again when it is")
+    await connection.execute(delete(task_try).where(a.task_instance_id.in_(tasks)))
+    await connection.execute(delete(task_instance).where(task_instance.c.id.in_(tasks)))
+    await connection.execute(update(run).where(this_run(dag_id, run_id)).values(state=DELETED))
+
+
+async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> tuple[str, Run | None]:
+    """End a run as `success`, `failed` or `skipped` without an event of its outlets; its home stops what is alive of it.
+
+    Returns how that reads, for a run that is not over and fails is cancelled, and the run if that changed it. A skipped
+    run is a success, as one that skips itself. Raises `NotFound`.
     """
     tasks, before, _ = await _locked(connection, dag_id, run_id)
     reason = "cancelled" if state == "failed" and before in ACTIVE else f"marked as {state}"
@@ -44,12 +61,13 @@ async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: s
         await tries.cancel(connection, task)
     over = update(task_instance).where(task_instance.c.id.in_(tasks))
     await connection.execute(over.values(state=state, detail=reason, not_before=None, end_date=database_now()))
-    return reason, await move_run(connection, dag_id, run_id, state, reason=reason)
+    run_state = "success" if state == "skipped" else state
+    return reason, await move_run(connection, dag_id, run_id, run_state, reason=reason)
 
 
 async def annotate(connection: AsyncConnection, dag_id: str, run_id: str, note: str | None) -> None:
     """Set what people wrote about a run. Raises `NotFound`."""
-    changed = update(run).where(this_run(dag_id, run_id)).values(note=note).returning(run.c.id)
+    changed = update(run).where(this_run(dag_id, run_id), IS_THERE).values(note=note).returning(run.c.id)
     if (await connection.execute(changed)).one_or_none() is None:
         raise no_run(dag_id, run_id)
 
@@ -59,7 +77,8 @@ async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tupl
     t = task_instance.c
     tasks = select(t.id).where(t.dag_id == dag_id, t.run_id == run_id).order_by(t.id).with_for_update(key_share=True)
     ids = (await connection.execute(tasks)).scalars().all()
-    query = select(run.c.state, job.c.active).join(job, job.c.dag_id == run.c.dag_id).where(this_run(dag_id, run_id))
+    query = select(run.c.state, job.c.active).join(job, job.c.dag_id == run.c.dag_id)
+    query = query.where(this_run(dag_id, run_id), IS_THERE)
     of_run = (await connection.execute(query.with_for_update(key_share=True, of=run))).one_or_none()
     if of_run is None:
         raise no_run(dag_id, run_id)

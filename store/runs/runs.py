@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, and_, delete, exists, func, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.paging import Page, Window, all_of, among, begins, equal, like, newest, one_of, page
+from store.database.paging import all_of, among, equal, newest, one_of
 from store.database.schema import (
     asset_event,
     database_now,
@@ -33,6 +33,9 @@ from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.queues import ACTIVE, JobQueue
 
 _e, _r = asset_event.c, run.c
+DELETED: Final = "deleted"
+"""The state of a run that a person deleted: its row stays, so that neither its id nor its events are given again."""
+IS_THERE: Final = _r.state != DELETED
 
 
 def this_run(dag_id: str | ColumnElement[str], run_id: str | ColumnElement[str]) -> ColumnElement[bool]:
@@ -40,8 +43,14 @@ def this_run(dag_id: str | ColumnElement[str], run_id: str | ColumnElement[str])
 
 
 async def has_run(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
-    """Whether the job has a run of this id."""
+    """Whether the job has a run of this id, or had one that was deleted."""
     rows = await connection.execute(select(run.c.id).where(this_run(dag_id, run_id)))
+    return rows.one_or_none() is not None
+
+
+async def was_deleted(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
+    """Whether the job had a run of this id, which a person has deleted."""
+    rows = await connection.execute(select(run.c.id).where(this_run(dag_id, run_id), ~IS_THERE))
     return rows.one_or_none() is not None
 
 
@@ -204,31 +213,6 @@ class Run:
     end_date: datetime | None
 
 
-_TIMES: Final = ("logical_date", "run_after", "queued_at", "start_date", "end_date")
-RUN_ORDERS: Final = {
-    **{name: _r[name] for name in ("id", "dag_id", "run_id", "state", "run_type", *_TIMES)},
-    "dag_run_id": _r.run_id,
-}
-
-
-async def listed(
-    connection: AsyncConnection,
-    window: Window,
-    *,
-    dag_id: str | None = None,
-    states: Collection[str] | None = None,
-    types: Collection[str] | None = None,
-    id_pattern: str | None = None,
-    id_prefix: str | None = None,
-    trace_id: str | None = None,
-) -> Page[Run]:
-    """A part of the runs; None and nothing mean all."""
-    names = equal(_r.dag_id, dag_id), like(_r.run_id, id_pattern), begins(_r.run_id, id_prefix)
-    kinds = among(_r.state, states), among(_r.run_type, types), equal(_r.trace_id, trace_id)
-    query = select(run).where(*names, *kinds)
-    return await page(connection, query, window, RUN_ORDERS, Run)
-
-
 async def latest(
     connection: AsyncConnection,
     *,
@@ -238,13 +222,14 @@ async def latest(
     states: Collection[str] | None = None,
 ) -> Sequence[Run]:
     """The newest runs with ids below `before`; None and nothing mean all."""
-    query = select(run).where(equal(_r.dag_id, dag_id), among(_r.state, states))
+    query = select(run).where(IS_THERE, equal(_r.dag_id, dag_id), among(_r.state, states))
     return await newest(connection, query, _r.id, Run, limit=limit, before=before)
 
 
 async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> Run:
     """One run. Raises `NotFound`."""
-    return await one_of(connection, select(run).where(this_run(dag_id, run_id)), Run, no_run(dag_id, run_id))
+    this = select(run).where(this_run(dag_id, run_id), IS_THERE)
+    return await one_of(connection, this, Run, no_run(dag_id, run_id))
 
 
 async def events_of_run(
@@ -265,12 +250,12 @@ class ConsumingRun(Run):
 
 
 async def runs_of_events(connection: AsyncConnection, event_ids: Collection[int]) -> Sequence[ConsumingRun]:
-    """The runs that consumed events, oldest first."""
+    """The runs that consumed events, oldest first, but for deleted ones."""
     r = run_asset_event.c
     query = (
         select(r.event_id, r.completed.label("triggering"), run)
         .select_from(run_asset_event)
         .join(run, and_(run.c.dag_id == r.dag_id, run.c.run_id == r.run_id))
-        .where(r.event_id.in_(event_ids))
+        .where(r.event_id.in_(event_ids), IS_THERE)
     )
     return await all_of(connection, query.order_by(run.c.id), ConsumingRun)

@@ -13,7 +13,7 @@ from store.database.paging import all_of
 from store.database.schema import asset, asset_event, asset_store, job, run, watcher
 from store.detection.events import AssetEvent, with_assets
 from store.keys import AssetRef
-from store.runs.runs import Run
+from store.runs.runs import IS_THERE, Run
 from store.state import history
 from store.state.history import HistoryEntry
 
@@ -70,7 +70,7 @@ async def _names(connection: AsyncConnection, name: _Text, active: _Condition, t
 
 
 async def _runs(connection: AsyncConnection, text: str, limit: int) -> Sequence[Run]:
-    query = select(run).where(or_(_holds(_r.run_id, text), _r.trace_id == text))
+    query = select(run).where(IS_THERE, or_(_holds(_r.run_id, text), _r.trace_id == text))
     return await all_of(connection, query.order_by(_r.id.desc()).limit(limit), Run)
 
 

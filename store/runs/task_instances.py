@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, select
+from sqlalchemy import ColumnElement, Select, String, and_, false, func, literal, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import all_of, one_of
-from store.database.schema import job, run, task_instance, task_try
+from store.database.cursors import CursorPage, cursor_page
+from store.database.paging import Range, Window, all_of, among, begins, like, one_of, within
+from store.database.schema import job, run, seconds_between, task_instance, task_try
 from store.errors import NotFound, no_task_instance
 from store.keys import JobDefinition, TaskInstanceKey
 
@@ -33,6 +34,8 @@ class TaskInstance(TaskInstanceKey):
     run_after: datetime
     queued_at: datetime
     logical_date: datetime | None
+    note: str | None
+    """Its run's: a run has one task instance."""
     definition: JobDefinition
 
 
@@ -42,12 +45,93 @@ def _task_instances() -> Select[Any]:
     names = (_t.id, _t.dag_id, _t.run_id, _t.task_id, _t.map_index)
     how = (_t.try_number, _t.state, _t.detail, _t.start_date, _t.end_date, task_try.c.progress, task_try.c.exit_code)
     return (
-        select(*names, *how, r.run_after, r.queued_at, r.logical_date, job.c.definition)
+        select(*names, *how, r.run_after, r.queued_at, r.logical_date, r.note, job.c.definition)
         .select_from(task_instance)
         .join(run, and_(r.dag_id == _t.dag_id, r.run_id == _t.run_id))
         .join(job, job.c.dag_id == _t.dag_id)
         .outerjoin(task_try, this_try)
     )
+
+
+_r = run.c
+_TIMES: Final = {name: _r[name] for name in ("logical_date", "run_after", "data_interval_start", "data_interval_end")}
+TASK_RANGES: Final[Mapping[str, ColumnElement[Any]]] = {
+    **{name: _TIMES[name] for name in ("logical_date", "run_after")},
+    "start_date": _t.start_date,
+    "end_date": _t.end_date,
+    "updated_at": func.coalesce(_t.end_date, _t.start_date, _r.queued_at, type_=_r.queued_at.type),
+    "duration": seconds_between(_t.start_date, _t.end_date),
+}
+"""What a filter may bound."""
+NOT_MAPPED: Final = literal(None, String)
+POOL: Final = "default_pool"
+OPERATOR: Final = "spark-submit"
+"""What Airflow's clients are told of every one of ours."""
+TASK_ORDERS: Final[Mapping[str, ColumnElement[Any]]] = {
+    **{name: _t[name] for name in ("id", "state", "map_index", "try_number")},
+    **_TIMES,
+    **{name: TASK_RANGES[name] for name in ("start_date", "end_date", "duration")},
+    "rendered_map_index": NOT_MAPPED,
+    "operator": literal(OPERATOR, String),
+}
+_CONSTANTS: Final[Mapping[str, ColumnElement[Any]]] = {
+    "pool": literal(POOL, String),
+    "operator": literal(OPERATOR, String),
+    "rendered_map_index": NOT_MAPPED,
+    "queue": literal(None, String),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFilter:
+    """Which task instances; None and nothing mean all. `ranges` are by the names of `TASK_RANGES`.
+
+    `patterns` and `prefixes` are by column, or as `constants` by what is the same for all: see `_CONSTANTS`.
+    """
+
+    dag_ids: Collection[str] | None = None
+    run_ids: Collection[str] | None = None
+    task_ids: Collection[str] | None = None
+    logical_dates: Collection[datetime] | None = None
+    states: Collection[str] | None = None
+    try_numbers: Collection[int] | None = None
+    map_indexes: Collection[int] | None = None
+    constants: Mapping[str, Collection[str] | None] = field(default_factory=dict)
+    patterns: Mapping[str, str | None] = field(default_factory=dict)
+    prefixes: Mapping[str, str | None] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    is_impossible: bool = False
+    """What was asked for no task instance has."""
+
+    @property
+    def condition(self) -> ColumnElement[bool]:
+        ids = among(_t.dag_id, self.dag_ids), among(_t.run_id, self.run_ids), among(_t.task_id, self.task_ids)
+        dates = among(_r.logical_date, self.logical_dates)
+        states = among(_t.state, self.states), among(_t.try_number, self.try_numbers)
+        constants = (among(_CONSTANTS[name], values) for name, values in self.constants.items())
+        patterns = (like(_named(name), pattern) for name, pattern in self.patterns.items())
+        prefixes = (begins(_named(name), prefix) for name, prefix in self.prefixes.items())
+        bounds = (within(TASK_RANGES[name], bounds) for name, bounds in self.ranges.items())
+        possible = false() if self.is_impossible else true()
+        mapped = among(_t.map_index, self.map_indexes)
+        return and_(*ids, dates, *states, mapped, *constants, *patterns, *prefixes, *bounds, possible)
+
+
+def _named(name: str) -> ColumnElement[str]:
+    return _CONSTANTS[name] if name in _CONSTANTS else _t[name]
+
+
+async def listed(connection: AsyncConnection, which: TaskFilter, window: Window) -> CursorPage[TaskInstance]:
+    """A part of them. Raises `InvalidCursor`."""
+    return await cursor_page(connection, _task_instances().where(which.condition), window, TASK_ORDERS, TaskInstance)
+
+
+async def states(connection: AsyncConnection, which: TaskFilter) -> Mapping[str, Mapping[str, str]]:
+    """By run, then by task."""
+    of_runs: dict[str, dict[str, str]] = {}
+    for task in await all_of(connection, _task_instances().where(which.condition).order_by(_r.id), TaskInstance):
+        of_runs.setdefault(task.run_id, {})[task.task_id] = task.state
+    return of_runs
 
 
 async def of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[TaskInstance]:

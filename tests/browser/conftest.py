@@ -1,4 +1,4 @@
-"""Chromium of this machine, driven by Playwright, and one daemon for all tests of a module."""
+"""Chromium of this machine, driven by Playwright, and one daemon for all tests of a worker."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from playwright.async_api import Browser, Page, async_playwright
 from tests.browser.site import Site, running_site
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:  # noqa: ARG001  no daemon without a browser
     async with running_site(tmp_path_factory.mktemp("site")) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def chromium() -> AsyncIterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:

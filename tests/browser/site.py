@@ -57,6 +57,8 @@ jobs:
     schedule: {all: [orders_table, returns]}
     inlets: [orders_table]
     spark: {application: load.py, env: {SPARK_HOME: "$spark"}}
+  counts:
+    spark: {application: count.py, master: "local[1]", profile: small}
   always_fails:
     spark: {application: fail.py, env: {SPARK_HOME: "$spark"}}
 """
@@ -69,6 +71,14 @@ with run() as r:
         t.increment("files_loaded", 1)
         t["last_run"] = {"finished_at": r.now()}
     r.outlet_events["orders_table"].extra = {"files": 1}
+"""
+COUNT = """
+import time
+from asset_job import run
+
+with run() as r:
+    numbers = r.spark.sparkContext.parallelize(range(12), 12)
+    print(numbers.map(lambda number: time.sleep(1) or number).sum())
 """
 FAIL = "raise ValueError('the table orders has no column city')\n"
 
@@ -160,6 +170,7 @@ def _written(folder: Path, **values: object) -> Path:
         text = text.replace(f"${name}", str(value))
     (folder / "watchers.yaml").write_text(text)
     (folder / "load.py").write_text(LOAD)
+    (folder / "count.py").write_text(COUNT)
     (folder / "fail.py").write_text(FAIL)
     (folder / "returns").mkdir()
     return folder / "watchers.yaml"

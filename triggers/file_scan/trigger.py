@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterator
@@ -32,7 +33,7 @@ from triggers.file_scan.matching import Matcher
 from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import Moment, Page, length_of, moment_of, parse_moment
-from triggers.options import Duration
+from triggers.options import BatchOptions, Duration
 
 
 def _parse_start(value: Any) -> Any:
@@ -46,7 +47,7 @@ def _parse_start(value: Any) -> Any:
     return value
 
 
-class FileBatch(BaseOptions):
+class FileBatch(BatchOptions):
     max_files: int = Field(default=1000, ge=1)
     """The most files one event names."""
 
@@ -193,9 +194,10 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         return TriggerBatch(events=[*self._events(step)], position=step.position, caught_up=caught_up)
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
-        most = self.options.batch.max_files
-        for first in range(0, len(step.versions), most):
-            files = [version.describe() for version in step.versions[first : first + most]]
+        batch = self.options.batch
+        described = [version.describe() for version in step.versions]
+        sizes = (len(json.dumps(file)) + 2 for file in described)
+        for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
             yield TriggerEvent(count=len(files), watermark=step.watermark, payload={"files": files})
 
 

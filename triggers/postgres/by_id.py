@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final, Self
 
 import structlog
 
 from triggers.base import JsonObject, JsonValue, StoredPosition, TriggerBatch
-from triggers.errors import ConfigurationError
+from triggers.postgres.bad_rows import BadRow, culprit, first_unreadable, huge_row, refuse_unreadable
+from triggers.postgres.failures import UnreadableRows
 from triggers.postgres.ledger import MOST_GAPS, Ledger, LockSet, ranges_of
 from triggers.postgres.options import SMALLEST_ID, NewRowsOptions, Place
 from triggers.postgres.portions import Portion, Sized, length_of, portion_of, size_of
 from triggers.postgres.probes import Arguments
 from triggers.postgres.reader import Reader
 from triggers.postgres.source import Source
-from triggers.postgres.sql import NEWEST_IDS, NewsById, RowsById, row_as_json
+from triggers.postgres.sql import NEWEST_IDS, NewsById, RowsById, condition, quoted, row_as_json
 
 log = structlog.get_logger()
 
@@ -73,6 +75,10 @@ class RowsByIdReader(Reader[Ledger]):
         """The sizes of `ranges` add up to the number of rows."""
         return {"ranges": [list(limits) for limits in ranges_of([row[0] for row in rows])]}
 
+    @staticmethod
+    def name_size(row: Any) -> int:  # noqa: ARG004  all are alike
+        return 48
+
     def has_moved(self, written: Ledger) -> bool:
         """Gaps opened or closed, or `where` left rows out."""
         return self.memory != written
@@ -100,16 +106,76 @@ class RowsByIdReader(Reader[Ledger]):
         whole = Portion(
             fresh=ledger.fresh_limit(self.options.batch.max_rows), late=ledger.late_limit(), gaps=len(ledger.gaps)
         )
-        portion, rows = await self._fitting(ledger, whole)
+        portion, rows = await self._readable(ledger, whole)
         ids = [row[0] for row in rows]
         self.memory, cut = ledger.read(ids, fresh_limit=portion.fresh, late_limit=portion.late, gaps_read=portion.gaps)
         kept = rows if self.options.where is None else [row for row in rows if row["keep"]]
         return kept, cut or portion.is_part
 
+    async def _readable(self, ledger: Ledger, whole: Portion) -> tuple[Portion, Sequence[Any]]:
+        """As many rows as make a batch, all before the first that cannot be told. Raises `BadRow` if that is the next one."""
+        while True:
+            try:
+                return await self._fitting(ledger, whole)
+            except UnreadableRows as error:
+                plain = RowsById.of(self.options.source, self.options.column, where=None, row=None)
+                ids = [row[0] for row in await self._fetch(plain, ledger, whole)]
+                count = await first_unreadable(ids, partial(self._read_some, ledger, whole)) if ids else 0
+                if not count:
+                    raise await self._bad_row(ledger, whole, ids[:1], error) from error
+                whole = portion_of([(number, 1) for number in ids], ledger, whole, budget=count)
+
+    async def _read_some(self, ledger: Ledger, whole: Portion, ids: Sequence[int]) -> None:
+        """Compute, send and decode no other rows of this portion. Raises `UnreadableRows`."""
+        where, row = self.options.where, row_as_json(self.options.columns, self.source.facts.types)
+        size = size_of(self.options.columns, self.source.facts.columns)
+        parts: Sequence[Sequence[int]] = [ids]
+        if size is not None:
+            sized = await self._fetch(self._only(ids, where, size), ledger, whole)
+            parts = self._parts(ids, {each[0]: each["row"] or 0 for each in sized})
+        for part in parts:
+            rows = await self._fetch(self._only(part, where, row), ledger, whole)
+            refuse_unreadable(each["row"] for each in rows)
+
+    def _parts(self, ids: Sequence[int], sizes: Mapping[int, int]) -> Sequence[Sequence[int]]:
+        """As many ids as are read at a time."""
+        parts: list[list[int]] = [[]]
+        used = 0
+        for number in ids:
+            used += sizes.get(number, 0)
+            if parts[-1] and used > self.source.max_batch_bytes // 4:
+                parts.append([])
+                used = sizes.get(number, 0)
+            parts[-1].append(number)
+        return parts
+
+    def _only(self, ids: Sequence[int], where: str | None, row: str | None) -> RowsById:
+        """A statement that looks into these rows only, and else at ids."""
+        cursor = f"{self.options.source.sql}.{quoted(self.options.column)}"
+        numbers = ",".join(map(str, ids))
+        among = f"CASE WHEN {cursor} = ANY ('{{{numbers}}}'::int8[]) THEN {condition(where)} ELSE false END"
+        return RowsById.of(self.options.source, self.options.column, where=among, row=row)
+
+    async def _bad_row(self, ledger: Ledger, whole: Portion, ids: Sequence[int], error: UnreadableRows) -> BadRow:
+        async def read(where: str | None, row: str | None) -> None:
+            rows = await self._fetch(self._only(ids, where, row), ledger, whole)
+            refuse_unreadable(each["row"] for each in rows if row is not None)
+
+        parts: list[tuple[str, Callable[[], Awaitable[object]]]] = []
+        if self.options.where is not None:
+            parts.append(("the condition `where`", partial(read, self.options.where, None)))
+        for column in self.options.columns:
+            row = row_as_json([column], self.source.facts.types)
+            parts.append((f"the column {column}", partial(read, None, row)))
+        key = f"{self.options.column} {ids[0]}" if ids else "an id"
+        return BadRow(self.options.table, key, *await culprit(parts, error))
+
     async def _fitting(self, ledger: Ledger, whole: Portion) -> tuple[Portion, Sequence[Any]]:
         """As many rows as make a batch that is not too large, and at least one."""
         if self._sizes is None:
-            return whole, await self._fetch(self._sql, ledger, whole)
+            rows = await self._fetch(self._sql, ledger, whole)
+            refuse_unreadable(row["row"] for row in rows if self.options.columns)
+            return whole, rows
         sized = [(row[0], row["row"] or 0) for row in await self._fetch(self._sizes, ledger, whole)]
         most = self.source.max_batch_bytes
         portion, budget = whole, most // 4  # JSON may be longer than what it stands for
@@ -117,6 +183,7 @@ class RowsByIdReader(Reader[Ledger]):
             self._refuse_huge(sized, most)
             portion = portion_of(sized, ledger, portion, budget)
             rows = await self._fetch(self._sql, ledger, portion)
+            refuse_unreadable(row["row"] for row in rows)
             sized, budget = [(row[0], length_of(row["row"])) for row in rows], most // 2
             if len(rows) <= 1 or sum(size for _, size in sized) <= budget:
                 self._refuse_huge(sized, most)
@@ -126,10 +193,7 @@ class RowsByIdReader(Reader[Ledger]):
         """The first of these rows is to be read in any case."""
         if sized and sized[0][1] > most:
             number, size = sized[0]
-            raise ConfigurationError(
-                f"the row with {self.options.column} {number} of {self.options.table} holds {size} bytes, and a batch {most}"
-                " at most: leave its large columns out of `columns`, or raise settings.triggerer.batch.max_bytes"
-            )
+            raise huge_row(self.options.table, f"{self.options.column} {number}", size, most)
 
     async def _fetch(self, sql: RowsById, ledger: Ledger, portion: Portion) -> Sequence[Any]:
         if not portion.gaps:
@@ -154,7 +218,7 @@ class RowsByIdReader(Reader[Ledger]):
 
 def statements(source: Source, *, where: str | None) -> RowsById:
     options = source.options
-    row = row_as_json(options.columns, source.facts.columns) if options.columns else None
+    row = row_as_json(options.columns, source.facts.types) if options.columns else None
     return RowsById.of(options.source, options.column, where=where, row=row)
 
 

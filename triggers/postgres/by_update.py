@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Self
 
 from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
-from triggers.errors import ConfigurationError, SourceChanged
+from triggers.errors import SourceChanged
+from triggers.postgres.bad_rows import BadRow, culprit, first_unreadable, huge_row, refuse_unreadable
+from triggers.postgres.failures import UnreadableRows
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions, Place
+from triggers.postgres.portions import length_of, size_of
 from triggers.postgres.probes import Arguments
-from triggers.postgres.reader import Reader, parse_all
+from triggers.postgres.reader import Reader
 from triggers.postgres.source import Source
-from triggers.postgres.sql import ALIVE, MOST_ROWS, NewsByUpdate, RowsByUpdate, primary_key_as_json, row_as_json
-from triggers.postgres.window import BEFORE_ALL_TIME, XID_SPACE, Snapshot, Window
+from triggers.postgres.sql import ALIVE, MOST_PLACES, NewsByUpdate, RowsByUpdate, primary_key_as_json, row_as_json
+from triggers.postgres.values import parse_all
+from triggers.postgres.window import BEFORE_ALL_TIME, BEFORE_THE_FIRST, XID_SPACE, Part, RowPlace, Snapshot, Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitingRow:
+    """A version that is to be told. `xid` has 64 bits, or is `BEFORE_THE_FIRST`; `written_by` is as it stands on the row.
+
+    `key` is JSON, `size` that of the columns in bytes.
+    """
+
+    xid: int
+    written_by: int
+    place: RowPlace
+    key: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drain:
+    """What waits, in the order in which it is told, in parts if it is much. `is_cut`: more waits than was looked up.
+
+    `until`: what was committed before is among it.
+    """
+
+    rows: Sequence[WaitingRow]
+    snapshot: Snapshot
+    until: str
+    is_cut: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +67,7 @@ class RowsByUpdateReader(Reader[Memory]):
     def __init__(self, source: Source, memory: Memory, *, written: Memory) -> None:
         super().__init__(source, memory, written=written)
         self._sql = statements(source, where=source.options.where)
+        self._drain: Drain | None = None
         self._pids: dict[str, int | None] = {}
         self._rows_at = memory.until
         """When the last rows were read, or a time before it."""
@@ -64,11 +97,15 @@ class RowsByUpdateReader(Reader[Memory]):
 
     @staticmethod
     def trial(source: Source) -> tuple[str, Sequence[object]]:
-        return statements(source, where=None).all_rows, [[], BEFORE_ALL_TIME]
+        row = row_as_json(source.options.columns, source.facts.types)
+        sql = statements(source, where=None, size=f"length({row})")
+        return sql.all_places, [[], BEFORE_ALL_TIME, None, None, None]
 
     async def handle_what_is_there(self) -> None:
         living = await self._living()
-        await self._read(self._sql.visible_xids, self.source.facts.relations, living=living)
+        snapshot, rows = await self._read(self._sql.visible_xids, living=living)
+        window = self.memory.window.read(snapshot, {row["xid"] for row in rows})
+        self.memory = replace(self.memory, window=window, until=living.at)
 
     @staticmethod
     def question(options: NewRowsOptions) -> NewsByUpdate:
@@ -77,23 +114,25 @@ class RowsByUpdateReader(Reader[Memory]):
     def place(self) -> Arguments | None:
         """While no row that was handled lies above the floor: each probe would read those again."""
         window = self.memory.window
-        if window.xmin is None or window.handled or window.floor <= self._rows_at:
+        if window.xmin is None or window.part or window.handled or window.floor <= self._rows_at:
             return None
         return window.floor, window.xmin
 
     async def poll(self) -> TriggerBatch:
-        before, living = self.memory.until, await self._living()
-        rows = await self._new_rows(living)
-        if rows:
-            self._rows_at = living.at
-        await self.judge(*self._reason_for_alarm(living))
+        before, drain = self.memory.until, self._drain or await self._look()
+        count, rows = await self._part(drain)
+        self._take(drain, count)
         kept = [row for row in rows if row["keep"]]
         self.memory = replace(self.memory, left_out=self.memory.left_out + len(rows) - len(kept))
-        return self.batch_of(kept, {"from": before, "to": self.memory.until})
+        return self.batch_of(kept, {"from": before, "to": self.memory.until}, caught_up=self.memory.window.part is None)
 
     @staticmethod
     def name_rows(rows: Sequence[Any]) -> JsonObject:
         return {"keys": parse_all([row["key"] for row in rows])}
+
+    @staticmethod
+    def name_size(row: Any) -> int:
+        return length_of(row["key"]) + 2
 
     def has_moved(self, written: Memory) -> bool:
         """`where` left rows out; without a row, floor and snapshot only follow the clock."""
@@ -131,23 +170,110 @@ class RowsByUpdateReader(Reader[Memory]):
         self.memory = replace(self.memory, window=self.memory.window.alive(living))
         return living
 
-    async def _new_rows(self, living: LockSet) -> Sequence[Any]:
-        window, relations = self.memory.window, self.source.facts.relations
-        if window.xmin is None:
-            return await self._read(self._sql.all_rows, relations, window.floor, living=living)
-        handled = [str(xid % XID_SPACE) for xid in window.handled]
-        xmin = str(window.xmin % XID_SPACE)
-        return await self._read(self._sql.new_rows, relations, window.floor, xmin, handled, living=living)
+    async def _look(self) -> Drain:
+        """What waits above the floor, read after a list of the living."""
+        living, window = await self._living(), self.memory.window
+        part = window.part
+        behind = (None, None) if part is None else (part.place.relation, part.place.ctid)
+        xmin = window.first if window.xmin is None else window.xmin
+        arguments: tuple[object, ...] = window.floor, None if xmin is None else str(xmin % XID_SPACE)
+        if window.xmin is not None:
+            arguments += (
+                [str(xid % XID_SPACE) for xid in window.handled],
+                None if part is None else str(part.xid % XID_SPACE),
+            )
+        statement = self._sql.all_places if window.xmin is None else self._sql.new_places
+        snapshot, rows = await self._read(statement, *arguments, *behind, living=living)
+        if rows:
+            self._rows_at = living.at
+        await self.judge(*self._reason_for_alarm(living))
+        waiting = [
+            WaitingRow(
+                xid=snapshot.widen(row["xid"]) if row["xid"] else BEFORE_THE_FIRST,
+                written_by=row["written_by"],
+                place=RowPlace(relation=row["relation"], block=row["place"][0], number=row["place"][1]),
+                key=row["key"],
+                size=row["size"],
+            )
+            for row in rows
+        ]
+        return Drain(rows=waiting, snapshot=snapshot, until=living.at, is_cut=len(waiting) >= MOST_PLACES)
 
-    async def _read(self, statement: str, *arguments: object, living: LockSet) -> Sequence[Any]:
-        """The rows of one snapshot, handled from here on."""
-        rows = await self.source.fetch(statement, *arguments, boot=living.boot)
+    async def _read(self, statement: str, *arguments: object, living: LockSet) -> tuple[Snapshot, Sequence[Any]]:
+        """The rows of one snapshot."""
+        rows = await self.source.fetch(statement, self.source.facts.relations, *arguments, boot=living.boot)
         snapshot = Snapshot(xmin=rows[0]["snapshot_xmin"], xmax=rows[0]["snapshot_xmax"])
         self._refuse_what_is_not_exact(snapshot, rows)
-        visible = [row for row in rows if row["xid"] is not None]
-        window = self.memory.window.read(snapshot, {row["xid"] for row in visible})
-        self.memory = replace(self.memory, window=window, files=rows[0]["files"], until=living.at)
-        return visible
+        self.memory = replace(self.memory, files=rows[0]["files"])
+        return snapshot, [row for row in rows if row["xid"] is not None]
+
+    async def _part(self, drain: Drain) -> tuple[int, Sequence[Mapping[str, Any]]]:
+        """How many of the rows that wait are told now, one at least, and what stands there now."""
+        some = drain.rows[: self._fitting([row.size for row in drain.rows], self.source.max_batch_bytes // 4)]
+        if not some or (not self.options.columns and self.options.where is None):
+            return len(some), [{"key": row.key, "keep": True} for row in some]
+        self._refuse_huge(some[0], some[0].size)
+        while True:
+            try:
+                rows = await self._rows(some)
+            except UnreadableRows as error:
+                count = await first_unreadable(some, self._rows)
+                if not count:
+                    raise await self._bad_row(some[0], error) from error
+                some = some[:count]
+            else:
+                sizes = [length_of(row and row["row"]) for row in rows]
+                self._refuse_huge(some[0], sizes[0])
+                count = self._fitting(sizes, self.source.max_batch_bytes // 2)
+                kept = zip(some[:count], rows, strict=False)
+                return count, [{**row, "key": waiting.key} for waiting, row in kept if row is not None]
+
+    async def _rows(self, waiting: Sequence[WaitingRow]) -> Sequence[Any]:
+        """What stands there, None where there is another version by now, which comes later. Raises `UnreadableRows`."""
+        return await self._rows_by(self._sql, waiting)
+
+    async def _rows_by(self, sql: RowsByUpdate, waiting: Sequence[WaitingRow]) -> Sequence[Any]:
+        relations, places = [row.place.relation for row in waiting], [row.place.ctid for row in waiting]
+        xids = [str(row.written_by) for row in waiting]
+        rows = {row["number"]: row for row in await self.source.fetch(sql.rows, relations, places, xids)}
+        refuse_unreadable(row["row"] for row in rows.values())
+        return [rows.get(number) for number in range(1, len(waiting) + 1)]
+
+    def _refuse_huge(self, row: WaitingRow, size: int) -> None:
+        """The first of these rows is to be read in any case."""
+        if size > self.source.max_batch_bytes:
+            raise huge_row(self.options.table, f"the key {row.key}", size, self.source.max_batch_bytes)
+
+    def _fitting(self, sizes: Sequence[int], budget: int) -> int:
+        """How many of the rows of these sizes one commit takes."""
+        used = 0
+        for count, size in enumerate(sizes[: self.options.batch.max_rows]):
+            if count and used + size > budget:
+                return count
+            used += size
+        return min(len(sizes), self.options.batch.max_rows)
+
+    def _take(self, drain: Drain, count: int) -> None:
+        """The first rows of the drain are handled from here on."""
+        some, rest = drain.rows[:count], drain.rows[count:]
+        xids, window = {row.xid for row in some}, self.memory.window
+        if rest or drain.is_cut:
+            window = window.read_part(drain.snapshot, xids, Part(xid=some[-1].xid, place=some[-1].place))
+            self.memory = replace(self.memory, window=window)
+        else:
+            window = window.read(drain.snapshot, xids - {BEFORE_THE_FIRST})
+            self.memory = replace(self.memory, window=window, until=drain.until)
+        self._drain = replace(drain, rows=rest) if rest else None
+
+    async def _bad_row(self, row: WaitingRow, error: UnreadableRows) -> BadRow:
+        parts: list[tuple[str, Callable[[], Awaitable[object]]]] = []
+        if self.options.where is not None:
+            sql = statements(self.source, where=self.options.where, columns=())
+            parts.append(("the condition `where`", partial(self._rows_by, sql, [row])))
+        for column in self.options.columns:
+            sql = statements(self.source, where=None, columns=(column,))
+            parts.append((f"the column {column}", partial(self._rows_by, sql, [row])))
+        return BadRow(self.options.table, f"the key {row.key}", *await culprit(parts, error))
 
     def _refuse_what_is_not_exact(self, snapshot: Snapshot, rows: Sequence[Any]) -> None:
         table, rewind = self.options.table, "`watcher rewind` to now or to a time decides"
@@ -155,11 +281,6 @@ class RowsByUpdateReader(Reader[Memory]):
             raise SourceChanged(f"{table} was rewritten or emptied: its rows no longer tell who wrote them; {rewind}")
         if self.memory.window.too_far_back(snapshot):
             raise SourceChanged(f"too many transactions have passed since the last poll of {table}; {rewind}")
-        if len(rows) > MOST_ROWS:
-            raise ConfigurationError(
-                f"more than {MOST_ROWS:,} rows of {table} are waiting, too many for one commit:"
-                " set `start` to now or to a later time and rewind the watcher there"
-            )
 
     def _reason_for_alarm(self, living: LockSet) -> tuple[str | None, str | None]:
         """With one of the transactions that have been alive for longest."""
@@ -170,8 +291,17 @@ class RowsByUpdateReader(Reader[Memory]):
         return None, None
 
 
-def statements(source: Source, *, where: str | None) -> RowsByUpdate:
+def statements(
+    source: Source, *, where: str | None, columns: Sequence[str] | None = None, size: str | None = None
+) -> RowsByUpdate:
+    """For these columns if they are given, else for those that are configured."""
     options, facts = source.options, source.facts
-    key = primary_key_as_json(facts.primary_key, facts.columns)
-    row = row_as_json(options.columns, facts.columns)
-    return RowsByUpdate.of(options.source, options.column, key=key, where=where, row=row)
+    columns = options.columns if columns is None else columns
+    return RowsByUpdate.of(
+        options.source,
+        options.column,
+        key=primary_key_as_json(facts.primary_key, facts.types),
+        where=where,
+        row=row_as_json(columns, facts.types),
+        size=size or size_of(columns, facts.columns),
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from triggers.base import Finding
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted
+from triggers.postgres.values import ValueType
 
 OLDEST_SERVER: Final = 14
 INTEGERS: Final = {"smallint", "integer", "bigint"}
@@ -54,6 +55,8 @@ class TableFacts:
     columns: Mapping[str, str]
     mark: int = 0
     """Another once somebody has altered the table, a partition, an index or a sequence of it."""
+    types: Mapping[str, ValueType] = field(default_factory=dict)
+    """Of the columns; read apart from the row."""
     most_sessions: int | None = None
     """How many sessions the server has for the role, others of the role or the database among them."""
 

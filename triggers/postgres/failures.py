@@ -17,10 +17,22 @@ UNREADABLE_ADDRESS: Final = (
 )
 CLOSE_TIMEOUT: Final = 5.0
 READ_ONLY_TRANSACTION: Final = "25006"
+DATA_EXCEPTION: Final = "22"
+TOO_COMPLEX: Final = "54001"
+"""The server's stack is too small for it, as for JSON that is nested very deeply."""
 
 
 class NotPrimary(SourceUnavailable):
     """A standby answered: it lists no lock holders and may be behind."""
+
+
+class UnreadableRows(ConfigurationError):
+    """A value of one of the rows that were asked for cannot be computed, sent or decoded; which one is not said."""
+
+    def __init__(self, sentence: str, code: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+        """SQLSTATE; '' where it is our own decoding that refused."""
 
 
 async def close_connection(connection: Any) -> None:
@@ -59,7 +71,9 @@ def _judged(error: asyncpg.PostgresError) -> ConfigurationError | SourceUnavaila
     """By SQLSTATE (PostgreSQL manual, appendix A). Details and hints are left out: they may quote rows."""
     code = error.sqlstate or ""
     sentence = f"PostgreSQL refused: {error.args[0]} (SQLSTATE {code})"
-    lasting = code[:2] in {"0A", "22", "28", "3D", "3F", "42"} or code == READ_ONLY_TRANSACTION
+    if code[:2] == DATA_EXCEPTION or code == TOO_COMPLEX:
+        return UnreadableRows(sentence, code)
+    lasting = code[:2] in {"0A", "28", "3D", "3F", "42"} or code == READ_ONLY_TRANSACTION
     if lasting and not isinstance(error, asyncpg.InvalidCachedStatementError):
         return ConfigurationError(sentence)
     return SourceUnavailable(sentence)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from triggers.base import BaseOptions
-from triggers.options import Duration
+from triggers.options import BatchOptions, Duration
 from triggers.postgres.sql import Table, quoted
 
 Place: TypeAlias = Literal["now", "all"] | int | datetime
@@ -42,7 +42,7 @@ def check_place(place: Place, mode: str) -> None:
         raise ValueError("no id is that large: ids have 64 bits")
 
 
-class RowBatch(BaseOptions):
+class RowBatch(BatchOptions):
     max_rows: int = Field(default=1000, ge=1, le=100_000)
     """The most rows one event stands for, and one statement reads above the highest id."""
 

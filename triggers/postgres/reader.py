@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +13,13 @@ import structlog
 
 from triggers.base import JsonObject, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.postgres.options import NewRowsOptions, Place
+from triggers.postgres.portions import length_of
 from triggers.postgres.probes import Arguments, Question
 from triggers.postgres.source import Source
+from triggers.postgres.values import ValueType, parse_rows
 
 log = structlog.get_logger()
 
-MOST_DIGITS: Final = 308
 MemoryT = TypeVar("MemoryT")
 
 
@@ -89,6 +88,11 @@ class Reader(ABC, Generic[MemoryT]):
     def name_rows(rows: Sequence[Any]) -> JsonObject:
         """The part of an event's payload that says which rows it stands for."""
 
+    @staticmethod
+    @abstractmethod
+    def name_size(row: Any) -> int:
+        """The most bytes that a row takes there."""
+
     @abstractmethod
     def state(self) -> JsonObject:
         """The memory as small JSON."""
@@ -116,20 +120,27 @@ class Reader(ABC, Generic[MemoryT]):
 
     def batch_of(self, rows: Sequence[Any], watermark: JsonObject, *, caught_up: bool = True) -> TriggerBatch:
         """The rows as events; the position only if there is one, or if that is worth a write."""
-        events = [*self.events_of(rows, self.options, watermark)]
+        events = [*self.events_of(rows, self.options, watermark, self.source.facts.types)]
         position = self.position() if events or self.worth_a_write() else None
         if position is None and self.is_aged():
             position = replace(self.position(), silent=True)
         return TriggerBatch(events=events, position=position, caught_up=caught_up)
 
     @classmethod
-    def events_of(cls, rows: Sequence[Any], options: NewRowsOptions, watermark: JsonObject) -> Iterator[TriggerEvent]:
-        """Of at most `max_rows` rows each; a row holds itself as JSON text in `row` where columns are wanted."""
-        most = options.batch.max_rows
-        for part in (rows[first : first + most] for first in range(0, len(rows), most)):
+    def events_of(
+        cls,
+        rows: Sequence[Any],
+        options: NewRowsOptions,
+        watermark: JsonObject,
+        types: Mapping[str, ValueType] = {},
+    ) -> Iterator[TriggerEvent]:
+        """As large as a batch allows; a row holds itself as JSON text in `row` where columns are wanted."""
+        batch = options.batch
+        sizes = (cls.name_size(row) + (length_of(row["row"]) + 2 if options.columns else 0) for row in rows)
+        for part in (rows[limits] for limits in batch.parts(sizes, batch.max_rows)):
             payload = {"table": options.table, "column": options.column, **cls.name_rows(part)}
             if options.columns:
-                payload["rows"] = parse_all([row["row"] for row in part])
+                payload["rows"] = parse_rows([row["row"] for row in part], types)
             yield TriggerEvent(count=len(part), watermark=watermark, payload=payload)
 
     def position(self) -> Position:
@@ -157,21 +168,6 @@ class Reader(ABC, Generic[MemoryT]):
         """By the server's clock."""
         age = datetime.fromisoformat(now) - datetime.fromisoformat(since)
         return age >= self.options.gap_alarm.age
-
-
-def parse_all(texts: Sequence[str]) -> list[Any]:
-    """JSON as PostgreSQL writes it; numbers that no float can hold stay text."""
-    values: list[Any] = json.loads(f"[{','.join(texts)}]", parse_float=_float_or_text, parse_int=_int_or_text)
-    return values
-
-
-def _int_or_text(text: str) -> int | str:
-    return int(text) if len(text) < MOST_DIGITS else text
-
-
-def _float_or_text(text: str) -> float | str:
-    number = float(text)
-    return number if math.isfinite(number) else text
 
 
 _ABOUT_HOLDERS: Final = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import structlog
@@ -16,7 +16,8 @@ from triggers.postgres.failures import NotPrimary
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.session import Server, Session
-from triggers.postgres.sql import FACTS, HOLDER, quoted, trial_of_condition
+from triggers.postgres.sql import FACTS, HOLDER, TYPES, quoted, trial_of_condition
+from triggers.postgres.values import ValueType, type_of
 
 log = structlog.get_logger()
 
@@ -89,9 +90,19 @@ async def examine(
     if facts is None or _failed(findings):
         return findings, None
     findings.append(judge_sessions(facts, client.most_sessions))
+    if options.columns or options.mode == "updated_at":
+        columns = {*options.columns, *facts.primary_key}
+        facts = replace(facts, types=await _types_of(columns, session, facts))
     source = Source(options=options, facts=facts, client=client, session=session, server=answer.server)
     findings += await _try_statements(source, trial)
     return findings, None if _failed(findings) else source
+
+
+async def _types_of(columns: Collection[str], session: Session, facts: TableFacts) -> Mapping[str, ValueType]:
+    rows = (await session.fetch(TYPES, facts.table_oid)).rows
+    [row_type] = [row["oid"] for row in rows if row["is_row"]]
+    fields = type_of(row_type, {row["oid"]: row for row in rows}).fields
+    return {name: fields[name] for name in columns if name in fields}
 
 
 async def _try_statements(source: Source, trial: Trial) -> list[Finding]:

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from triggers.postgres.values import ValueType
+
 NEWEST_IDS: Final = 100_000
 """How far back from the highest id `start: now` looks for ids that are still to come."""
 
-MOST_ROWS: Final = 1_000_000
-"""The most rows that one poll of mode `updated_at` takes: they are committed together."""
+MOST_PLACES: Final = 20_000
+"""Of rows that wait in mode `updated_at`: so many are looked up at a time, and then told in parts."""
 
 NOTIFY_CHANNEL: Final = "asset_watcher"
 """A notification's payload is the oid of the table that was written to."""
@@ -114,6 +116,24 @@ FROM watched w LEFT JOIN pg_attribute a ON a.attrelid = w.oid AND a.attname = $3
 """.replace("{mark}", _MARK)
 """What the catalogue knows about table `$1.$2` and its column `$3`: no row when there is no such table."""
 
+TYPES: Final = """
+WITH RECURSIVE used(oid) AS (
+    SELECT reltype FROM pg_class WHERE oid = $1::oid
+    UNION
+    SELECT part.oid FROM used JOIN pg_type t ON t.oid = used.oid CROSS JOIN LATERAL (
+        SELECT t.typbasetype WHERE t.typtype = 'd'
+        UNION ALL SELECT t.typelem WHERE t.typtype = 'b' AND t.typcategory = 'A' AND t.typelem <> 0
+        UNION ALL SELECT atttypid FROM pg_attribute
+                  WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) part(oid))
+SELECT t.oid::int8 AS oid, t.oid = (SELECT reltype FROM pg_class WHERE oid = $1::oid) AS is_row,
+       CASE WHEN t.typtype = 'd' THEN t.typbasetype::int8 END AS base,
+       CASE WHEN t.typtype = 'b' AND t.typcategory = 'A' THEN nullif(t.typelem::int8, 0) END AS element,
+       (SELECT json_object_agg(attname, atttypid::int8 ORDER BY attnum)::text FROM pg_attribute
+        WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) AS fields
+FROM used JOIN pg_type t ON t.oid = used.oid
+"""
+"""The type of the rows of table `$1`, and all types that its values are made of."""
+
 MARKS: Final = """
 SELECT r.number, mark
 FROM (SELECT number, array_agg(oid) AS oids FROM unnest($1::int4[], $2::oid[]) u(number, oid) GROUP BY number) r {mark}
@@ -151,7 +171,7 @@ class Table:
         return f"{self.schema}.{self.name}"
 
 
-def row_as_json(columns: Sequence[str], types: Mapping[str, str]) -> str:
+def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
     """An expression that is one row's `columns` as JSON text, null when none are wanted.
 
     PostgreSQL's own rules of to_json hold (timestamps are ISO 8601 strings, bytea is a hexadecimal string, so is NaN a
@@ -163,14 +183,14 @@ def row_as_json(columns: Sequence[str], types: Mapping[str, str]) -> str:
     return f"(SELECT row_to_json(item)::text FROM (SELECT {items}) item)"  # noqa: S608  # names are quoted
 
 
-def primary_key_as_json(columns: Sequence[str], types: Mapping[str, str]) -> str:
+def primary_key_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
     """A key's value as JSON text, a list of values when it has several columns."""
     values = ", ".join(_exact(name, types) for name in columns)
     return f"to_json({values})::text" if len(columns) == 1 else f"json_build_array({values})::text"
 
 
-def _exact(name: str, types: Mapping[str, str]) -> str:
-    return quoted(name) + {"numeric": "::text", "numeric[]": "::text[]"}.get(types[name], "")
+def _exact(name: str, types: Mapping[str, ValueType]) -> str:
+    return quoted(name) + (types[name].cast if name in types else "")
 
 
 def condition(where: str | None) -> str:
@@ -215,30 +235,57 @@ class RowsById:
 
 @dataclass(frozen=True, kw_only=True)
 class RowsByUpdate:
-    """The statements of mode `updated_at`; each row carries its snapshot, one row without `xid` when there is none.
+    """The statements of mode `updated_at`. All but `rows` carry their snapshot: one row without `xid` when there is none.
 
     `files` changes when the table is rewritten, for `$1` the table and its partitions.
     """
 
     visible_xids: str
     """The xids at or above the snapshot's own xmin that wrote visible rows."""
-    all_rows: str
-    """Rows above the floor `$2`."""
-    new_rows: str
-    """Rows above the floor `$2`, written at or above xid `$3`, by none of the xids `$4`."""
+    all_places: str
+    """Where the rows above the floor `$2` are, behind the place `$4` `$5` among those that are older than xid `$3` (or else than
+    the snapshot): these come first, in the order of their places, and have no xid but 0. With keys, and sizes."""
+    new_places: str
+    """The same for what was written at or above xid `$3`, by none of the xids `$4`: first those of xid `$5`, behind the place
+    `$6` `$7`, then as their transactions began."""
+    rows: str
+    """What stands at the places `$1` `$2` if it was written by the xids `$3`: the number of the place, `keep`, and `row`."""
 
     @classmethod
-    def of(cls, table: Table, column: str, *, key: str, where: str | None, row: str) -> RowsByUpdate:
-        name, xmin = table.sql, f"{table.sql}.xmin"
-        select = f"SELECT {key} AS key, {xmin}::text::int8 AS xid, {condition(where)} IS TRUE AS keep, {row} AS row FROM {name}"  # noqa: S608
-        above = f"{select} WHERE {name}.{quoted(column)} > $2::text::timestamptz"
-        new = f"{above} AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} <> ALL ($4::text[]::xid[])"
+    def of(cls, table: Table, column: str, *, key: str, where: str | None, row: str, size: str | None) -> RowsByUpdate:
+        name, xmin, place = table.sql, f"{table.sql}.xmin", f"({table.sql}.tableoid, {table.sql}.ctid)"
+        found = f"{xmin}::text::int8 AS written_by, {name}.tableoid::int8 AS relation, {name}.ctid AS place"
+        seen = f"{found}, {key} AS key, ({size or 0})::int8 AS size FROM {name}"
+        above = f"WHERE {name}.{quoted(column)} > $2::text::timestamptz"
+        ordered = f"{place[1:-1]} LIMIT {MOST_PLACES}"
+        oldest = "age(coalesce($3::text::xid, pg_snapshot_xmin(s.snapshot)::xid))"
+        rank = f"CASE WHEN age({xmin}) BETWEEN 1 AND {oldest} THEN age({xmin}) ELSE 2147483647 END"
+        all_places = (
+            f"SELECT CASE WHEN age({xmin}) BETWEEN 1 AND {oldest} THEN {xmin}::text::int8 ELSE 0 END AS xid, {seen} {above}"
+            f" AND ({rank} = 2147483647 AND {place} <= ($4::int8::oid, $5::text::tid)) IS NOT TRUE"
+            f" ORDER BY {rank} DESC, {ordered}"
+        )
+        rest = f"{xmin} = $5::text::xid"
+        new_places = (
+            f"SELECT {xmin}::text::int8 AS xid, {seen} {above}"
+            f" AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} <> ALL ($4::text[]::xid[])"
+            f" AND ({rest} AND {place} <= ($6::int8::oid, $7::text::tid)) IS NOT TRUE"
+            f" ORDER BY ({rest}) IS TRUE DESC, age({xmin}) DESC, {ordered}"
+        )
         xids = f"SELECT DISTINCT {xmin}::text::int8 AS xid FROM {name}"  # noqa: S608
         visible = f"{xids} WHERE age({xmin}) BETWEEN 1 AND age(pg_snapshot_xmin(s.snapshot)::xid)"
+        keep = f"{condition(where)} IS TRUE"
+        rows = (
+            f"SELECT wanted.number, {keep} AS keep, CASE WHEN {condition(where)} THEN {row} END AS row"  # noqa: S608
+            " FROM unnest($1::int8[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted(relation, place, xid, number)"
+            f" JOIN {name} ON {name}.ctid = wanted.place::tid AND {name}.tableoid = wanted.relation::oid"
+            f" AND {xmin} = wanted.xid::xid"
+        )
         return cls(
             visible_xids=_IN_SNAPSHOT.format(rows=visible),
-            all_rows=_IN_SNAPSHOT.format(rows=f"{above} LIMIT {MOST_ROWS + 1}"),
-            new_rows=_IN_SNAPSHOT.format(rows=f"{new} LIMIT {MOST_ROWS + 1}"),
+            all_places=_IN_SNAPSHOT.format(rows=all_places),
+            new_places=_IN_SNAPSHOT.format(rows=new_places),
+            rows=rows,
         )
 
 
@@ -259,7 +306,7 @@ class NewsById:
 
 @dataclass(frozen=True, kw_only=True)
 class NewsByUpdate:
-    """Whether a row above the floor was written at or above the xid, of 64 bits: what `RowsByUpdate.new_rows` would read."""
+    """Whether a row above the floor was written at or above the xid, of 64 bits: what `RowsByUpdate.new_places` would show."""
 
     table: Table
     column: str

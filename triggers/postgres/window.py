@@ -6,6 +6,13 @@ ones; all versions of one xid become visible together. The floor only keeps the 
 transaction's start, so nothing new can lie below a moment once every transaction that was alive then has ended.
 
 The order of one poll: `alive` with a list of the living, `read` with rows above the old floor, read after that list.
+
+What waits may be more than one commit takes: then `read_part`, again and again, and `read` with the last part. Within a
+transaction's rows the order is that of their places in the table, which a version keeps as long as it lives. The parts
+come in this order: the rest of the transaction that the last part broke off in, then the others as they began. So
+whatever was written before a part's transaction, and had ended by the snapshot, is told, and `xmin` may follow; the
+floor may not, since it would hide what is still to come. The very first read takes those who ended before its first
+snapshot as one transaction, the oldest: nothing is ever added to that.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from triggers.postgres.ledger import LockSet
 
 if TYPE_CHECKING:
-    from triggers.base import JsonObject
+    from triggers.base import JsonObject, JsonValue
 
 BEFORE_ALL_TIME: Final = "-infinity"
 """Moments are compared as text; this one sorts below all digits."""
@@ -49,11 +56,41 @@ class Snapshot:
         return self.xmax - ((self.xmax - xid) % XID_SPACE)
 
 
+BEFORE_THE_FIRST: Final = 0
+"""The xid that stands for all who had ended by the very first snapshot."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class RowPlace:
+    """Where a row version is: its partition's oid, and its block and number there."""
+
+    relation: int
+    block: int
+    number: int
+
+    @property
+    def ctid(self) -> str:
+        return f"({self.block},{self.number})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The versions that `xid` wrote are told up to this place."""
+
+    xid: int
+    place: RowPlace
+
+
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """`xmin` None: nothing was read yet. `next_floor` is what `floor` becomes with the next rows."""
+    """`xmin` None: nothing was read whole yet. `next_floor` is what `floor` becomes with the next rows.
+
+    `first` is the xmin of the very first snapshot, while only a part of what it shows is told.
+    """
 
     xmin: int | None = None
+    first: int | None = None
+    part: Part | None = None
     handled: frozenset[int] = frozenset()
     floor: str = BEFORE_ALL_TIME
     next_floor: str = BEFORE_ALL_TIME
@@ -75,34 +112,62 @@ class Window:
 
     def read(self, snapshot: Snapshot, xids: Iterable[int]) -> Window:
         """The window once rows with these xids were handled, all that the statement was asked for."""
-        handled = self.handled.union(map(snapshot.widen, xids))
+        handled = self._with(map(snapshot.widen, xids))
         return replace(
             self,
             xmin=snapshot.xmin,
+            first=None,
+            part=None,
             handled=frozenset(xid for xid in handled if xid >= snapshot.xmin),
             floor=self.next_floor,
         )
 
+    def read_part(self, snapshot: Snapshot, xids: Iterable[int], part: Part) -> Window:
+        """The window once versions of these xids, of 64 bits, are told up to `part`, and more is waiting."""
+        if part.xid == BEFORE_THE_FIRST:
+            return replace(self, first=snapshot.xmin if self.first is None else self.first, part=part)
+        handled, xmin = self._with(xids) - {part.xid}, self.xmin
+        if xmin is None or self.part is None or self.part.xid != part.xid:
+            xmin = min(part.xid, snapshot.xmin)
+        return replace(self, xmin=xmin, first=None, part=part, handled=frozenset(xid for xid in handled if xid >= xmin))
+
+    def _with(self, xids: Iterable[int]) -> frozenset[int]:
+        """Also whose last rows come with the next part."""
+        broken_off = () if self.part is None else (self.part.xid,)
+        return self.handled.union(xids, broken_off) - {BEFORE_THE_FIRST}
+
     def too_far_back(self, snapshot: Snapshot) -> bool:
-        return self.xmin is not None and snapshot.xmax - self.xmin >= FURTHEST_BACK
+        oldest = self.first if self.xmin is None else self.xmin
+        return oldest is not None and snapshot.xmax - oldest >= FURTHEST_BACK
 
     def has_aged_since(self, written: Window) -> bool:
         return self.xmin is not None and written.xmin is not None and self.xmin - written.xmin >= OLD
 
     def to_state(self) -> JsonObject:
         """Small JSON, without `handled`: that may be large and is kept as rows."""
+        drain: dict[str, JsonValue] = {} if self.first is None else {"first": self.first}
+        if self.part is not None:
+            place = self.part.place
+            drain["part"] = [self.part.xid, place.relation, place.block, place.number]
         return {
             "xmin": self.xmin,
             "floor": self.floor,
             "checkpoints": [[one.moment, sorted(one.alive)] for one in self.checkpoints],
             "boot": self.boot,
+            **drain,
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], handled: Iterable[int]) -> Window:
         checkpoints = (Checkpoint(moment=moment, alive=frozenset(alive)) for moment, alive in state["checkpoints"])
+        part = None
+        if "part" in state:
+            xid, relation, block, number = state["part"]
+            part = Part(xid=xid, place=RowPlace(relation=relation, block=block, number=number))
         return cls(
             xmin=state["xmin"],
+            first=state.get("first"),
+            part=part,
             handled=frozenset(handled),
             floor=state["floor"],
             next_floor=state["floor"],

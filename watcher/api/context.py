@@ -18,6 +18,7 @@ from watcher.api.same_site import Site
 from watcher.api.streams import Streams
 from watcher.api.throttle import Failures
 from watcher.health import Health
+from watcher.logs.followers import Followers
 from watcher.loops import Hint
 from watcher.metrics import Metrics
 from watcher.reload_outcome import ReloadOutcome
@@ -60,6 +61,8 @@ class ApiContext:
     """How this process is doing."""
     streams: Streams = field(default_factory=Streams)
     """The answers that go on for as long as somebody listens."""
+    followers: Followers = field(default_factory=Followers)
+    """Of the logs."""
     stopping: anyio.Event = field(default_factory=anyio.Event)
     """Set when the process ends: streams end at once."""
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None

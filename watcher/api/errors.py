@@ -22,6 +22,7 @@ from store.errors import (
     Conflict,
     DatabaseUnavailable,
     DatabaseUnusable,
+    InvalidCursor,
     InvalidValue,
     NotFound,
     StoreError,
@@ -33,6 +34,7 @@ from watcher.logs.paths import InvalidLogName
 
 _KINDS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     InvalidValue: (422, "invalid"),
+    InvalidCursor: (400, "invalid"),
     NotFound: (404, "not_found"),
     InvalidLogName: (404, "not_found"),
     TryFenced: (409, "fenced"),
@@ -75,6 +77,16 @@ def add_handlers(app: FastAPI) -> None:
     for kind in UNAVAILABLE:
         app.add_exception_handler(kind, _unavailable)
     app.add_exception_handler(Exception, _failed)
+
+
+def status_of(error: Exception) -> int:
+    """Of a refusal. Raises the error itself where it is none, as when the database does not answer."""
+    if isinstance(error, HTTPException):
+        return error.status_code
+    for kind in type(error).__mro__:
+        if kind in _KINDS:
+            return _KINDS[kind][0]
+    raise error
 
 
 async def _refused(request: Request, error: Exception) -> ErrorResponse:

@@ -5,7 +5,7 @@ All that FastAPI calls for a request is `async`, here and elsewhere: it would ca
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -17,7 +17,7 @@ from store.errors import no_asset
 from store.values import check_key
 
 BIGGEST: Final = 2**63 - 1
-_BIGGEST_SMALL: Final = 2**31 - 1
+BIGGEST_SMALL: Final = 2**31 - 1
 _MOST_ROWS: Final = 100
 """More is not refused but cut to this, as in Airflow."""
 
@@ -83,10 +83,17 @@ Key = Annotated[str, Depends(_key)]
 QueryKey = Annotated[str, Depends(_key_in_query)]
 Limit = Annotated[int, Depends(_limit)]
 Offset = Annotated[int, Query(ge=0, le=BIGGEST)]
-MapIndex = Annotated[int, Query(ge=-1, le=_BIGGEST_SMALL)]
+Cursor = Annotated[
+    str | None,
+    Query(
+        max_length=10_000,
+        description="Empty for the first page, then the answer's `next_cursor` or `previous_cursor`; the total is null.",
+    ),
+]
+MapIndex = Annotated[int, Query(ge=-1, le=BIGGEST_SMALL)]
 Version = Annotated[int | None, Field(ge=0, le=BIGGEST)]
 VersionNumber = Annotated[int, Field(ge=0, le=BIGGEST)]
-SmallNumber = Annotated[int, Field(ge=0, le=_BIGGEST_SMALL)]
+SmallNumber = Annotated[int, Field(ge=0, le=BIGGEST_SMALL)]
 
 
 async def window(limit: Limit, offset: Offset = 0) -> Window:
@@ -98,12 +105,37 @@ def ordered_window(columns: Collection[str], default: str) -> Callable[..., Awai
     """A part of a list in the order that `order_by` names; an unknown word is 400, as in Airflow."""
 
     async def choose(limit: Limit, order_by: Annotated[list[str] | None, Query()] = None, offset: Offset = 0) -> Window:
-        chosen = order_by or [default]
-        unknown = [name for name in chosen if name.removeprefix("-") not in columns]
-        if unknown:
-            known = ", ".join(sorted(columns))
-            raise HTTPException(400, f"cannot order by {unknown[0]!r}; known, with `-` for descending: {known}")
-        return Window(limit=limit, offset=offset, order_by=chosen)
+        return Window(limit=limit, offset=offset, order_by=_checked_order(order_by, columns, default))
+
+    return choose
+
+
+def _checked_order(order_by: Sequence[str] | None, columns: Collection[str], default: str) -> Sequence[str]:
+    chosen = order_by or [default]
+    unknown = [name for name in chosen if name.removeprefix("-") not in columns]
+    if unknown:
+        known = ", ".join(sorted(columns))
+        raise HTTPException(400, f"cannot order by {unknown[0]!r}; known, with `-` for descending: {known}")
+    return chosen
+
+
+def window_of_body(offset: int, limit: int, order_by: str | None, columns: Collection[str], default: str) -> Window:
+    """A part of a list that a body asks for; an unknown word is 400, as in Airflow."""
+    chosen = _checked_order(None if order_by is None else [order_by], columns, default)
+    return Window(limit=min(limit, _MOST_ROWS), offset=offset, order_by=chosen)
+
+
+def cursor_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[Window]]:
+    """The same with a cursor, which takes the offset's place."""
+
+    async def choose(
+        limit: Limit,
+        order_by: Annotated[list[str] | None, Query()] = None,
+        offset: Offset = 0,
+        cursor: Cursor = None,
+    ) -> Window:
+        order = _checked_order(order_by, columns, default)
+        return Window(limit=limit, offset=offset, order_by=order, cursor=cursor)
 
     return choose
 

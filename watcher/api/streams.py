@@ -39,6 +39,12 @@ class Streams:
                     spoke = now
                     yield event or COMMENT
 
+    async def lines(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+        """The events as they are, for an answer that is no stream of server-sent events."""
+        async with self._counted():
+            async for event in events:
+                yield event
+
     @asynccontextmanager
     async def _counted(self) -> AsyncIterator[None]:
         self._open += 1

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import anyio
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from store.errors import no_watcher
-from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, JsonOption, Show, group, load_configuration, table
+from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, group, load_configuration, load_settings, local_command
 from watcher.cli.failures import Exit, Failure
+from watcher.cli.output import Show
+from watcher.cli.tables import Column, table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from config.models import Configuration
     from config.settings import Settings
     from triggers.postgres.connection import PostgresConnection
@@ -32,18 +34,18 @@ state_store = group("state-store", "The state that jobs keep.")
 pg = group("pg", "Watched PostgreSQL tables.")
 
 
-@db.command("upgrade")
-def upgrade(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+@local_command(db, "upgrade")
+def upgrade(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Bring the schema to this program's."""
-    anyio.run(_open, load_configuration(config).settings, True)
-    Show(as_json=as_json)({"schema": "current"}, lambda: "the schema is this program's")
+    anyio.run(_open, load_settings(config), True)
+    show({"schema": "current"}, lambda: "the schema is this program's")
 
 
-@db.command("check")
-def check(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+@local_command(db, "check")
+def check(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Say whether the database answers and its schema is this program's: exit code 1 if not."""
-    anyio.run(_check, load_configuration(config).settings)
-    Show(as_json=as_json)({"schema": "current"}, lambda: "the schema is this program's")
+    anyio.run(_check, load_settings(config))
+    show({"schema": "current"}, lambda: "the schema is this program's")
 
 
 async def _open(settings: Settings, upgrade: bool) -> None:
@@ -61,11 +63,11 @@ async def _check(settings: Settings) -> None:
         await migrations.check(database)
 
 
-@spark.command("archive")
+@local_command(spark, "archive")
 def archive(
+    show: Show,
     python: Annotated[str, typer.Option(help="The interpreter of the jobs; its pyspark is meant.")] = sys.executable,
     spark_home: Annotated[Path | None, typer.Option(help="The Spark, where it is another than pyspark's own.")] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Make the class archive that lets jobs with `profile: small` start quicker: half a minute, once per Java and Spark."""
     from watcher.submit import class_archive  # noqa: PLC0415  see watcher.cli
@@ -82,7 +84,7 @@ def archive(
         raise Failure(str(error), Exit.FAILED) from None
     else:
         sentence = f"the class archive {'was made' if made else 'is there'}, in {folder}"
-    Show(as_json=as_json)({"made": made, "message": sentence}, lambda: sentence)
+    show({"made": made, "message": sentence}, lambda: sentence)
 
 
 @state_store.callback()
@@ -90,22 +92,24 @@ def _group() -> None:
     """Typer makes a single command the group itself unless there is this."""
 
 
-@state_store.command("cleanup-task-states")
+@local_command(state_store, "cleanup-task-states")
 def cleanup_task_states(
+    show: Show,
     config: ConfigOption = DEFAULT_CONFIG,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only; change nothing.")] = False,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Rows in one transaction (PostgreSQL).")] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Remove what is past its time: task entries, orphaned asset entries, history, runs, events, log files."""
     configuration = load_configuration(config)
-    counts = anyio.run(_clean, configuration, dry_run, batch_size, not as_json)
-    columns = {"what": lambda row: row[0], "would be removed" if dry_run else "removed": lambda row: row[1]}
-    Show(as_json=as_json)({"dry_run": dry_run, "counts": counts}, lambda: table(counts.items(), columns))
+    counts = anyio.run(_clean, configuration, dry_run, batch_size, show.for_people)
+    columns = {"what": Column(itemgetter(0)), "would be removed" if dry_run else "removed": Column(itemgetter(1))}
+    show({"dry_run": dry_run, "counts": counts}, lambda: table(counts.items(), columns))
 
 
 async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
-    from watcher import logs  # noqa: PLC0415  see watcher.cli
+    from rich.console import Console  # noqa: PLC0415  see watcher.cli
+
+    from watcher import logs  # noqa: PLC0415
     from watcher.cleanup import Cleaner, Limits  # noqa: PLC0415
     from watcher.cli.connections import opened_database  # noqa: PLC0415
     from watcher.home import make_home  # noqa: PLC0415
@@ -138,6 +142,8 @@ def _progress(console: Console) -> Iterator[CleanupProgress]:
 
         yield in_the_log
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars:
         known = {}
@@ -150,12 +156,12 @@ def _progress(console: Console) -> Iterator[CleanupProgress]:
         yield show
 
 
-@pg.command("install-notify")
+@local_command(pg, "install-notify")
 def install_notify(
+    show: Show,
     name: Annotated[str, typer.Argument(help="A watcher with `listen: true`.")],
     apply: Annotated[bool, typer.Option("--apply", help="Run it, with the watcher's own connection.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
-    as_json: JsonOption = False,
 ) -> None:
     """Print the trigger that tells a watcher at once when its table is written to.
 
@@ -167,10 +173,8 @@ def install_notify(
     script = definition(options)
     if apply:
         anyio.run(_apply, connection, options)
-    if as_json:
-        typer.echo(json.dumps({"table": options.table, "sql": script, "applied": apply}))
-    else:
-        typer.echo(f"{options.table} notifies from now on" if apply else script.rstrip())
+    done = {"table": options.table, "sql": script, "applied": apply}
+    show(done, lambda: f"{options.table} notifies from now on" if apply else script.rstrip())
 
 
 def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresConnection, NewRowsOptions]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final
 
 from watcher.cli.failures import Exit, Failure, Unavailable
 
+if TYPE_CHECKING:
+    import httpx
+
 _CODES: Final[Mapping[int, Exit]] = {404: Exit.NOT_FOUND, 409: Exit.CONFLICT, 422: Exit.USAGE, 400: Exit.USAGE}
 _PAGE: Final = 100
+_UNAUTHORIZED, _UNAVAILABLE = 401, 503
 
 
 class ApiClient:
@@ -45,6 +47,8 @@ class ApiClient:
         accepted: int | None = None,
     ) -> httpx.Response:
         """The answer, if it is no refusal; the status `accepted` is none."""
+        import httpx  # noqa: PLC0415  see watcher.cli
+
         given = {name: value for name, value in (query or {}).items() if value is not None}
         try:
             answer = await self.client.request(method, path, params=given, json=body, headers=headers)
@@ -60,8 +64,11 @@ class ApiClient:
 @asynccontextmanager
 async def remote(url: str, token: str | None) -> AsyncIterator[ApiClient]:
     """The API of the daemon at `url`."""
+    import httpx  # noqa: PLC0415  see watcher.cli
+
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
+    is_secure = url.startswith("https:")  # else the authorities' certificates, which take long to read, are of no use
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, verify=is_secure) as client:
         yield ApiClient(client)
 
 
@@ -69,9 +76,9 @@ def check(answer: httpx.Response) -> None:
     """Raise the `Failure` that a refusal is."""
     if answer.is_success:
         return
-    if answer.status_code == httpx.codes.UNAUTHORIZED:
+    if answer.status_code == _UNAUTHORIZED:
         raise Failure("the daemon asks who you are; give --token or WATCHER_TOKEN (`watcher token create` makes one)")
-    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+    if answer.status_code == _UNAVAILABLE:
         raise Unavailable(_sentence(answer))
     raise Failure(_sentence(answer), _CODES.get(answer.status_code, Exit.FAILED))
 

@@ -6,9 +6,18 @@ from typing import Annotated
 
 import typer
 
-from watcher.cli import administration, assets, configuration, runs, status, store, tokens, watchers
+from watcher.cli import (
+    administration,
+    assets,
+    configuration,
+    pages,
+    runs,
+    status,
+    store,
+    tokens,
+    watchers,
+)
 from watcher.cli.failures import EXIT_CODES, Commands
-from watcher.machine import program_version
 
 app = typer.Typer(
     name="watcher",
@@ -22,6 +31,8 @@ app = typer.Typer(
 
 def _version(requested: bool) -> None:
     if requested:
+        from watcher.machine import program_version  # noqa: PLC0415  see watcher.cli
+
         typer.echo(program_version())
         raise typer.Exit
 
@@ -33,9 +44,18 @@ def watcher(
     """New files and new rows, each exactly once, to PySpark jobs."""
 
 
-for function in (configuration.run, configuration.demo, configuration.check, configuration.schema):
+for function in (configuration.run, configuration.demo, configuration.schema):
     app.command()(function)
-for part in (configuration.top, watchers.top, status.top, watchers.watchers, assets.assets, runs.runs, store.store):
+for part in (
+    configuration.top,
+    watchers.top,
+    status.top,
+    pages.top,
+    watchers.watchers,
+    assets.assets,
+    runs.runs,
+    store.store,
+):
     app.add_typer(part)
 for part in (
     administration.db,

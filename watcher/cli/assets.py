@@ -7,25 +7,31 @@ from typing import Annotated
 import typer
 
 from watcher.cli.api_client import ApiClient
-from watcher.cli.commands import Columns, Show, asset_named, command, fields, group, properties, table
+from watcher.cli.commands import asset_named, command, group
+from watcher.cli.output import Show
+from watcher.cli.plain_text import moment
+from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, table
 
 assets = group("assets", "The assets, and what is around them.")
 Name = Annotated[str, typer.Argument(help="The asset's name.")]
 COLUMNS: Columns = {
-    **fields(asset="name", uri="uri"),
-    "watchers": lambda asset: ", ".join(watcher["name"] for watcher in asset["watchers"]),
-    "starts": lambda asset: ", ".join(dag["dag_id"] for dag in asset["scheduled_dags"]),
-    "updated by": lambda asset: ", ".join(task["dag_id"] for task in asset["producing_tasks"]),
-    "unprocessed": lambda asset: asset["unprocessed"] or None,
-    "late": lambda asset: "late" if asset["is_late"] else None,
-    "last event": lambda asset: (asset["last_asset_event"] or {}).get("timestamp"),
+    **ids(asset="name"),
+    **fields(uri="uri"),
+    "watchers": Column(lambda asset: ", ".join(watcher["name"] for watcher in asset["watchers"]) or None, "text"),
+    "starts": Column(lambda asset: ", ".join(dag["dag_id"] for dag in asset["scheduled_dags"]) or None, "text"),
+    "updated by": Column(lambda asset: ", ".join(task["dag_id"] for task in asset["producing_tasks"]) or None, "text"),
+    "unprocessed": Column(lambda asset: asset["unprocessed"] or None),
+    "late": Column(lambda asset: "late" if asset["is_late"] else None),
+    "last event": Column(lambda asset: moment((asset["last_asset_event"] or {}).get("timestamp"))),
 }
-
 EVENTS: Columns = {
-    **fields(event="id", asset="name", at="timestamp"),
-    "from": lambda event: event["source_watcher"] or event["source_run_id"],
-    "runs": lambda event: ", ".join(f"{run['dag_id']} {run['run_id']}" for run in event["created_dagruns"]) or None,
-    "extra": lambda event: event["extra"],
+    **ids(event="id", asset="name"),
+    **moments(at="timestamp"),
+    "from": Column(lambda event: event["source_watcher"] or event["source_run_id"]),
+    "runs": Column(
+        lambda event: ", ".join(f"{run['dag_id']} {run['run_id']}" for run in event["created_dagruns"]) or None, "text"
+    ),
+    "extra": Column(lambda event: event["extra"], "text"),
 }
 
 
@@ -40,7 +46,7 @@ async def list_assets(api: ApiClient, show: Show) -> None:
 async def show_asset(api: ApiClient, show: Show, name: Name) -> None:
     """Show one asset with all its parts."""
     asset = await asset_named(api, name)
-    parts = {heading: part(asset) for heading, part in COLUMNS.items()}
+    parts = {heading: column.value(asset) for heading, column in COLUMNS.items()}
     show(asset, lambda: properties({**parts, "group": asset["group"], "extra": asset["extra"]}))
 
 

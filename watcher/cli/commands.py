@@ -1,33 +1,28 @@
-"""What the commands that talk to the API have in common: whom they talk to, and how they print."""
+"""What the commands have in common: their options, and whom those talk to that ask the API."""
 
 from __future__ import annotations
 
 import inspect
-import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from store.errors import no_asset
 from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient, remote
 from watcher.cli.failures import Commands, Exit, Failure
+from watcher.cli.output import Form, JsonOption, OutputOption, Show
 from watcher.home import lock_path
 from watcher.machine import url_here
 
 if TYPE_CHECKING:
     from config.models import Configuration
+    from config.settings import Settings
     from watcher.isolation.fork_server import ForkServer
 
 ConfigOption = Annotated[
@@ -37,37 +32,15 @@ ConfigOption = Annotated[
     ),
 ]
 DEFAULT_CONFIG = Path("watchers.yaml")
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Url = Annotated[str | None, typer.Option("--url", envvar="WATCHER_URL", help="The daemon's address.")]
 _Token = Annotated[str | None, typer.Option("--token", envvar="WATCHER_TOKEN", help="Your API token.")]
 
 
-Columns: TypeAlias = Mapping[str, Callable[[Any], Any]]
-"""A table's headings, each with what it shows of a row."""
-_WIDE = 1000
-"""Columns of what goes into a pipe or a file, where folded cells could not be searched."""
+def load_settings(path: Path) -> Settings:
+    """Read and check them alone. Raises `ConfigurationInvalid`."""
+    from config.settings_loader import load_settings  # noqa: PLC0415  see watcher.cli
 
-
-@dataclass(frozen=True, kw_only=True)
-class Show:
-    """Prints an answer: as JSON, or as people read it."""
-
-    as_json: bool
-
-    def __call__(self, data: Any, readable: Callable[[], Any]) -> None:
-        """`readable` makes a text or something that Rich can print."""
-        if self.as_json:
-            typer.echo(json.dumps(data))
-            return
-        console = Console()
-        if not console.is_terminal:
-            console.width = _WIDE
-        console.print(readable(), markup=False, highlight=False)
-
-    def done(self, sentence: str) -> None:
-        """Say what was done; nothing with `--json`."""
-        if not self.as_json:
-            typer.echo(sentence)
+    return load_settings(path, os.environ)
 
 
 def load_configuration(path: Path, *, with_files: bool = False, fork_server: ForkServer | None = None) -> Configuration:
@@ -88,79 +61,72 @@ def group(name: str, about: str) -> typer.Typer:
 
 
 def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[None]]], None]:
-    """Register `async def (api, show, *own parameters)`; it also gets --config, --url, --token and --json."""
+    """Register `async def (api, show, *own parameters)`; it also gets --config, --url, --token, --output and --json."""
 
     def register(function: Callable[..., Awaitable[None]]) -> None:
-        own = list(inspect.signature(function, eval_str=True).parameters.values())[2:]
-        common = list(inspect.signature(_common, eval_str=True).parameters.values())
-
-        def run(config: Path, url: str | None, token: str | None, *, as_json: bool, **arguments: Any) -> None:
+        def run(config: Path, url: str | None, token: str | None, *, show: Show, **arguments: Any) -> None:
             async def call() -> None:
                 async with _connected(config, url, token) as api:
-                    await function(api, Show(as_json=as_json), **arguments)
+                    await function(api, show, **arguments)
 
             anyio.run(call)
 
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
-        run.__doc__ = function.__doc__
-        group.command(name)(run)
+        _add(group, name, run, [*_parameters(function)[2:], *_parameters(_connection)], function.__doc__)
 
     return register
+
+
+def local_command(group: typer.Typer, name: str) -> Callable[[Callable[..., None]], None]:
+    """Register `def (show, *own parameters)`, which asks no daemon; it also gets --output and --json."""
+
+    def register(function: Callable[..., None]) -> None:
+        _add(group, name, function, _parameters(function)[1:], function.__doc__)
+
+    return register
+
+
+def _add(
+    group: typer.Typer, name: str, function: Callable[..., None], own: list[inspect.Parameter], about: str | None
+) -> None:
+    def run(output: Form | None, *, as_json: bool, **arguments: Any) -> None:
+        function(show=Show.of(output, as_json), **arguments)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *_parameters(_printing))]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__doc__ = about
+    group.command(name)(run)
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function, eval_str=True).parameters.values())
+
+
+def _connection(config: ConfigOption = DEFAULT_CONFIG, url: _Url = None, token: _Token = None) -> None:
+    """The options of every command that talks to the API."""
+
+
+def _printing(output: OutputOption = None, as_json: JsonOption = False) -> None:
+    """The options of every command that answers."""
 
 
 @asynccontextmanager
 async def _connected(config: Path, url: str | None, token: str | None) -> AsyncIterator[ApiClient]:
     """The API of the daemon that was named, of the one that runs here, or of the configured database when none does."""
-    if url is not None:
-        async with remote(url, token) as api:
-            yield api
-        return
-    async with _of_configuration(load_configuration(config), token) as api:
+    async with remote(url, token) if url is not None else _of_configuration(config, token) as api:
         yield api
 
 
-def _of_configuration(configuration: Configuration, token: str | None) -> AbstractAsyncContextManager[ApiClient]:
-    settings = configuration.settings
+def _of_configuration(path: Path, token: str | None) -> AbstractAsyncContextManager[ApiClient]:
+    """To a daemon that runs, what stands in the rest of the configuration now is of no interest."""
+    settings = load_settings(path)
     if not is_held(lock_path(settings.home)):
         from watcher.cli.connections import in_process  # noqa: PLC0415  see watcher.cli
 
-        return in_process(configuration)
+        return in_process(load_configuration(path))
     if settings.api.port == 0:
         raise Failure("the daemon listens on a port of its own choice; give its address with --url")
     return remote(url_here(settings.api.host, settings.api.port), token)
-
-
-def _common(
-    config: ConfigOption = DEFAULT_CONFIG, url: _Url = None, token: _Token = None, as_json: JsonOption = False
-) -> None:
-    """The options of every command that talks to the API."""
-
-
-def table(rows: Iterable[Any], columns: Columns) -> Table:
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=any(map(str.strip, columns)))
-    for heading in columns:
-        made.add_column(heading, overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(_cell(value(row))) for value in columns.values()))
-    return made
-
-
-def fields(**members: str) -> Columns:
-    """Columns that show a member of a row as it is, by heading."""
-    return {heading: itemgetter(member) for heading, member in members.items()}
-
-
-def properties(of: Mapping[str, Any]) -> Table:
-    """One thing, a line for each of its properties."""
-    return table(of.items(), {"": lambda item: item[0], " ": lambda item: item[1]})
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
-    return "-" if value is None else str(value)
 
 
 async def asset_named(api: ApiClient, name: str) -> dict[str, Any]:

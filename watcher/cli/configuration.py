@@ -6,46 +6,37 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
-from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import anyio
-import httpx
 import typer
 
 from config.errors import ConfigurationInvalid, Problem
 from store.errors import BackendUnusable
 from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient
-from watcher.cli.commands import (
-    DEFAULT_CONFIG,
-    Columns,
-    ConfigOption,
-    JsonOption,
-    Show,
-    command,
-    fields,
-    load_configuration,
-    properties,
-    table,
-)
+from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_configuration, local_command
 from watcher.cli.failures import Exit, Failure
+from watcher.cli.output import JsonOption, Show
+from watcher.cli.tables import Column, Columns, fields, properties, table, texts
 
 if TYPE_CHECKING:
     from config.models import Configuration
 
+_UNPROCESSABLE = 422
 ROLES = ("triggerer", "scheduler", "api")
 COLUMNS: Columns = {
-    "of": lambda finding: finding["watcher"] or f"job {finding['job']}",
-    **{name: itemgetter(name) for name in ("check", "level", "message", "remedy")},
+    "of": Column(lambda finding: finding["watcher"] or f"job {finding['job']}", "id"),
+    **fields(check="check", level="level"),
+    **texts(message="message", remedy="remedy"),
 }
 
 
 SECTIONS = ("assets", "watchers", "connections", "aliases", "jobs")
 PROCESSES: Columns = {
     **fields(host="host", pid="pid"),
-    "roles": lambda process: ", ".join(process["roles"]),
-    "runs it": lambda process: "yes" if process["is_current"] else "no",
+    "roles": Column(lambda process: ", ".join(process["roles"])),
+    "runs it": Column(lambda process: "yes" if process["is_current"] else "no"),
 }
 top = typer.Typer()
 
@@ -94,48 +85,48 @@ def demo(
 @command(top, "reload")
 async def _reload(api: ApiClient, show: Show) -> None:
     """Let the daemon read its configuration again: exit code 2, and nothing has changed, if it is wrong."""
-    answer = await api.send("POST", "/api/v2/reload", accepted=httpx.codes.UNPROCESSABLE_ENTITY)
+    answer = await api.send("POST", "/api/v2/reload", accepted=_UNPROCESSABLE)
     content = answer.json()
     if not answer.is_success:
         problems = [
             Problem(file=each["file"], line=each["line"], path=_dotted(each), message=each["msg"])
             for each in content["detail"]
         ]
-        if show.as_json:
-            typer.echo(json.dumps([_problem(problem, "error") for problem in problems]))
-            raise typer.Exit(Exit.USAGE)
-        raise ConfigurationInvalid(problems)
+        _refuse(show, ConfigurationInvalid(problems))
     lines = {
         section: "; ".join(f"{kind} {', '.join(names)}" for kind, names in content[section].items() if names)
         for section in SECTIONS
     }
     changed = {section: line for section, line in lines.items() if line}
     show(content, lambda: properties({"result": content["result"], **changed}))
-    if not show.as_json and content["processes"]:
-        show(content["processes"], lambda: table(content["processes"], PROCESSES))
+    if content["processes"]:
+        show.more(lambda: table(content["processes"], PROCESSES))
 
 
 def _dotted(fault: Mapping[str, Any]) -> str:
     return ".".join(fault["loc"][1:])
 
 
+def _refuse(show: Show, error: ConfigurationInvalid) -> NoReturn:
+    if show.problem([_problem(problem, "error") for problem in error.problems]):
+        raise typer.Exit(Exit.USAGE)
+    raise error
+
+
+@local_command(top, "check")
 def check(
+    show: Show,
     config: ConfigOption = DEFAULT_CONFIG,
     connect: Annotated[
         bool, typer.Option("--connect", help="Reach every source and judge it, and look for what runs would miss.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Check the configuration: exit code 2 if it is wrong; with --connect also the sources: 3 if one is."""
-    show = Show(as_json=as_json)
     try:
         configuration = load_configuration(config, with_files=True)
     except ConfigurationInvalid as error:
-        if not as_json:
-            raise
-        typer.echo(json.dumps([_problem(problem, "error") for problem in error.problems]))
-        raise typer.Exit(Exit.USAGE) from None
-    _check_store(configuration, as_json=as_json)
+        _refuse(show, error)
+    _check_store(show, configuration)
     if not connect:
         warnings = [*configuration.warnings, *_needing_restart(configuration)]
         lines = [*map(str, warnings), _summary(configuration)]
@@ -164,16 +155,18 @@ def _needing_restart(configuration: Configuration) -> list[Problem]:
     return [Problem(file=str(configuration.file), line=None, path="settings", message=sentence)] if changed else []
 
 
-def _check_store(configuration: Configuration, *, as_json: bool) -> None:
+def _check_store(show: Show, configuration: Configuration) -> None:
+    store = configuration.settings.store
+    if store.backend == type(store).model_fields["backend"].default and not store.options:
+        return  # it is known to be whole, and takes long to import
     from watcher.metadata import check_store  # noqa: PLC0415  see watcher.cli
 
     try:
         check_store(configuration.settings)
     except BackendUnusable as error:
-        if not as_json:
-            raise Failure(str(error), Exit.USAGE) from None
-        typer.echo(json.dumps([{"level": "error", "path": "settings.store.backend", "message": str(error)}]))
-        raise typer.Exit(Exit.USAGE) from None
+        if show.problem([{"level": "error", "path": "settings.store.backend", "message": str(error)}]):
+            raise typer.Exit(Exit.USAGE) from None
+        raise Failure(str(error), Exit.USAGE) from None
 
 
 def schema() -> None:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from config.errors import ConfigurationInvalid
 from store.errors import StoreError
+from watcher.cli.plain_text import harmless_lines
 from watcher.errors import PartEnded, StartRefused
 
 EXIT_CODES = (
@@ -53,5 +54,5 @@ class Commands(TyperGroup):
             failure = error
         except (ConfigurationInvalid, StoreError, StartRefused, PartEnded) as error:
             failure = Failure(str(error), Exit.USAGE if isinstance(error, ConfigurationInvalid) else Exit.FAILED)
-        typer.echo(str(failure), err=True)
+        typer.echo(harmless_lines(str(failure)), err=True)
         raise typer.Exit(failure.code)

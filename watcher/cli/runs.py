@@ -9,22 +9,29 @@ from urllib.parse import quote
 import typer
 
 from watcher.cli.api_client import ApiClient
-from watcher.cli.commands import Columns, Show, command, fields, group, table
+from watcher.cli.commands import command, group
 from watcher.cli.failures import Exit, Failure
+from watcher.cli.output import Show
+from watcher.cli.tables import Column, Columns, fields, ids, moments, table, texts
 
 runs = group("runs", "Runs of jobs.")
 Job = Annotated[str, typer.Argument(help="The job (its dag_id).")]
 RunId = Annotated[str, typer.Argument(help="The run's id.")]
 COLUMNS: Columns = {
-    **fields(job="dag_id", run="dag_run_id", state="state", queued="queued_at", seconds="duration"),
-    "reason": lambda run: run["reason"] or run["warning"],
+    **ids(job="dag_id", run="dag_run_id"),
+    **fields(state="state"),
+    **moments(queued="queued_at"),
+    **fields(seconds="duration"),
+    "reason": Column(lambda run: run["reason"] or run["warning"], "text"),
 }
 TASKS: Columns = {
-    **fields(task="task_id", state="state"),
-    "try": lambda task: task["try_number"],
-    **fields(started="start_date", seconds="duration"),
-    "progress": lambda task: task["progress"] and "{tasks_done} of {tasks} tasks".format(**task["progress"]),
-    "detail": lambda task: task["detail"],
+    **ids(task="task_id"),
+    **fields(state="state"),
+    "try": Column(lambda task: task["try_number"]),
+    **moments(started="start_date"),
+    **fields(seconds="duration"),
+    "progress": Column(lambda task: task["progress"] and "{tasks_done} of {tasks} tasks".format(**task["progress"])),
+    **texts(detail="detail"),
 }
 
 
@@ -38,18 +45,33 @@ async def list_runs(
 ) -> None:
     """List the newest runs."""
     query = {"order_by": "-id", "limit": limit, **({} if state is None else {"state": state})}
-    rows = (await api.get(f"/api/v2/dags/{_part(job)}/dagRuns", **query))["dag_runs"]
+    rows = (await api.get(runs_path(job), **query))["dag_runs"]
     show(rows, lambda: table(rows, COLUMNS))
 
 
 @command(runs, "show")
 async def show_run(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     """Show one run and its task instances."""
-    run = await api.get(_path(job, run_id))
-    tasks = (await api.get(f"{_path(job, run_id)}/taskInstances"))["task_instances"]
+    run = await api.get(path_of(job, run_id))
+    tasks = (await api.get(f"{path_of(job, run_id)}/taskInstances"))["task_instances"]
     show({**run, "task_instances": tasks}, lambda: table([run], COLUMNS))
-    if not show.as_json:
-        show(tasks, lambda: table(tasks, TASKS))
+    show.more(lambda: table(tasks, TASKS))
+
+
+@command(runs, "watch")
+async def watch(
+    api: ApiClient,
+    show: Show,
+    job: Annotated[str, typer.Argument(help="Of this job only.")] = "~",
+    run_id: Annotated[str | None, typer.Argument(help="This run, until it is over: exit code 1 if it fails.")] = None,
+) -> None:
+    """Watch the runs that are queued or running go on, each until it is over; until Ctrl-C, or until the one run is over."""
+    if run_id is not None and job == "~":
+        raise Failure("name the job of the run, too", Exit.USAGE)
+    from watcher.cli.run_progress import watch_runs  # noqa: PLC0415  see watcher.cli
+
+    if await watch_runs(api, show, job, run_id):
+        raise typer.Exit(Exit.FAILED)
 
 
 @command(runs, "start")
@@ -61,7 +83,7 @@ async def start(
 ) -> None:
     """Start a run by hand; it needs no events."""
     body = {"logical_date": None, "conf": _object(conf)}
-    run = (await api.send("POST", f"/api/v2/dags/{_part(job)}/dagRuns", body=body)).json()
+    run = (await api.send("POST", runs_path(job), body=body)).json()
     show(run, lambda: table([run], COLUMNS))
 
 
@@ -88,23 +110,23 @@ async def retry(
         raise Failure("name a job and a run, or a job whose failed runs are meant with --failed JOB", Exit.USAGE)
     runs_to_repeat = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
     body = {"dry_run": False}
-    again = [(await api.send("POST", f"{_path(*run)}/clear", body=body)).json() for run in runs_to_repeat]
+    again = [(await api.send("POST", f"{path_of(*run)}/clear", body=body)).json() for run in runs_to_repeat]
     show(again, lambda: table(again, COLUMNS) if again else "no run has failed")
 
 
 async def _failed(api: ApiClient, job: str) -> list[tuple[str, str]]:
     """The oldest first, so that they run again in their order."""
-    rows = await api.all(f"/api/v2/dags/{_part(job)}/dagRuns", "dag_runs", state="failed", order_by="id")
+    rows = await api.all(runs_path(job), "dag_runs", state="failed", order_by="id")
     return [(run["dag_id"], run["dag_run_id"]) for run in rows]
 
 
 @command(runs, "cancel")
 async def cancel(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     """Stop a run: its driver is stopped, and it counts as failed."""
-    run = await api.get(_path(job, run_id))
+    run = await api.get(path_of(job, run_id))
     if run["state"] not in {"queued", "running"}:
         raise Failure(f"the run is over: {run['state']}", Exit.CONFLICT)
-    cancelled = (await api.send("PATCH", _path(job, run_id), body={"state": "failed"})).json()
+    cancelled = (await api.send("PATCH", path_of(job, run_id), body={"state": "failed"})).json()
     show(cancelled, lambda: table([cancelled], COLUMNS))
 
 
@@ -117,21 +139,26 @@ async def show_logs(
     number: Annotated[int | None, typer.Option("--try", min=1, help="The try; default: the newest.")] = None,
 ) -> None:
     """Print what a run's driver said, and what was recorded about it; with --json a record a line."""
-    task = (await api.get(f"{_path(job, run_id)}/taskInstances"))["task_instances"][0]
+    task = (await api.get(f"{path_of(job, run_id)}/taskInstances"))["task_instances"][0]
     attempt = number or task["try_number"]
     if not attempt:
         raise Failure("the run has not been tried yet, so it has no log", Exit.NOT_FOUND)
-    path = f"{_path(job, run_id)}/taskInstances/{_part(task['task_id'])}/logs/{attempt}"
-    form = {"Accept": "application/x-ndjson" if show.as_json else "text/plain"}
+    path = f"{path_of(job, run_id)}/taskInstances/{_part(task['task_id'])}/logs/{attempt}"
     offset = "0"
     while offset:
-        answer = await api.send("GET", path, query={"token": offset, "full_content": True}, headers=form)
-        typer.echo(answer.text, nl=False)
+        answer = await api.send("GET", path, query={"token": offset, "full_content": True}, headers=show.log_headers)
+        show.log(answer.text)
         offset = answer.headers["Airflow-Continuation-Token"]
 
 
-def _path(job: str, run_id: str) -> str:
-    return f"/api/v2/dags/{_part(job)}/dagRuns/{_part(run_id)}"
+def runs_path(job: str) -> str:
+    """Of a job's runs, in the API; of all jobs' for `~`."""
+    return f"/api/v2/dags/{_part(job)}/dagRuns"
+
+
+def path_of(job: str, run_id: str) -> str:
+    """Of one run."""
+    return f"{runs_path(job)}/{_part(run_id)}"
 
 
 def _part(name: str) -> str:

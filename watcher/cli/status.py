@@ -9,17 +9,19 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-import httpx
 import typer
 
 from watcher.cli.api_client import ApiClient
-from watcher.cli.commands import Show, command, properties, table
+from watcher.cli.commands import command
 from watcher.cli.failures import Exit, Failure, Unavailable
+from watcher.cli.output import Show
+from watcher.cli.tables import properties, table
 from watcher.cli.watchers import COLUMNS
 
 top = typer.Typer()
 ASK_DEADLINE: Final = 7.0
 """Seconds for all questions together; the daemon's own for its database are shorter."""
+_UNAVAILABLE: Final = 503
 PARTS: Final = ("metadatabase", "scheduler", "triggerer")
 
 
@@ -66,22 +68,22 @@ async def _status(api: ApiClient, show: Show) -> None:
         "watchers": ", ".join(f"{count} {state}" for state, count in sorted(states.items())),
     }
     show(status, lambda: properties(parts))
-    if not show.as_json:
-        _show_more(show, answers.watchers, {"wrong": problems, "warning": warnings})
+    _show_more(show, answers.watchers)
+    for problem in problems:
+        show.more(partial(str, f"wrong: {problem}"), "red")
+    for warning in warnings:
+        show.more(partial(str, f"warning: {warning}"), "yellow")
     if problems:
         raise typer.Exit(Exit.FAILED if daemonless else Exit.UNWELL)
 
 
-def _show_more(show: Show, watchers: Sequence[dict[str, Any]], lines: Mapping[str, list[str]]) -> None:
+def _show_more(show: Show, watchers: Sequence[dict[str, Any]]) -> None:
     failing = [watcher for watcher in watchers if watcher["error"]]
     in_words = {watcher["name"]: watcher["watermark_in_words"] for watcher in watchers if watcher["watermark_in_words"]}
     if failing:
-        show(failing, lambda: table(failing, COLUMNS))
+        show.more(lambda: table(failing, COLUMNS))
     if in_words:
-        show(in_words, lambda: properties(in_words))
-    for kind, sentences in lines.items():
-        for sentence in sentences:
-            show(sentence, partial(str, f"{kind}: {sentence}"))
+        show.more(lambda: properties(in_words))
 
 
 async def _ask(api: ApiClient) -> Answers:
@@ -117,7 +119,7 @@ async def _health(api: ApiClient) -> Any:
 
 
 async def _readiness(api: ApiClient) -> Any:
-    return (await api.send("GET", "/readyz", accepted=httpx.codes.SERVICE_UNAVAILABLE)).json()
+    return (await api.send("GET", "/readyz", accepted=_UNAVAILABLE)).json()
 
 
 async def _watchers(api: ApiClient) -> Any:

@@ -10,8 +10,10 @@ from urllib.parse import quote
 import typer
 
 from watcher.cli.api_client import ApiClient
-from watcher.cli.commands import Columns, Show, asset_named, command, group, table
+from watcher.cli.commands import asset_named, command, group
 from watcher.cli.failures import Exit, Failure
+from watcher.cli.output import Show
+from watcher.cli.tables import Column, Columns, fields, ids, moments, table
 
 store = group("store", "The asset store: what watchers, jobs and people keep about an asset.")
 Asset = Annotated[str, typer.Argument(help="The asset's name.")]
@@ -32,17 +34,17 @@ def writer(entry: dict[str, Any]) -> str:
 
 
 COLUMNS: Columns = {
-    "key": lambda entry: entry["key"],
-    "value": lambda entry: json.dumps(entry["value"], ensure_ascii=False),
-    "version": lambda entry: entry["version"],
-    "updated": lambda entry: entry["updated_at"],
-    "by": writer,
-    "log": lambda entry: (entry["last_updated_by"] or {}).get("log_url"),
+    **ids(key="key"),
+    "value": Column(lambda entry: json.dumps(entry["value"], ensure_ascii=False), "text"),
+    **fields(version="version"),
+    **moments(updated="updated_at"),
+    "by": Column(writer),
+    "log": Column(lambda entry: (entry["last_updated_by"] or {}).get("log_url")),
 }
 HISTORY: Columns = {
     **COLUMNS,
-    "value": lambda entry: "(deleted)" if entry["deleted"] else json.dumps(entry["value"], ensure_ascii=False),
-    "updated": lambda entry: entry["written_at"],
+    "value": Column(lambda entry: "(deleted)" if entry["deleted"] else COLUMNS["value"].value(entry), "text"),
+    **moments(updated="written_at"),
 }
 
 

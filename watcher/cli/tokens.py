@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import anyio
 import typer
 
-from config.durations import parse_duration
-from watcher.cli.commands import (
-    DEFAULT_CONFIG,
-    ConfigOption,
-    JsonOption,
-    Show,
-    fields,
-    group,
-    load_configuration,
-    table,
-)
+from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, group, load_settings, local_command
 from watcher.cli.failures import Exit, Failure
+from watcher.cli.output import Show
+from watcher.cli.tables import Columns, fields, ids, moments, table
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -30,12 +22,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 token = group("token", "Tokens of people and tools.")
 _LONGEST = 250
-_COLUMNS = fields(
-    **{name: name for name in ("id", "subject", "role", "name")},
-    created="created_at",
-    expires="expires_at",
-    used="last_used_at",
-)
+_COLUMNS: Columns = {
+    **ids(id="id", subject="subject"),
+    **fields(role="role", name="name"),
+    **moments(created="created_at", expires="expires_at", used="last_used_at"),
+}
 _Id = Annotated[str | None, typer.Argument(help="The token's id, as `watcher token list` shows it.")]
 _Subject = Annotated[str | None, typer.Option("--subject", help="All tokens of this subject instead.")]
 
@@ -49,27 +40,27 @@ def _checked(word: str | None, what: str) -> str | None:
 def _seconds(duration: str | None) -> int | None:
     if duration is None:
         return None
+    from config.durations import parse_duration  # noqa: PLC0415  see watcher.cli
+
     try:
         return int(parse_duration(duration).total_seconds())
     except ValueError as error:
         raise Failure(f"a time {error}", Exit.USAGE) from None
 
 
-@token.command("create")
+@local_command(token, "create")
 def create(
+    show: Show,
     subject: Annotated[str, typer.Option(help="Whom the token speaks for; it stands in the audit.")],
     role: Annotated[Literal["viewer", "operator", "admin"], typer.Option(help="What it may do.")],
     name: Annotated[str | None, typer.Option(help="Tells several tokens of a subject apart.")] = None,
     expires_in: Annotated[str | None, typer.Option(help="How long it lives, such as `30d`; else for ever.")] = None,
     config: ConfigOption = DEFAULT_CONFIG,
-    as_json: JsonOption = False,
 ) -> None:
     """Make a token and print it; it is never shown again."""
     _checked(subject, "subject")
-    made = anyio.run(
-        _create, load_configuration(config).settings, subject, role, _checked(name, "name"), _seconds(expires_in)
-    )
-    Show(as_json=as_json)(_shown(made), lambda: made.token)
+    made = anyio.run(_create, load_settings(config), subject, role, _checked(name, "name"), _seconds(expires_in))
+    show(_shown(made), lambda: made.token)
 
 
 async def _create(
@@ -85,15 +76,15 @@ async def _create(
     return await _change(settings, create)
 
 
-@token.command("list")
+@local_command(token, "list")
 def list_tokens(
+    show: Show,
     subject: Annotated[str | None, typer.Option(help="Only those of this subject.")] = None,
     config: ConfigOption = DEFAULT_CONFIG,
-    as_json: JsonOption = False,
 ) -> None:
     """Show the tokens that are not revoked, newest first; never the tokens themselves."""
-    rows = [_shown(each) for each in anyio.run(_list, load_configuration(config).settings, subject)]
-    Show(as_json=as_json)(rows, lambda: table(rows, _COLUMNS))
+    rows = [_shown(each) for each in anyio.run(_list, load_settings(config), subject)]
+    show(rows, lambda: table(rows, _COLUMNS))
 
 
 async def _list(settings: Settings, subject: str | None) -> Sequence[Token]:
@@ -106,14 +97,12 @@ async def _list(settings: Settings, subject: str | None) -> Sequence[Token]:
     return await _change(settings, read)
 
 
-@token.command("revoke")
-def revoke(
-    token_id: _Id = None, subject: _Subject = None, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False
-) -> None:
+@local_command(token, "revoke")
+def revoke(show: Show, token_id: _Id = None, subject: _Subject = None, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """End a token, or all of a subject, at once."""
-    ended = anyio.run(_revoke, load_configuration(config).settings, token_id, subject)
+    ended = anyio.run(_revoke, load_settings(config), token_id, subject)
     sentence = f"{len(ended)} token{'' if len(ended) == 1 else 's'} revoked"
-    Show(as_json=as_json)([_shown(each) for each in ended], lambda: sentence)
+    show([_shown(each) for each in ended], lambda: sentence)
 
 
 async def _revoke(settings: Settings, token_id: str | None, subject: str | None) -> Sequence[Token]:
@@ -128,17 +117,17 @@ async def _revoke(settings: Settings, token_id: str | None, subject: str | None)
     return await _change(settings, revoke)
 
 
-@token.command("rotate")
+@local_command(token, "rotate")
 def rotate(
+    show: Show,
     token_id: _Id = None,
     subject: _Subject = None,
     overlap: Annotated[str, typer.Option(help="How long the old one goes on, such as `1h`.")] = "0s",
     config: ConfigOption = DEFAULT_CONFIG,
-    as_json: JsonOption = False,
 ) -> None:
     """Put a new token in place of one, or of each of a subject, and print it; subject, role, name and lifetime stay."""
-    made = anyio.run(_rotate, load_configuration(config).settings, token_id, subject, _seconds(overlap) or 0)
-    Show(as_json=as_json)([_shown(each) for each in made], lambda: "\n".join(each.token for each in made))
+    made = anyio.run(_rotate, load_settings(config), token_id, subject, _seconds(overlap) or 0)
+    show([_shown(each) for each in made], lambda: "\n".join(each.token for each in made))
 
 
 async def _rotate(

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import anyio
-import httpx
 import typer
 
 from watcher.cli.api_client import ApiClient, check
-from watcher.cli.commands import Columns, Show, command, fields, group, properties, table
+from watcher.cli.commands import command, group
 from watcher.cli.failures import Exit, Failure
+from watcher.cli.output import Show
+from watcher.cli.plain_text import harmless_lines
+from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, table, texts
 
 watchers = group("watchers", "The watchers and how they are doing.")
 top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
+_UNDO = "`--undo` takes it back until a batch commits"
 COLUMNS: Columns = {
-    **fields(watcher="name", asset="asset"),
-    "state": lambda watcher: "paused" if watcher["paused"] else watcher["state"],
-    "watermark": lambda watcher: watcher["watermark"],
-    "last event": lambda watcher: watcher["last_event_at"],
-    "error": lambda watcher: watcher["error"],
+    **ids(watcher="name", asset="asset"),
+    "state": Column(lambda watcher: "paused" if watcher["paused"] else watcher["state"]),
+    **texts(watermark="watermark"),
+    **moments(**{"last event": "last_event_at"}),
+    **texts(error="error"),
 }
 
 
@@ -52,7 +57,7 @@ async def rename_watcher(
 ) -> None:
     """Let a watcher that has another name now go on where it was; before its first start under the new name."""
     moved = (await api.send("POST", _path(name) + "/rename", body={"to": new})).json()
-    show(moved, lambda: f"{new} goes on from {moved['watermark']}, where {name} was")
+    show(moved, lambda: f"{new} goes on from {_in_json(moved['watermark'])}, where {name} was")
 
 
 @command(top, "pause")
@@ -83,15 +88,23 @@ async def _logs(
     if follow:
         await _follow(api, show, name, query)
         return
-    form = {"Accept": "application/x-ndjson" if show.as_json else "text/plain"}
-    answer = await api.send("GET", _path(name) + "/logs", query=query, headers=form)
-    typer.echo(answer.text, nl=False)
+    answer = await api.send("GET", _path(name) + "/logs", query=query, headers=show.log_headers)
+    show.log(answer.text)
 
 
 async def _follow(api: ApiClient, show: Show, name: str, query: dict[str, Any]) -> None:
-    if api.logs_here is not None:
-        await _follow_files(api, show, name, query)
-        return
+    from watcher.logs.reader import as_text  # noqa: PLC0415  see watcher.cli
+
+    records = _lines_of_daemon(api, name, query) if api.logs_here is None else _lines_of_files(api, name, query)
+    write = show.stream(as_text)
+    async with aclosing(records):
+        async for record in records:
+            write(record)
+
+
+async def _lines_of_daemon(api: ApiClient, name: str, query: dict[str, Any]) -> AsyncGenerator[Any, None]:
+    import httpx  # noqa: PLC0415  see watcher.cli
+
     given = {**{k: v for k, v in query.items() if v is not None}, "follow": True}
     try:
         async with api.client.stream("GET", _path(name) + "/logs", params=given, timeout=None) as answer:
@@ -100,31 +113,26 @@ async def _follow(api: ApiClient, show: Show, name: str, query: dict[str, Any]) 
             check(answer)
             async for line in answer.aiter_lines():
                 if line.startswith("data: "):
-                    _echo([json.loads(line.removeprefix("data: "))], show)
+                    yield json.loads(line.removeprefix("data: "))
     except httpx.TransportError as error:
         raise Failure(f"the daemon went away: {error}") from error
 
 
-async def _follow_files(api: ApiClient, show: Show, name: str, query: dict[str, Any]) -> None:
+async def _lines_of_files(api: ApiClient, name: str, query: dict[str, Any]) -> AsyncGenerator[Any, None]:
     """Without a daemon the API runs in this process, where a stream arrives only when it ends: read the files."""
-    from watcher.logs.paths import watcher_logs  # noqa: PLC0415
+    from watcher.logs.paths import watcher_logs  # noqa: PLC0415  see watcher.cli
     from watcher.logs.reader import Tail, follow  # noqa: PLC0415
 
     assert api.logs_here is not None  # noqa: S101  the caller has looked
     tail = Tail(partial(watcher_logs, api.logs_here, name))
     form = {"Accept": "application/x-ndjson"}
     first = await api.send("GET", _path(name) + "/logs", query=query, headers=form)
-    _echo(map(json.loads, first.text.splitlines()), show)
+    for line in first.text.splitlines():
+        yield json.loads(line)
     async with aclosing(follow(tail, anyio.Event())) as more:
         async for records in more:
-            _echo(records, show)
-
-
-def _echo(records: Iterable[Any], show: Show) -> None:
-    from watcher.logs.reader import as_text  # noqa: PLC0415  see watcher.cli
-
-    for record in records:
-        typer.echo(json.dumps(record) if show.as_json else as_text(record))
+            for record in records:
+                yield record
 
 
 @command(top, "poll")
@@ -149,26 +157,66 @@ async def _rewind(
     to: Annotated[str | None, typer.Option(help="A time, an id, `start` or `now`.")] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Only count what would follow.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take the last rewind back, until a batch commits.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first, as on a terminal is done.")] = False,
 ) -> None:
-    """Move a watcher's position; what lies after it is found again, on purpose."""
+    """Move a watcher's position; what lies after it is found again, on purpose. On a terminal you are asked first."""
     if undo == (to is not None):
         raise Failure("give --to, or --undo", Exit.USAGE)
     if undo:
         moved = (await api.send("POST", _path(name) + "/rewind/undo")).json()
-        show(moved, lambda: f"{name} is back where it was, at {moved['watermark']}")
+        show(moved, lambda: f"{name} is back where it was, at {_in_json(moved['watermark'])}")
         return
-    answer = (await api.send("POST", _path(name) + "/rewind", body={"to": to, "preview": preview})).json()
     if preview:
-        _show_preview(answer, show)
-    else:
-        show(answer, lambda: f"{name} goes on from {answer['watermark']}; `--undo` takes it back until a batch commits")
+        _show_preview(await _previewed(api, name, to), show)
+        return
+    if not yes and sys.stdin.isatty():
+        await _confirm(api, name, to)
+    answer = (await api.send("POST", _path(name) + "/rewind", body={"to": to, "preview": False})).json()
+    show(answer, lambda: f"{name} goes on from {_in_json(answer['watermark'])}; {_UNDO}")
+
+
+async def _previewed(api: ApiClient, name: str, to: str | None) -> Any:
+    return (await api.send("POST", _path(name) + "/rewind", body={"to": to, "preview": True})).json()
+
+
+async def _confirm(api: ApiClient, name: str, to: str | None) -> None:
+    """Ask on stderr whether what a rewind means is wanted. Raises `typer.Abort`."""
+    watcher = await api.get(_path(name))
+    means = meaning(name, to, watcher["watermark"], await _previewed(api, name, to))
+    typer.echo(harmless_lines(means), err=True)
+    _ask("Rewind?")
+
+
+def _ask(question: str) -> None:
+    """Wait for yes; Ctrl-C, which the event loop would keep to itself, means no. Raises `typer.Abort`."""
+    of_loop = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        typer.confirm(question, abort=True, err=True)
+    finally:
+        signal.signal(signal.SIGINT, of_loop)
+
+
+def meaning(name: str, to: str | None, watermark: Any, preview: Mapping[str, Any]) -> str:
+    """What follows from a rewind, in sentences."""
+    runs = " and ".join(f"{count:,} of {dag_id}" for dag_id, count in preview["runs"].items() if count)
+    return (
+        f"{name} stands at {_in_json(watermark)} and is to go on from {to}.\n"
+        f"Files or rows that come, also those that were seen before: {preview['items']:,}, in so many events: "
+        f"{preview['events']:,}. Jobs that are not made for it do their work twice.\n"
+        f"Runs that follow where nothing else is waited for: {runs or 'none'}.\n"
+        f"`watcher rewind {name} --undo` takes it back, until the next batch commits."
+    )
 
 
 def _show_preview(preview: dict[str, Any], show: Show) -> None:
     runs = ", ".join(f"{count} of {dag_id}" for dag_id, count in preview["runs"].items()) or "none"
     show(preview, lambda: properties({"items": preview["items"], "events": preview["events"], "runs": runs}))
-    if preview["shown"] and not show.as_json:
-        show(preview["shown"], lambda: table(preview["shown"], fields(count="count", watermark="watermark")))
+    if preview["shown"]:
+        show.more(lambda: table(preview["shown"], {**fields(count="count"), **texts(watermark="watermark")}))
+
+
+def _in_json(watermark: Any) -> str:
+    return json.dumps(watermark, ensure_ascii=False)
 
 
 def _path(name: str) -> str:

@@ -50,6 +50,28 @@ def around(logs: Sequence[Log], write_id: str, *, before: int, after: int) -> Se
     return None
 
 
+def around_line(path: Path, number: int, *, before: int, after: int) -> Sequence[tuple[int, Record]]:
+    """Lines of one file about the one of this number, which counts from 1, with their numbers; empty ones are left out."""
+    with _opened(path) as file:
+        skipped = _skip_lines(file, number - before - 1)
+        numbered = enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), skipped + 1)
+        return [(place, _record(line)) for place, line in islice(numbered, number - skipped + after) if line.strip()]
+
+
+def _skip_lines(file: BinaryIO, count: int) -> int:
+    """Go behind so many lines, or to the end; returns how many there were."""
+    skipped = 0
+    while skipped < count and (block := file.read(_BLOCK)):
+        lines = block.count(b"\n")
+        if skipped + lines >= count:
+            file.seek(-len(block), io.SEEK_CUR)
+            for _ in range(count - skipped):
+                file.readline()
+            return count
+        skipped += lines
+    return skipped
+
+
 def last(logs: Sequence[Log], count: int) -> Sequence[Record]:
     """The last lines of all logs together, oldest first."""
     tails = [list(islice(_backwards(log, None), count)) for log in logs]
@@ -193,7 +215,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-_LOOK_EVERY: Final = 0.25
+LOOK_EVERY: Final = 0.25
 """Seconds. Logs may be on a shared volume, where no file system event tells of another machine's writes."""
 
 
@@ -201,7 +223,7 @@ async def follow(tail: Tail, stopping: anyio.Event) -> AsyncGenerator[Sequence[R
     """Yields what was appended since the last look, an empty sequence if nothing was; ends when `stopping` is set."""
     while not stopping.is_set():
         yield await anyio.to_thread.run_sync(tail.read)
-        with anyio.move_on_after(_LOOK_EVERY):
+        with anyio.move_on_after(LOOK_EVERY):
             await stopping.wait()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -30,6 +31,8 @@ async def upgrade(database: Database) -> None:
             if database.dialect == "postgresql":
                 await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
             revision = await connection.run_sync(_revision)
+            if revision == _scripts().get_current_head():
+                return
             if revision not in {None, *(script.revision for script in _scripts().walk_revisions())}:
                 raise _outdated(revision)
             await connection.run_sync(lambda synchronous: command.upgrade(config(synchronous), "head"))
@@ -55,7 +58,9 @@ def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
+@cache
 def _scripts() -> ScriptDirectory:
+    """Read once: each reading imports every migration."""
     return ScriptDirectory.from_config(config())
 
 

@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from store.database import schema
 from tests.service.api.application import Api
 from watcher.api import create_app
 from watcher.http_server import listen, serve
@@ -81,6 +82,106 @@ async def test_dags_runs_and_logs(api: Api, call: Call) -> None:
     assert (task.task_id, task.state) == ("load", "queued")
     log = await call("TaskInstanceApi", "get_log", "load_orders", "mine", "load", 1)
     assert "store.written" in str(log)
+
+
+async def test_a_run_from_its_start_to_its_deletion(api: Api, call: Call) -> None:
+    run = ("load_orders", "mine")
+    body = client.TriggerDAGRunPostBody(dag_run_id="mine", logical_date=None, conf={"day": 1})
+    assert (await call("DagRunApi", "trigger_dag_run", "load_orders", body)).conf == {"day": 1}
+    one = await api.start_try("mine")
+    claim = await one.done("POST", "tries/claim", body={"nonce": "n"})
+    assert claim["conf"] == {"day": 1}
+    assert (await call("DagRunApi", "get_upstream_asset_events", *run)).total_entries == 0
+    assert (await call("TaskInstanceApi", "get_task_instance_dependencies", *run, "load")).dependencies == []
+
+    await one.done("POST", "tries/finish", body={"state": "success"})
+    assert "success" in str(await call("DagRunApi", "wait_dag_run_until_finished", *run, interval=1))
+    [of_run] = (await call("TaskInstanceApi", "get_task_instance_tries", *run, "load")).task_instances
+    assert (of_run.try_number, of_run.state) == (1, "success")
+    assert (await call("TaskInstanceApi", "get_task_instance_try_details", *run, "load", 1)).dag_run_id == "mine"
+    assert (await call("TaskInstanceApi", "get_mapped_task_instance", *run, "load", -1)).state == "success"
+
+    preview = client.PatchTaskInstanceBody(new_state="failed")
+    tasks = (await call("TaskInstanceApi", "patch_task_instance_dry_run", *run, "load", preview)).task_instances
+    assert [task.state for task in tasks] == ["success"]
+    marked = client.PatchTaskInstanceBody(new_state="failed", note="wrong day")
+    [task] = (await call("TaskInstanceApi", "patch_task_instance", *run, "load", marked)).task_instances
+    assert (task.state, task.note) == ("failed", "wrong day")
+    body = client.BulkBodyBulkTaskInstanceBody.from_dict(
+        {"actions": [{"action": "update", "entities": [{"task_id": "load", "new_state": "success"}]}]}
+    )
+    changed = await call("TaskInstanceApi", "bulk_task_instances", *run, body)
+    assert (changed.update.success, changed.update.errors) == (["load_orders.mine.load[-1]"], [])
+
+    body = client.ClearTaskInstancesBody(dag_run_id="mine", only_failed=False)
+    assert len((await call("TaskInstanceApi", "post_clear_task_instances", "load_orders", body)).task_instances) == 1
+    body = client.BulkDAGRunClearBody(dag_runs=[client.BulkDAGRunBody(dag_run_id="mine")], dry_run=False, note="again")
+    cleared = await call("DagRunApi", "clear_dag_runs", "load_orders", body)
+    assert [(each.state, each.note) for each in cleared.actual_instance.dag_runs] == [("queued", "again")]
+    body = client.BulkBodyBulkDAGRunBody.from_dict(
+        {
+            "actions": [
+                {"action": "update", "entities": [{"dag_run_id": "mine", "state": "failed"}]},
+                {"action": "delete", "entities": ["mine", "nothing"], "action_on_non_existence": "skip"},
+                {"action": "create", "entities": [{"dag_run_id": "new"}]},
+            ]
+        }
+    )
+    async with api.database.transaction() as connection:
+        await connection.execute(schema.task_try.update().values(ended_at=schema.database_now()))
+    changed = await call("DagRunApi", "bulk_dag_runs", "load_orders", body)
+    assert (changed.update.success, changed.delete.success) == (["load_orders.mine"], ["load_orders.mine"])
+    assert [error["status_code"] for error in changed.create.errors] == [405]
+    assert (await call("DagRunApi", "get_dag_runs", "~")).dag_runs == []
+    assert "store" not in str(await call("TaskInstanceApi", "get_log", *run, "load", 1))
+
+
+async def test_lists_and_what_is_configured(api: Api, call: Call) -> None:
+    await api.start_try("one")
+    await api.start_try("two")
+    page = await call("DagRunApi", "get_dag_runs", "~", cursor="", limit=1, order_by=["-run_id"], state=["running"])
+    assert ([run.dag_run_id for run in page.dag_runs], page.total_entries) == (["two"], None)
+    page = await call(
+        "DagRunApi", "get_dag_runs", "~", cursor=page.next_cursor, order_by=["-run_id"], state=["running"]
+    )
+    assert [run.dag_run_id for run in page.dag_runs] == ["one"]
+    body = client.DAGRunsBatchBody(dag_ids=["load_orders"], states=["running"])
+    assert (await call("DagRunApi", "get_list_dag_runs_batch", "~", body)).total_entries == 2
+    assert (await call("TaskInstanceApi", "get_task_instances", "~", "~", run_id_pattern="on")).total_entries == 1
+    body = client.TaskInstancesBatchBody(dag_run_ids=["two"])
+    assert (await call("TaskInstanceApi", "get_task_instances_batch", "~", "~", body)).total_entries == 1
+
+    details = await call("DAGApi", "get_dag_details", "load_orders")
+    assert (details.active_runs_count, details.latest_dag_version.version_number) == (2, 1)
+    landing = {"asset": {"name": "landing", "uri": "s3://bucket/landing", "group": "asset"}}
+    assert details.asset_expression["all"][0] == landing
+    assert (await call("DagVersionApi", "get_dag_versions", "~")).total_entries == 2
+    assert (await call("DagVersionApi", "get_dag_version", "report", 1)).dag_id == "report"
+    dags = await call(
+        "DAGApi",
+        "get_dags",
+        has_asset_schedule=True,
+        last_dag_run_state=client.DagRunState.RUNNING,
+        order_by=["dag_id"],
+    )
+    assert [dag.dag_id for dag in dags.dags] == ["load_orders"]
+    paused = await call("DAGApi", "patch_dags", client.DAGPatchBody(is_paused=True), dag_id_pattern="~")
+    assert [dag.is_paused for dag in paused.dags] == [True, True]
+
+
+async def test_queued_events_and_the_run_that_takes_them(api: Api, call: Call) -> None:
+    for name in ("landing", "customers"):
+        await call("AssetApi", "create_asset_event", client.CreateAssetEventsBody(asset_id=api.asset_ids[name]))
+    pair = ("load_orders", api.asset_ids["landing"])
+    assert (await call("AssetApi", "get_dag_asset_queued_events", "load_orders")).total_entries == 2
+    assert (await call("AssetApi", "get_asset_queued_events", pair[1])).total_entries == 1
+    assert (await call("AssetApi", "get_dag_asset_queued_event", *pair)).dag_id == "load_orders"
+    await call("AssetApi", "delete_dag_asset_queued_event", *pair)
+    await call("AssetApi", "delete_asset_queued_events", api.asset_ids["customers"])
+    with pytest.raises(client.exceptions.NotFoundException):
+        await call("AssetApi", "delete_dag_asset_queued_events", "load_orders")
+    made = await call("AssetApi", "materialize_asset", api.asset_ids["orders"])
+    assert made.run_type == "asset_materialization"
 
 
 async def test_the_whole(call: Call) -> None:

@@ -40,6 +40,8 @@ NAMES: Final = {
     "try_number": "1",
     "name": "landing_files",
     "asset_alias_id": "1",
+    "map_index": "-1",
+    "version_number": "1",
     "token_id": "00000000-0000-0000-0000-000000000000",
 }
 
@@ -87,7 +89,11 @@ async def ask(api: Api, route: str, callers: Callers, token: str | None) -> int:
     if token is not None:
         sent.setdefault("headers", {})["Authorization"] = f"Bearer {token}"
     uri = {"uri": "s3://bucket/orders"} if "by-uri" in path or "by-asset" in path else {}
-    query = {"name": "orders", "key": "k", "alias_name": "daily", **uri} if path.startswith("/execution/") else {}
+    query = (
+        {"name": "orders", "key": "k", "alias_name": "daily", "dag_id": "load_orders", **uri}
+        if path.startswith("/execution/")
+        else {}
+    )
     answer: httpx.Response = await api.client.request(method, path, params=query, **sent)
     return answer.status_code
 

@@ -9,6 +9,8 @@ from sqlalchemy import delete, update
 
 from store.catalog import catalog_sync
 from store.database import schema
+from store.processes import cleanup
+from store.runs import runs
 from tests.service.api.application import CONFIGURED, Api, Try, claimed, job
 
 RUN = "/api/v2/dags/load_orders/dagRuns/manual__1"
@@ -179,3 +181,50 @@ async def test_nobody_decides_unknown(guarded: Api) -> None:
         ("PATCH", RUN, {"state": "failed"}),
     ):
         assert (await guarded.client.request(method, path, json=body)).status_code == 401
+
+
+async def test_a_deleted_runs_events_stay_consumed_until_their_time_and_its_log_stays(api: Api) -> None:
+    one = await failed(api)
+    await answered(api, "PATCH", RUN, 200, {"state": "failed"})
+    assert (await api.client.delete(RUN)).status_code == 204
+    await answered(api, "GET", RUN, 404)
+    assert (await api.get("/api/v2/dags/load_orders"))["unprocessed"] == 0
+    assert (await api.get("/api/v2/dags/~/dagRuns"))["total_entries"] == 0
+    assert (await api.get("/api/v2/dags/~/dagRuns/~/taskInstances"))["total_entries"] == 0
+    assert (await one.put("orders", "k", 1)).status_code == 404
+    assert {event["created_dagruns"] == [] for event in (await api.get("/api/v2/assets/events"))["asset_events"]} == {
+        True
+    }
+    assert "try.claimed" in (await api.client.get(f"{RUN}/taskInstances/load/logs/1")).text
+    for body in ({"state": "queued"}, {"note": "x"}):
+        await answered(api, "PATCH", RUN, 404, body)
+    await answered(api, "POST", f"{RUN}/clear", 404, {"dry_run": False})
+
+    async def consumed() -> int:
+        async with api.database.reading() as connection:
+            return len((await connection.execute(schema.run_asset_event.select())).all())
+
+    async def clean_up() -> None:
+        days = {"task_days": 30, "history_days": 30, "event_days": 1, "run_days": 1, "orphan_days": 30}
+        for sweep in await cleanup.sweeps(api.database, cleanup.Retention(**days)):
+            async with api.database.transaction() as connection:
+                await sweep.remove(connection, 100, None, api.database.dialect)
+
+    await clean_up()
+    assert await consumed() == 2
+    async with api.database.transaction() as connection:
+        long_ago = schema.database_time_in(-2 * 86400.0)
+        await connection.execute(update(schema.asset_event).values(timestamp=long_ago))
+        await connection.execute(update(schema.run).values(end_date=long_ago))
+    await clean_up()
+    assert await consumed() == (await api.get("/api/v2/assets/events"))["total_entries"] == 0
+    await answered(
+        api, "POST", "/api/v2/dags/load_orders/dagRuns", 409, {"logical_date": None, "dag_run_id": "manual__1"}
+    )
+
+
+async def test_a_deleted_runs_tick_is_not_given_again(api: Api) -> None:
+    await failed(api)
+    assert (await api.client.delete(RUN)).status_code == 204
+    async with api.database.reading() as connection:
+        assert await runs.has_run(connection, "load_orders", "manual__1")

@@ -234,7 +234,7 @@ async def test_following_shows_what_is_there_and_what_comes(api: Api) -> None:
     log.info("watcher.polled", watcher="landing_files", n=0)
     query = LogQuery(around=None, before=100, after=100, following=True)
     response = await answer(
-        api.context, lambda: watcher_logs(api.context.logs_directory, "landing_files"), query, "*/*"
+        api.context, "landing_files", lambda: watcher_logs(api.context.logs_directory, "landing_files"), query, "*/*"
     )
     stream: AsyncIterator[str] = response.body_iterator  # type: ignore[attr-defined]  # a StreamingResponse
 

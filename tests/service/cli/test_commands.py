@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
@@ -32,9 +34,9 @@ from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
 from store.runs import runs, tries
 from store.state.attributed import AttributedEntries
+from tests.effort import PATIENCE
 from watcher import app as daemon
 from watcher import logs
-from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.cli import configuration as commands_of_configuration
 from watcher.cli import connections
@@ -42,6 +44,7 @@ from watcher.cli.app import app
 from watcher.declaring import declared
 from watcher.http_server import listen, serve
 from watcher.vocabulary import vocabulary
+from watcher.web import create_app
 
 ROOT = Path(__file__).parents[3]
 CONFIGURATION = """
@@ -238,6 +241,15 @@ async def _tried_run(path: Path) -> None:
         await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="")
 
 
+def test_a_run_is_watched_until_it_is_over(watcher: Watcher, configuration: Path) -> None:
+    anyio.run(_tried_run, configuration)
+    watcher("runs", "cancel", "load_orders", "mine")
+    shown = watcher("runs", "watch", "load_orders", "mine", exits=1).stdout
+    assert shown == "load_orders  mine  failed  cancelled\n"
+    assert answer(watcher("runs", "watch", "load_orders", "mine", "--json", exits=1))["try_number"] == 1
+    assert "name the job" in watcher("runs", "watch", "~", "mine", exits=2).stderr
+
+
 # --- configuration
 
 
@@ -410,6 +422,21 @@ def test_a_daemon_is_spoken_to_in_my_name(watcher: Watcher, served: Served, monk
     assert answer(watcher("status", "--json"))["daemon"] == served.url
 
 
+def test_the_page_of_a_thing_is_opened(watcher: Watcher, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: asked.append(url) or len(asked) == 1)
+    opened = ("open", "--url", served.url, "--token", served.token)
+    assert answer(watcher(*opened, "--json")) == {"url": f"{served.url}/", "opened": True}
+    pages = ["watchers/inbox_files", "assets/1", "jobs/load_orders"]
+    names = ["inbox_files", "inbox", "load_orders"]
+    assert [watcher(*opened, name).stdout for name in names] == [f"{served.url}/{page}\n" for page in pages]
+    assert asked[1:] == [f"{served.url}/{page}" for page in pages]
+    headers = {"Authorization": f"Bearer {served.token}", "Accept": "text/html"}
+    assert {httpx.get(url, headers=headers).status_code for url in asked} == {200}
+    assert "no watcher, job or asset" in watcher(*opened, "nothing", exits=4).stderr
+    assert "no daemon runs here" in watcher("open", exits=1).stderr
+
+
 def test_nobody_there_is_said_in_a_sentence(watcher: Watcher) -> None:
     assert "watcher run" in watcher("status", "--url", "http://127.0.0.1:1", exits=1).stderr
 
@@ -458,17 +485,51 @@ def test_a_log_is_followed_until_interrupted(configuration: Path, served: Served
 # --- the program
 
 
-def test_the_program_itself(configuration: Path) -> None:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        program = [sys.executable, "-m", "watcher", *words]
-        return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+HEAVY = {
+    "aiobotocore",
+    "aiohttp",
+    "alembic",
+    "asyncpg",
+    "botocore",
+    "fastapi",
+    "prometheus_client",
+    "sqlalchemy",
+    "uvicorn",
+}
+PROGRAM = """
+import sys
+from watcher.guard import main
+try:
+    main()
+finally:
+    print("imported", *sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
 
-    assert "Exit codes" in run("--help").stdout
-    checked = run("check", "-c", str(configuration))
-    assert (checked.returncode, checked.stderr) == (0, "")
-    missing = run("check", "-c", str(configuration) + "x")
-    assert (missing.returncode, "Traceback" in missing.stderr) == (2, False)
-    assert run("run", "--roles", "nonsense", "-c", str(configuration)).returncode == 2
+
+def program(*words: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    """A command in a process of its own, and what it has imported."""
+    command = [sys.executable, "-c", PROGRAM, *words]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    *_, imported = process.stderr.splitlines()
+    return process, set(imported.split())
+
+
+def test_a_configuration_is_checked_without_what_it_does_not_name(watcher: Watcher, configuration: Path) -> None:
+    checked, imported = program("check", "-c", str(configuration))
+    assert (checked.returncode, len(checked.stderr.splitlines())) == (0, 1)
+    assert not HEAVY & imported
+    configuration.unlink()
+    assert "no such file; create it" in watcher("check", exits=2).stderr
+
+
+def test_whoever_asks_a_daemon_needs_little_of_the_program(configuration: Path, served: Served) -> None:
+    port = served.url.rpartition(":")[2]
+    configuration.write_text(configuration.read_text().replace("port: 1}", f"port: {port}}}") + "  wrong: {urii: x}\n")
+    with exclusive(configuration.parent / ".watcher" / "daemon.lock"):
+        for words in (["status"], ["logs", "inbox_files"]):
+            asked, imported = program(*words, "-c", str(configuration), "--token", served.token)
+            assert asked.returncode == 0, asked.stderr
+            assert not (HEAVY | {"structlog", "triggers"}) & imported
 
 
 def test_the_roles_are_those_of_the_daemon() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+import typer.testing
 from sqlalchemy import select
 from typer.testing import CliRunner
 
@@ -79,6 +80,20 @@ def test_a_rewind_can_be_previewed_done_and_undone_once(configuration):
     again = watcher(configuration, "rewind", "inbox_files", "--undo")
     assert again.exit_code == 5
     assert "no rewind to undo" in again.stderr
+
+
+@pytest.mark.parametrize(("given", "moved"), [("y\n", True), ("n\n", False), ("", False)])
+def test_on_a_terminal_a_rewind_is_asked_about_first(configuration, monkeypatch, given, moved):
+    (configuration.parent / "inbox" / "a.csv").write_text("1")
+    monkeypatch.setattr(typer.testing._NamedTextIOWrapper, "isatty", lambda _: True)
+    words = ("rewind", "inbox_files", "--to", "start", "-c", str(configuration))
+    asked = CliRunner().invoke(app, words, input=given)
+    assert "also those that were seen before: 1, in so many events: 1." in asked.stderr
+    assert "Runs that follow where nothing else is waited for: 1 of load." in asked.stderr
+    assert (asked.exit_code == 0, "goes on from" in asked.stdout) == (moved, moved)
+    assert ("Aborted" in asked.stderr) is not moved
+    sure = CliRunner().invoke(app, [*words, "--yes"])
+    assert (sure.exit_code, "Rewind?" in sure.stderr) == (0, False)
 
 
 def test_a_place_that_does_not_exist_is_refused_in_one_sentence(configuration):

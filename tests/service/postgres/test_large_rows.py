@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import asyncpg
 import pytest
 
@@ -82,3 +86,32 @@ async def test_rows_that_cannot_be_large_are_not_measured(
     async with hosted(postgres_database.dsn, columns=["id"], max_batch_bytes=1) as host:
         await orders.execute("INSERT INTO orders (note) VALUES ('small')")
         assert await host.catch_up() == [1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+async def test_an_event_is_bounded_by_bytes_and_twenty_rows_of_five_megabytes_are_twenty_events(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, mode: str
+) -> None:
+    await orders.execute("ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now()")
+    await orders.execute("CREATE INDEX ON orders (updated_at)")
+    async with hosted(postgres_database.dsn, mode=mode, columns=["note"]) as host:
+        before = resident()
+        await orders.execute(INSERT, "x", 5_000_000, 20)
+        await orders.execute(INSERT, "x", 300_000, 20)
+        await host.catch_up()
+        counts = [event.count for event in host.committed.events]
+        sizes = [len(json.dumps(event.payload)) for event in host.committed.events]
+        grown = resident() - before
+    assert sorted(host.committed.ids) == list(range(1, 41))
+    assert counts[:20] == [1] * 20
+    assert max(sizes[20:]) <= 1_000_000
+    assert len(counts) <= 28
+    assert max(host.committed.sizes) <= 16_000_000
+    assert grown < 100_000_000 + sum(sizes), "all that is kept here is what was told"
+
+
+def resident() -> int:
+    """Bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

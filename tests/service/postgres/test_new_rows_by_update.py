@@ -9,8 +9,7 @@ import pytest
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect, MortalServer
 from tests.service.postgres.tiny_host import TinyHost, hosted
-from triggers.errors import ConfigurationError, SourceChanged
-from triggers.postgres import by_update
+from triggers.errors import SourceChanged
 from triggers.postgres.by_update import RowsByUpdateReader
 
 pytestmark = pytest.mark.service
@@ -57,14 +56,14 @@ async def test_now_tells_of_rows_that_come_or_change(
         assert event.watermark["from"] <= event.watermark["to"] == host.committed.watermark["up_to"]
 
 
-async def test_all_tells_of_every_row_in_bounded_events_of_one_commit(
+async def test_all_tells_of_every_row_in_bounded_events(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection
 ) -> None:
     await insert(customers, *range(25))
     async with hosted(postgres_database.dsn, **OPTIONS, start="all", batch={"max_rows": 10}) as host:
         assert sorted(host.committed.ids) == list(range(25))
         assert [event.count for event in host.committed.events] == [10, 10, 5]
-        assert host.committed.writes == 2
+        assert host.committed.writes == 4
 
 
 async def test_a_timestamp_is_the_first_floor(
@@ -230,14 +229,35 @@ async def assert_blocked(host: TinyHost, sentence: str) -> None:
         await host.catch_up()
 
 
-async def test_more_rows_than_one_commit_takes_are_refused(
+async def test_what_waits_is_told_in_parts_and_a_crash_between_them_costs_nothing(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(by_update, "MOST_ROWS", 24)
-    await insert(customers, *range(25))
-    with pytest.raises(ConfigurationError, match="more than 24 rows"):
-        async with hosted(postgres_database.dsn, **OPTIONS, start="all"):
-            pass
+    """Others write meanwhile, and the statement that looks for what waits is cut off as well."""
+    monkeypatch.setattr("triggers.postgres.by_update.MOST_PLACES", 25)
+    monkeypatch.setattr("triggers.postgres.sql.MOST_PLACES", 25)
+    await customers.execute("INSERT INTO customers (id, note) SELECT n, 'a' FROM generate_series(1, 60) n")
+    await insert(customers, *range(61, 80))
+    options = {**OPTIONS, "columns": ["note"], "batch": {"max_rows": 7}}
+    async with hosted(postgres_database.dsn, **options, start="2026-01-01T00:00:00Z") as host:
+        assert len(host.committed.ids) == 79
+        await customers.execute("UPDATE customers SET note = 'b' WHERE id <= 60")
+        await insert(customers, 100)
+        for _ in range(2):
+            await host.commit_one()
+        await customers.execute("UPDATE customers SET note = 'c' WHERE id % 10 = 0")
+        for _ in range(2):
+            await host.commit_one()
+        await host.catch_up()
+        events = host.committed.events
+    rows = [
+        (key, row["note"])
+        for event in events
+        for key, row in zip(event.payload["keys"], event.payload["rows"], strict=True)
+    ]
+    assert len(rows) == len(set(rows))
+    newest = {(row["id"], row["note"]) for row in await customers.fetch("SELECT id, note FROM customers")}
+    assert newest | {(n, "a") for n in range(1, 80)} <= set(rows)
+    assert max(event.count for event in events) == 7
 
 
 async def test_a_restart_ends_open_writers_and_keeps_prepared_ones(mortal_server: MortalServer) -> None:

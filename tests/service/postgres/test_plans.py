@@ -35,13 +35,14 @@ TABLES = {
     "partitioned by another column": "CREATE TABLE t (id bigint, note text, PRIMARY KEY (id, note)) PARTITION BY LIST (note);"
     "CREATE TABLE even PARTITION OF t FOR VALUES IN ('0'); CREATE TABLE odd PARTITION OF t FOR VALUES IN ('1')",
 }
-SQL = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=row_as_json(["note"], {"note": "text"}))
+SQL = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=row_as_json(["note"], {}))
 UPDATES = RowsByUpdate.of(
     Table.parse("public.t"),
     "updated_at",
-    key=primary_key_as_json(["id"], {"id": "integer"}),
+    key=primary_key_as_json(["id"], {}),
     where=None,
-    row=row_as_json([], {}),
+    row=row_as_json(["id"], {}),
+    size=None,
 )
 STATEMENTS = {
     "fresh": (SQL.fresh, f"({ROWS}, 1000)"),
@@ -87,12 +88,15 @@ async def test_a_poll_for_updates_reads_few_pages(
     await orders.execute("CREATE INDEX ON t (updated_at)")
     await orders.execute("VACUUM ANALYZE t")
     floor = await orders.fetchval("SELECT (now() - interval '5 minutes')::text")
-    arguments = f"('{{}}', '{floor}', '3', '{{}}')"
+    arguments = f"('{{}}', '{floor}', '3', '{{}}', NULL, NULL, NULL)"
+    found = await orders.fetch("SELECT tableoid::int8, ctid::text, xmin::text FROM t WHERE id % 1000 = 0")
+    places = ", ".join(f"ARRAY[{', '.join(repr(value) for value in values)}]" for values in zip(*found, strict=True))
     question = NewsByUpdate(table=Table.parse("public.t"), column="updated_at")
     news = news_of([question.part(0, ["($1::text[])[1]", "($1::text[])[2]"])])
     async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
         plans = [
-            await plan_of(client.session("t"), UPDATES.new_rows, arguments, executions=10),
+            await plan_of(client.session("t"), UPDATES.new_places, arguments, executions=10),
+            await plan_of(client.session("t"), UPDATES.rows, f"({places})", executions=10),
             await plan_of(client.session("t"), news, f"('{{{floor}, 3}}')", executions=10),
         ]
 

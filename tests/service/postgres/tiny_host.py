@@ -98,6 +98,12 @@ class TinyHost:
         await anext(self._batches)
         await self.start()
 
+    async def commit_one(self) -> None:
+        """The next batch, and then a crash with the one behind it."""
+        assert self._batches is not None
+        self.committed.apply(await anext(self._batches))
+        await self.crash()
+
     async def poll(self) -> bool:
         """One poll, committed; whether the trigger has caught up."""
         if self._batches is None:

@@ -16,8 +16,9 @@ from store.database.schema import asset_alias, job_schedule_alias, leader, queue
 from store.detection import events
 from store.detection.events import EventFilter
 from store.errors import NotLeading
-from store.runs import queues, runs
+from store.runs import queues, run_lists, runs
 from store.runs.queues import QueueFilter
+from store.runs.run_lists import RunFilter
 from tests.databases import on_both, statements_of
 from tests.service.scheduler.settings import (
     configure,
@@ -79,7 +80,7 @@ async def test_a_run_has_the_trace_of_the_event_that_completed_its_condition(dat
     window = Window(limit=10)
     async with database.reading() as connection:
         event = await events.get(connection, completing)
-        [traced] = (await runs.listed(connection, window, trace_id=event.trace_id)).rows
+        [traced] = (await run_lists.listed(connection, RunFilter(trace_id=event.trace_id), window)).rows
         [same] = (await events.listed(connection, EventFilter(trace_id=event.trace_id), window)).rows
         traces = [each.trace_id for each in await runs.events_of_run(connection, "load", traced.run_id)]
     assert (traced.dag_id, traced.trace_id, same.id) == ("load", created["load"], completing)

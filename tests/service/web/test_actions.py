@@ -30,7 +30,7 @@ async def test_a_watcher_is_paused_and_resumed(browser: Browser) -> None:
 
 async def test_a_run_is_started_with_a_conf_cancelled_and_run_again(browser: Browser) -> None:
     page = await browser.send("/jobs/report/start", conf='{"day": "2026-01-31"}')
-    run = page.path
+    run = page.answer.url.path
     assert run.startswith("/runs/report/manual__")
     assert '"day": "2026-01-31"' in page.text
     assert page.forms == [f"{run}/cancel"]

@@ -57,14 +57,14 @@ def test_every_registered_trigger_is_a_word() -> None:
     words = vocabulary()
 
     assert set(words.triggers) == set(TRIGGERS)
-    for name, trigger in TRIGGERS.items():
-        kind = words.trigger(name, None)
+    for name in TRIGGERS:
+        kind, trigger = words.trigger(name, None), trigger_class(name)
         assert (kind.options, kind.connection_type) == (trigger.Options, trigger.connection_type)
         assert kind.isolation == "none"
 
 
 def test_a_dotted_path_means_a_class_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = TRIGGERS["file.new_files"]
+    base = trigger_class("file.new_files")
     (tmp_path / "plugin_of_a_test.py").write_text(
         f"from {base.__module__} import {base.__name__} as Base\n\n\nclass Mine(Base):\n    pass\n\n\nnumber = 1\n"
     )

@@ -14,6 +14,7 @@ from config.errors import ConfigurationInvalid
 from config.loader import load
 from config.models import Configuration
 from config.schedules import AliasCondition, All, AssetCondition
+from config.settings_loader import load_settings
 from config.vocabulary import Vocabulary
 
 
@@ -399,3 +400,30 @@ def test_the_hash_tells_options_of_a_watcher_and_of_a_job(load_text: Callable[..
         for text in (HASHED, HASHED.replace("s3://b/x", "s3://b/y"), HASHED.replace("retries: 1", "retries: 2"))
     }
     assert len(hashes) == 3
+
+
+def test_the_settings_are_read_alone(write: Callable[[str], Path]) -> None:
+    text = 'settings: {home: there, api: {port: "${PORT}"}}\nconnections: {a: {b: "${MISSING}"}}\njobs: {a: 1, a: 2}\n'
+    file = write(text)
+    settings = load_settings(file, {"PORT": "7", "WATCHER_SETTINGS__API__HOST": "::1"})
+    assert (settings.api.port, settings.api.host, settings.home) == (7, "::1", file.parent / "there")
+    assert load_settings(write("jobs: {}"), {}).api.port == 8795
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("settings: {hom: x}", "watchers.yaml:2: settings.hom: is not a key here; did you mean `home`?"),
+        ("settings: 5", "watchers.yaml:2: settings: must be a mapping (`key: value`)"),
+        ("settings: {home: a, home: b}", "watchers.yaml:2: settings.home: is defined twice"),
+        (
+            'settings: {home: "${MISSING}"}',
+            "watchers.yaml:2: settings.home: the environment variable MISSING is not set",
+        ),
+        ("settings: [", "is not valid YAML"),
+    ],
+)
+def test_settings_that_are_wrong_are_refused(write: Callable[[str], Path], text: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationInvalid) as refused:
+        load_settings(write(text), {})
+    assert sentence in str(refused.value)

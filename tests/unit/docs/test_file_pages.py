@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from triggers.base import BaseEventTrigger
 from triggers.local_folder.new_files import FileNewFiles
-from triggers.options import parse_duration
+from triggers.options import parse_bytes, parse_duration
 from triggers.s3.connection import S3Connection
 from triggers.s3.failures import REMEDIES
 from triggers.s3.new_files import S3NewFiles
@@ -54,6 +54,8 @@ def test_every_option_is_explained_with_its_default(root: Path, name: str) -> No
     for option, default in true.items():
         if isinstance(default, timedelta):
             assert parse_duration(told[option].strip("`")) == default
+        elif option.endswith("_bytes`"):
+            assert parse_bytes(told[option].strip("`")) == default
         elif isinstance(default, bool | int):
             assert told[option] == f"`{json.dumps(default)}`"
         elif option in ("`start`", "`mode`"):

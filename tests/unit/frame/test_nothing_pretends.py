@@ -47,6 +47,7 @@ UNIMPORTED: Mapping[str, str] = {
     "import-linter": "make check",
     "mypy": "make check",
     "ruff": "make check",
+    "schemathesis": "the tests, as a program that asks the API thousands of times",
     "uv": "make requirements",
 }
 """Distributions that nothing of ours imports, and who needs them."""

@@ -11,7 +11,7 @@ import pytest
 
 from tests.effort import PATIENCE
 from watcher.logs import reader
-from watcher.logs.reader import Tail, around, as_text, follow, fragment, last, unfinished
+from watcher.logs.reader import Tail, around, around_line, as_text, follow, fragment, last, unfinished
 
 
 def written(path: Path, *records: Any) -> Path:
@@ -187,3 +187,16 @@ def test_records_in_words() -> None:
     assert as_text(record) == "T info store.writing key=k (rolled back)"
     assert as_text({"event": "plain  text"}) == "plain  text"
     assert as_text({"event": "failed", "exception": "Traceback\n  x"}) == "failed\nTraceback\n  x"
+
+
+def test_lines_about_one_that_is_known_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "1.log"
+    path.write_text("".join("\n" if number % 10 == 0 else f"line {number}\n" for number in range(1, 200_001)))
+    for number in (1, 9, 55, 123_456, 199_999):
+        lines = around_line(path, number, before=2, after=2)
+        assert dict(lines)[number]["event"] == f"line {number}"
+        assert [place for place, _ in lines] == [
+            n for n in range(max(number - 2, 1), number + 3) if n % 10 and n <= 200_000
+        ]
+    assert around_line(path, 300_000, before=2, after=2) == []
+    assert around_line(tmp_path / "none.log", 5, before=2, after=2) == []

@@ -7,7 +7,7 @@ import pytest
 
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.failures import NotPrimary, driver_errors
+from triggers.postgres.failures import NotPrimary, UnreadableRows, driver_errors
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,8 @@ from triggers.postgres.failures import NotPrimary, driver_errors
         (asyncpg.UndefinedTableError("no such table"), ConfigurationError),
         (asyncpg.InsufficientPrivilegeError("permission denied"), ConfigurationError),
         (asyncpg.InvalidPasswordError("wrong"), ConfigurationError),
-        (asyncpg.DivisionByZeroError("division by zero"), ConfigurationError),
+        (asyncpg.DivisionByZeroError("division by zero"), UnreadableRows),
+        (asyncpg.StatementTooComplexError("stack depth limit exceeded"), UnreadableRows),
         (asyncpg.FeatureNotSupportedError("never"), ConfigurationError),
         (asyncpg.InvalidCachedStatementError("the table changed"), SourceUnavailable),
         (asyncpg.QueryCanceledError("statement timeout"), SourceUnavailable),

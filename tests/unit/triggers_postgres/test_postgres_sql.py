@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from triggers.postgres.sql import Table, condition, quoted, row_as_json
+from triggers.postgres.values import ValueType
 
 
 def test_names_are_quoted_whatever_they_hold() -> None:
@@ -36,5 +37,5 @@ def test_a_comment_in_a_condition_ends_with_its_line() -> None:
 def test_only_decimals_are_turned_into_text() -> None:
     assert row_as_json([], {}) == "NULL::text"
     assert '"price"::text AS "price", "note" AS "note"' in row_as_json(
-        ["price", "note"], {"price": "numeric", "note": "text"}
+        ["price", "note"], {"price": ValueType(is_numeric=True), "note": ValueType()}
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,22 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import effort
-from tests.unit.triggers_postgres.updates_model import Version, WindowPoller, simulate
+from tests.unit.triggers_postgres.updates_model import DrainingPoller, Version, WindowPoller, simulate
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.window import Snapshot, Window
 
 
+@pytest.mark.parametrize("poller_class", [WindowPoller, DrainingPoller])
 @given(random=st.randoms(use_true_random=False))
 @settings(max_examples=effort(30, 1000))
-def test_nothing_is_lost_and_nothing_repeated(random: Random) -> None:
-    outcome = simulate(random, WindowPoller, polls=15)
+def test_nothing_is_lost_and_nothing_repeated(poller_class: type[WindowPoller], random: Random) -> None:
+    outcome = simulate(random, poller_class, polls=15)
 
     assert (outcome.lost, outcome.repeated, outcome.unwanted) == (frozenset(), frozenset(), frozenset())
 
 
+@pytest.mark.parametrize("poller_class", [WindowPoller, DrainingPoller])
 @pytest.mark.parametrize("seed", range(effort(15, 300)))
-def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int) -> None:
-    outcome = simulate(Random(seed), WindowPoller, polls=120)
+def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int, poller_class: type[WindowPoller]) -> None:
+    outcome = simulate(Random(seed), poller_class, polls=120)
 
     assert (outcome.lost, outcome.repeated, outcome.unwanted) == (frozenset(), frozenset(), frozenset())
     assert outcome.versions > 100
@@ -70,7 +73,26 @@ class FloorBeforeTheRows(WindowPoller):
         return super().poll()
 
 
-@pytest.mark.parametrize("poller_class", [ByTimeAlone, FloorOfNow, ForgetsThePrepared, FloorBeforeTheRows])
+class FloorWithAPart(DrainingPoller):
+    """Lets the floor hide what is still to come."""
+
+    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+        window = super().part(snapshot, some)
+        return replace(window, floor=window.next_floor)
+
+
+class PassesThoseWhoCameBetween(DrainingPoller):
+    """Goes on within a transaction, as if nobody before it had ended meanwhile."""
+
+    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+        self.window = replace(self.window, handled=self.window._with({xid for xid, _ in some}), part=None)
+        return super().part(snapshot, some)
+
+
+@pytest.mark.parametrize(
+    "poller_class",
+    [ByTimeAlone, FloorOfNow, ForgetsThePrepared, FloorBeforeTheRows, FloorWithAPart, PassesThoseWhoCameBetween],
+)
 def test_a_poller_that_breaks_a_rule_loses_rows_in_the_same_runs(poller_class: type[WindowPoller]) -> None:
     assert any(simulate(Random(seed), poller_class, polls=60).lost for seed in range(100))
 
@@ -82,3 +104,12 @@ class ForgetsWhatItHandled(WindowPoller):
 
 def test_a_poller_that_forgets_what_it_handled_repeats_it() -> None:
     assert any(simulate(Random(seed), ForgetsWhatItHandled, polls=60).repeated for seed in range(10))
+
+
+class ForgetsWhereItBrokeOff(DrainingPoller):
+    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+        return replace(super().part(snapshot, some), part=None)
+
+
+def test_a_poller_that_forgets_where_it_broke_off_repeats_rows() -> None:
+    assert any(simulate(Random(seed), ForgetsWhereItBrokeOff, polls=60).repeated for seed in range(10))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from triggers.postgres.ledger import LockSet
-from triggers.postgres.window import XID_SPACE, Snapshot, Window
+from triggers.postgres.window import BEFORE_THE_FIRST, XID_SPACE, Part, RowPlace, Snapshot, Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,11 @@ class Version:
     number: int
     xid: int
     updated_at: int
+
+    @property
+    def place(self) -> RowPlace:
+        """In no order that time knows of."""
+        return RowPlace(relation=self.number % 2, block=self.number * 7919 % 101, number=self.number)
 
 
 @dataclass
@@ -65,6 +70,22 @@ class Server:
         oldest = self.age(window.xmin % XID_SPACE)
         handled = {xid % XID_SPACE for xid in window.handled}
         return [row for row in rows if 1 <= self.age(row.xid) <= oldest and row.xid not in handled]
+
+    def waiting(self, window: Window) -> tuple[list[tuple[int, Version]], Snapshot]:
+        """The statement that a drain begins with: what waits, in the order in which it is told, by xids of 64 bits."""
+        snapshot = self.snapshot()
+        first = snapshot.xmin if window.first is None else window.first
+        waiting = [(self._rank(row, window, first, snapshot), row) for row in self.rows(window)]
+        part = window.part
+        if part is not None:
+            waiting = [one for one in waiting if one[0] != part.xid or one[1].place > part.place]
+        rest = BEFORE_THE_FIRST if part is None else part.xid
+        return sorted(waiting, key=lambda one: (one[0] != rest, one[0], one[1].place)), snapshot
+
+    def _rank(self, row: Version, window: Window, first: int, snapshot: Snapshot) -> int:
+        if window.xmin is None and not 1 <= self.age(row.xid) <= self.age(first % XID_SPACE):
+            return BEFORE_THE_FIRST
+        return snapshot.widen(row.xid)
 
     def age(self, xid: int) -> int:
         return (self.next_xid - xid + XID_SPACE // 2) % XID_SPACE - XID_SPACE // 2
@@ -179,17 +200,50 @@ class WindowPoller:
     def read(self, snapshot: Snapshot, rows: list[Version]) -> Window:
         return self.window.read(snapshot, [row.xid for row in rows])
 
-    def _finish(self, rows: list[Version]) -> None:
+    def _finish(self, rows: list[Version]) -> bool:
+        """Whether the daemon lived on."""
         random = self.server.random
         if random.random() < 0.15:
             state, handled = self._committed
             self.window = Window.from_state(json.loads(state), json.loads(handled))
-        elif rows or random.random() < 0.5:
+            return False
+        if rows or random.random() < 0.5:
             self._commit(rows)
+        return True
 
     def _commit(self, rows: list[Version]) -> None:
         self._committed = json.dumps(self.window.to_state()), json.dumps(sorted(self.window.handled))
         self.emitted.update(row.number for row in rows)
+
+
+class DrainingPoller(WindowPoller):
+    """Tells what waits in parts, and looks again in the middle of it: as often as not somebody else committed meanwhile."""
+
+    def poll(self) -> int:
+        random = self.server.random
+        self.window = self.window.alive(self.living())
+        self.others_work()
+        waiting, snapshot = self.server.waiting(self.window)
+        seen, is_cut = len(waiting), len(waiting) > (most := random.randint(1, 12))
+        del waiting[most:]
+        while waiting:
+            size = random.randint(1, 4)
+            some, waiting = waiting[:size], waiting[size:]
+            if not waiting and not is_cut:
+                self.window = self.window.read(snapshot, [row.xid for xid, row in some if xid != BEFORE_THE_FIRST])
+            else:
+                self.window = self.part(snapshot, some)
+            self.others_work()
+            if not self._finish([row for _, row in some]):
+                return seen
+        if not seen:
+            self.window = self.window.read(snapshot, [])
+            self._finish([])
+        return seen
+
+    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+        xid, row = some[-1]
+        return self.window.read_part(snapshot, {each for each, _ in some}, Part(xid=xid, place=row.place))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ Paths and bodies are those of Airflow 3.3's execution API where it has them.
 
 from typing import Final
 
-from watcher.api.execution import assets, store, task_store, tries
+from watcher.api.execution import assets, runs, store, task_store, tries
 
-ROUTERS: Final = tuple(part.router for part in (store, task_store, tries, assets))
+ROUTERS: Final = tuple(part.router for part in (store, task_store, tries, assets, runs))
 """Under `/execution`. What jobs call most often is looked at first; each router around another costs every request time."""
 
 __all__ = ["ROUTERS"]

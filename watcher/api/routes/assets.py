@@ -16,9 +16,9 @@ from store.errors import no_alias
 from store.runs import decisions, runs
 from watcher.api.auth import Operator, Viewer
 from watcher.api.context import Context
+from watcher.api.decisions import RunRequest, materialize
 from watcher.api.document import MAY_CONFLICT
 from watcher.api.parameters import BIGGEST, AssetId, Pattern, example, ordered_window
-from watcher.api.routes import dags
 from watcher.api.shapes.assets import (
     AssetAliasCollectionResponse,
     AssetAliasResponse,
@@ -26,7 +26,7 @@ from watcher.api.shapes.assets import (
     AssetResponse,
     asset_response,
 )
-from watcher.api.shapes.dags import DAGRunResponse, run_response
+from watcher.api.shapes.dag_runs import DAGRunResponse, run_response
 
 router = APIRouter(prefix="/assets", tags=["Asset"])
 
@@ -86,16 +86,16 @@ async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResp
         return (await _responses(connection, [asset]))[0]
 
 
-class MaterializeAssetBody(dags.RunRequest):
+class MaterializeAssetBody(RunRequest):
     model_config = example(conf={"full": True})
 
 
 @router.post("/{asset_id}/materialize", responses=MAY_CONFLICT)
-async def materialize(
+async def materialize_asset(
     context: Context, actor: Operator, asset_id: AssetId, body: MaterializeAssetBody | None = None
 ) -> DAGRunResponse:
     """Run the job that updates the asset."""
-    dag_id, run_id = await dags.materialize(context, actor, asset_id, body or MaterializeAssetBody())
+    dag_id, run_id = await materialize(context, actor, asset_id, body or MaterializeAssetBody())
     async with context.database.reading() as connection:
         return run_response(await runs.get(connection, dag_id, run_id))
 

@@ -1,61 +1,39 @@
-"""`/api/v2/dags`, their runs and task instances: people and tools look at them, pause jobs and trigger runs."""
+"""`/api/v2/dags`: people and tools look at jobs, pause them, and let them go on."""
 
 from __future__ import annotations
 
-import re
-import secrets
-from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from dataclasses import replace
+from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Query
-from pydantic import Field
-from sqlalchemy.exc import IntegrityError
+from fastapi import APIRouter, Depends, Query
 
 from store.catalog import assets
 from store.database.paging import Window
-from store.errors import Conflict, NotFound
-from store.keys import TaskInstanceKey
-from store.processes import audit
-from store.runs import decisions, jobs, runs, task_instances
-from store.runs.jobs import JOB_ORDERS
-from store.runs.runs import RUN_ORDERS
-from store.values import to_json
-from watcher.api.auth import Actor, Operator, Viewer
+from store.errors import NotFound
+from store.runs import decisions, jobs, runs
+from store.runs.jobs import JOB_ORDERS, JobFilter
+from watcher.api.auth import Operator, Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.document import MAY_CONFLICT
-from watcher.api.parameters import Body, MapIndex, Moment, Pattern, Text, TraceId, example, ordered_window
+from watcher.api.decisions import pause
+from watcher.api.filters import JobQuery, JobsQuery
+from watcher.api.parameters import Body, UnorderedWindow, example, ordered_window
 from watcher.api.shapes.dags import (
+    VERSION,
     DAGCollectionResponse,
+    DAGDetailsResponse,
     DAGResponse,
-    DAGRunCollectionResponse,
-    DAGRunResponse,
-    TaskInstanceCollectionResponse,
-    TaskInstanceResponse,
+    DAGVersionCollectionResponse,
+    DagVersionResponse,
     dag_response,
-    run_response,
-    task_instance_response,
+    details_response,
+    version_response,
 )
-from watcher.api.writes import new_write_id
-from watcher.loops import Hint
 
 router = APIRouter(prefix="/dags", tags=["DAG"])
-_ALL = "~"
-_RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
-_COLUMNS: Final = {"note", "logical_date", "data_interval_start", "data_interval_end"}
-_RESERVED: Final = ("scheduled__", "asset_triggered__", "asset_materialization__", "backfill__")
-
-
-class RunRequest(Body):
-    """A run as somebody asks for it. `run_after` and partitions do not exist here: only null is accepted."""
-
-    dag_run_id: Text | None = Field(default=None, max_length=250)
-    data_interval_start: Moment | None = None
-    data_interval_end: Moment | None = None
-    logical_date: Moment | None = None
-    run_after: None = None
-    conf: dict[str, Any] | None = None
-    note: Text | None = Field(default=None, max_length=1000)
-    partition_key: None = None
+ALL: Final = "~"
+"""In place of a job's or a run's id."""
+_Mask = Annotated[list[Literal["is_paused"]] | None, Query()]
+_VERSION_ORDERS: Final = ("id", "version_number", "bundle_name", "bundle_version")
 
 
 class DAGPatchBody(Body):
@@ -64,46 +42,40 @@ class DAGPatchBody(Body):
     is_paused: bool
 
 
-class TriggerDAGRunPostBody(RunRequest):
-    model_config = example(logical_date="2026-01-31T12:00:00Z", conf={"full": True})
-
-    logical_date: Moment | None
-
-
-class DAGRunPatchBody(Body):
-    model_config = example(state="success", note="looked at it")
-
-    state: Literal["queued", "success", "failed"] | None = None
-    note: Text | None = Field(default=None, max_length=1000)
-
-
-class DAGRunClearBody(Body):
-    """As Airflow's: without `dry_run: false` it only tells what would be cleared."""
-
-    model_config = example(dry_run=False)
-
-    dry_run: bool = True
-    only_failed: bool = False
-    only_new: Literal[False] = False
-    run_on_latest_version: bool = False
-
-
 @router.get("")
 async def list_dags(
     context: Context,
     _: Viewer,
     window: Annotated[Window, Depends(ordered_window(JOB_ORDERS, "dag_id"))],
-    dag_id_pattern: Pattern = None,
-    dag_id_prefix_pattern: Pattern = None,
-    paused: bool | None = None,
-    exclude_stale: bool = True,
+    query: Annotated[JobQuery, Query()],
 ) -> DAGCollectionResponse:
-    names = {"id_pattern": dag_id_pattern, "id_prefix": dag_id_prefix_pattern}
+    return await _listed(context, query.filter, window)
+
+
+@router.patch("")
+async def patch_dags(
+    context: Context,
+    actor: Operator,
+    window: UnorderedWindow,
+    query: Annotated[JobsQuery, Query()],
+    body: DAGPatchBody,
+    update_mask: _Mask = None,  # noqa: ARG001  there is nothing else that a mask could keep
+) -> DAGCollectionResponse:
+    """All configured ones that match, not only those that the answer shows; none without a pattern: `~` matches all."""
+    if query.dag_id_pattern is None and query.dag_id_prefix_pattern is None:
+        return DAGCollectionResponse(dags=[], total_entries=0)
     async with context.database.reading() as connection:
-        configured = await jobs.listed(connection, window, **names, paused=paused, only_active=exclude_stale)
-        unprocessed = await decisions.unprocessed_of_jobs(connection, [job.dag_id for job in configured.rows])
+        matching = await jobs.ids(connection, replace(query.filter, only_active=True))
+    await pause(context, actor, matching, paused=body.is_paused)
+    return await _listed(context, JobFilter(ids=matching), replace(window, order_by=["dag_id"]))
+
+
+async def _listed(context: ApiContext, which: JobFilter, window: Window) -> DAGCollectionResponse:
+    async with context.database.reading() as connection:
+        listed = await jobs.listed(connection, which, window)
+        unprocessed = await decisions.unprocessed_of_jobs(connection, [job.dag_id for job in listed.rows])
     return DAGCollectionResponse(
-        dags=[dag_response(job, unprocessed) for job in configured.rows], total_entries=configured.total
+        dags=[dag_response(job, unprocessed) for job in listed.rows], total_entries=listed.total
     )
 
 
@@ -114,179 +86,56 @@ async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
         return dag_response(job, await decisions.unprocessed_of_jobs(connection, [dag_id]))
 
 
+@router.get("/{dag_id}/details")
+async def get_dag_details(context: Context, _: Viewer, dag_id: str) -> DAGDetailsResponse:
+    async with context.database.reading() as connection:
+        job = await jobs.get(connection, dag_id)
+        unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
+        around = await assets.around_job(connection, dag_id)
+        running = await runs.running_runs(connection)
+    uris = {asset.name: asset.uri for asset in around if asset.role == "schedule"}
+    return details_response(job, unprocessed, uris, running.get(dag_id, 0))
+
+
 @router.patch("/{dag_id}")
-async def patch_dag(context: Context, actor: Operator, dag_id: str, body: DAGPatchBody) -> DAGResponse:
-    await pause(context, actor, dag_id, paused=body.is_paused)
-    return await get_dag(context, actor, dag_id)
-
-
-@router.get("/{dag_id}/dagRuns")
-async def list_runs(
-    context: Context,
-    _: Viewer,
-    dag_id: str,
-    window: Annotated[Window, Depends(ordered_window(RUN_ORDERS, "id"))],
-    state: Annotated[list[str] | None, Query()] = None,
-    run_type: Annotated[list[str] | None, Query()] = None,
-    run_id_pattern: Pattern = None,
-    run_id_prefix_pattern: Pattern = None,
-    trace_id: TraceId = None,
-) -> DAGRunCollectionResponse:
-    names = {"id_pattern": run_id_pattern, "id_prefix": run_id_prefix_pattern, "trace_id": trace_id}
-    one_job = None if dag_id == _ALL else dag_id
-    async with context.database.reading() as connection:
-        if one_job is not None:
-            await jobs.get(connection, one_job)
-        listed = await runs.listed(connection, window, dag_id=one_job, states=state, types=run_type, **names)
-    return DAGRunCollectionResponse(dag_runs=[run_response(run) for run in listed.rows], total_entries=listed.total)
-
-
-@router.post("/{dag_id}/dagRuns", responses=MAY_CONFLICT)
-async def trigger_run(context: Context, actor: Operator, dag_id: str, body: TriggerDAGRunPostBody) -> DAGRunResponse:
-    run_id = await trigger(context, actor, dag_id, body)
-    return await get_run(context, actor, dag_id, run_id)
-
-
-@router.get("/{dag_id}/dagRuns/{run_id}")
-async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGRunResponse:
-    async with context.database.reading() as connection:
-        return run_response(await runs.get(connection, dag_id, run_id))
-
-
-@router.patch("/{dag_id}/dagRuns/{run_id}", responses=MAY_CONFLICT)
-async def patch_run(
+async def patch_dag(
     context: Context,
     actor: Operator,
     dag_id: str,
-    run_id: str,
-    body: DAGRunPatchBody,
-    update_mask: Annotated[list[str] | None, Query()] = None,
-) -> DAGRunResponse:
-    """`failed` cancels a run that is not over, `queued` clears one that is; `success` and `failed` mark else."""
-    changes = body.model_dump(include=set(update_mask) if update_mask else None, exclude_unset=True)
-    if "note" in changes:
-        await annotate(context, actor, dag_id, run_id, changes["note"])
-    if changes.get("state") == "queued":
-        await clear(context, actor, dag_id, run_id)
-    elif changes.get("state") is not None:
-        await settle(context, actor, dag_id, run_id, changes["state"])
-    return await get_run(context, actor, dag_id, run_id)
+    body: DAGPatchBody,
+    update_mask: _Mask = None,  # noqa: ARG001  there is nothing else that a mask could keep
+) -> DAGResponse:
+    await pause(context, actor, [dag_id], paused=body.is_paused)
+    return await get_dag(context, actor, dag_id)
 
 
-@router.post("/{dag_id}/dagRuns/{run_id}/clear", responses=MAY_CONFLICT)
-async def clear_run(
-    context: Context, actor: Operator, dag_id: str, run_id: str, body: DAGRunClearBody
-) -> DAGRunResponse | TaskInstanceCollectionResponse:
-    """The same run with the same events, by its next try."""
+@router.get("/{dag_id}/dagVersions")
+async def list_dag_versions(
+    context: Context,
+    _: Viewer,
+    dag_id: str,
+    window: Annotated[Window, Depends(ordered_window(_VERSION_ORDERS, "id"))],
+    version_number: int | None = None,
+    bundle_name: str | None = None,
+    bundle_version: str | None = None,
+) -> DAGVersionCollectionResponse:
+    """Of each job one: what is configured now. All orders are that of the jobs, up or down."""
+    is_impossible = version_number not in {None, VERSION} or bundle_name is not None or bundle_version is not None
+    ids = None if dag_id == ALL else [dag_id]
+    which = JobFilter(ids=ids, only_active=dag_id == ALL, is_impossible=is_impossible)
+    by_job = replace(window, order_by=["-dag_id" if window.order_by[0].startswith("-") else "dag_id"])
     async with context.database.reading() as connection:
-        await runs.get(connection, dag_id, run_id)
-        tasks = await task_instances.of_run(connection, dag_id, run_id)
-    cleared = [task_instance_response(task) for task in tasks if not body.only_failed or task.state == "failed"]
-    if body.dry_run:
-        return TaskInstanceCollectionResponse(task_instances=cleared, total_entries=len(cleared))
-    if cleared:
-        await clear(context, actor, dag_id, run_id)
-    return await get_run(context, actor, dag_id, run_id)
+        if dag_id != ALL:
+            await jobs.get(connection, dag_id)
+        listed = await jobs.listed(connection, which, by_job)
+    versions = [version_response(job) for job in listed.rows]
+    return DAGVersionCollectionResponse(dag_versions=versions, total_entries=listed.total)
 
 
-@router.get("/{dag_id}/dagRuns/{run_id}/taskInstances")
-async def list_task_instances(context: Context, _: Viewer, dag_id: str, run_id: str) -> TaskInstanceCollectionResponse:
+@router.get("/{dag_id}/dagVersions/{version_number}")
+async def get_dag_version(context: Context, _: Viewer, dag_id: str, version_number: int) -> DagVersionResponse:
     async with context.database.reading() as connection:
-        await runs.get(connection, dag_id, run_id)
-        tasks = await task_instances.of_run(connection, dag_id, run_id)
-    shown = [task_instance_response(task) for task in tasks]
-    return TaskInstanceCollectionResponse(task_instances=shown, total_entries=len(shown))
-
-
-@router.get("/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
-async def get_task_instance(
-    context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: MapIndex = -1
-) -> TaskInstanceResponse:
-    key = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
-    async with context.database.reading() as connection:
-        return task_instance_response(await task_instances.get(connection, key))
-
-
-async def materialize(context: ApiContext, actor: Actor, asset_id: int, request: RunRequest) -> tuple[str, str]:
-    """Make a run of the one job that has the asset as a direct outlet; returns its dag_id and run_id.
-
-    Raises `NotFound` when there is none, `Conflict` when there are several, and what `trigger` raises.
-    """
-    async with context.database.reading() as connection:
-        around = await assets.jobs_around(connection, [asset_id])
-    producers = [job.dag_id for job in around if job.role == "outlet"]
-    if not producers:
-        raise NotFound(f"no job has the asset {asset_id} among its outlets; add it to one, or trigger a job by name")
-    if len(producers) > 1:
-        raise Conflict(f"several jobs update the asset {asset_id}: {', '.join(producers)}; trigger one of them by name")
-    return producers[0], await trigger(context, actor, producers[0], request, run_type="asset_materialization")
-
-
-async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
-    """Run it again with the same events. Raises `NotFound`, `Conflict`."""
-    async with context.database.transaction() as connection:
-        await decisions.clear(connection, dag_id, run_id)
-        await audit.record(connection, actor.name, "run.clear", dag_id, {"run_id": run_id}, new_write_id())
-    context.hint(Hint(what="tries"))
-
-
-async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, state: str) -> None:
-    """Cancel a run, or mark it as `success` or `failed`. Raises `NotFound`."""
-    async with context.database.transaction() as connection:
-        reason, ended = await decisions.settle(connection, dag_id, run_id, state)
-        action = "run.cancel" if reason == "cancelled" else "run.mark"
-        await audit.record(connection, actor.name, action, dag_id, {"run_id": run_id, "state": state}, new_write_id())
-    if ended is not None:
-        context.metrics.count_end(ended)
-    context.hint(Hint(what="tries"))
-    context.hint(Hint(what="queues", names=frozenset({dag_id})))
-
-
-async def annotate(context: ApiContext, actor: Actor, dag_id: str, run_id: str, note: str | None) -> None:
-    """Write a note to a run, or take it away. Raises `NotFound`."""
-    async with context.database.transaction() as connection:
-        await decisions.annotate(connection, dag_id, run_id, note)
-        await audit.record(connection, actor.name, "run.annotate", dag_id, {"run_id": run_id}, new_write_id())
-
-
-async def pause(context: ApiContext, actor: Actor, dag_id: str, *, paused: bool) -> None:
-    """Pause a job or let it go on; what was queued meanwhile is looked at at once. Raises `NotFound`."""
-    async with context.database.transaction() as connection:
-        await jobs.set_paused(connection, dag_id, paused=paused)
-        await audit.record(connection, actor.name, "job.pause" if paused else "job.resume", dag_id, {}, new_write_id())
-    if not paused:
-        context.hint(Hint(what="tries"))
-        context.hint(Hint(what="queues", names=frozenset({dag_id})))
-
-
-async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: RunRequest, run_type: str = "manual") -> str:
-    """Make a queued run; returns its id. Raises `NotFound`, `Conflict`, `InvalidValue`, or 400 for a bad id."""
-    run_id = _checked(request.dag_run_id) or f"{run_type}__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
-    conf = to_json(request.conf or {})
-    try:
-        async with context.database.transaction() as connection:
-            job = await jobs.get(connection, dag_id)
-            if not job.active:
-                raise NotFound(f"the job {dag_id!r} is not configured any more")
-            kind = {"triggered_by": "rest_api", "run_type": run_type}
-            columns = request.model_dump(include=_COLUMNS)
-            await runs.create_run(connection, dag_id, run_id, job.task_id, **kind, conf=conf, **columns)
-            await audit.record(connection, actor.name, "run.trigger", dag_id, {"run_id": run_id}, new_write_id())
-    except IntegrityError:
-        raise Conflict(f"the job {dag_id!r} has a run {run_id!r} already; give another dag_run_id, or none") from None
-    context.hint(Hint(what="tries"))
-    return run_id
-
-
-def _checked(run_id: str | None) -> str | None:
-    if run_id is None:
-        return None
-    if not _RUN_ID.fullmatch(run_id) or ".." in run_id:
-        raise HTTPException(
-            400, f"the dag_run_id {run_id!r} has other characters than A-Z a-z 0-9 _ . ~ : + -, or `..`"
-        )
-    if run_id.startswith(_RESERVED):
-        raise HTTPException(
-            400, f"the dag_run_id {run_id!r} begins like those that the scheduler gives; choose another"
-        )
-    return run_id
+        job = await jobs.get(connection, dag_id)
+    if version_number != VERSION:
+        raise NotFound(f"no version {version_number} of {dag_id!r}; a job has one, {VERSION}: what is configured now")
+    return version_response(job)

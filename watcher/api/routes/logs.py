@@ -6,7 +6,8 @@ Airflow's route for the logs of tries is here; `watchers` has that of the watche
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -21,7 +22,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from store.errors import NotFound
 from store.keys import TaskInstanceKey
-from store.runs import task_instances, tries
+from store.runs import runs, task_instances, tries
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.api.auth import Viewer
@@ -29,7 +30,7 @@ from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import BIGGEST, MapIndex
 from watcher.api.shapes.base import Shape
 from watcher.logs import reader, try_log
-from watcher.logs.reader import LINES, Fragment, Log, Record, Tail, as_text, follow, fragment, fragment_of
+from watcher.logs.reader import LINES, Fragment, Log, Record, as_text, fragment, fragment_of
 from watcher.submit.base import Handle, Submitter
 
 router = APIRouter(tags=["Logs"])
@@ -103,7 +104,7 @@ async def get_log(
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     log = await log_of_try(context, instance, try_number)
     if query.around is not None or query.following:
-        return await answer(context, lambda: [[log.path]], query, accept)
+        return await answer(context, str(log.path), lambda: [[log.path]], query, accept)
     lines = _FULL_CONTENT if full_content else _FIRST_FRAGMENT
     part = await log.fragment(token, lines)
     following = None if part.next_offset is None else str(part.next_offset)
@@ -137,7 +138,8 @@ async def log_of_try(context: ApiContext, instance: TaskInstanceKey, try_number:
     """Of a task instance's try, also of one that has no line. Raises `NotFound`, `InvalidLogName`."""
     path = try_log(context.logs_directory, *instance.columns.values(), try_number)
     async with context.database.reading() as connection:
-        await task_instances.check(connection, instance)
+        if not await runs.was_deleted(connection, instance.dag_id, instance.run_id):  # of such a run the log is left
+            await task_instances.check(connection, instance)
         stored = await tries.stored_handle(connection, instance, try_number)
     submitter = None if stored is None else context.submitters.get(stored[0])
     if stored is None or submitter is None or submitter.ends_with_home:
@@ -160,12 +162,19 @@ async def _remote_fragment(submitter: Submitter, handle: Handle, offset: int, li
     return fragment_of(data, offset, lines)
 
 
-async def answer(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery, accept: str) -> Response:
-    """The lines in the form that was asked for. Raises `NotFound` for a write that nobody knows of."""
+async def answer(
+    context: ApiContext, name: str, logs: Callable[[], Sequence[Log]], query: LogQuery, accept: str
+) -> Response:
+    """The lines of the log of this name in the form that was asked for. Raises `NotFound` for a write that nobody knows of."""
     if query.following:
-        tail = await anyio.to_thread.run_sync(Tail, logs)
-        events = _events(await excerpt(context, logs, query), follow(tail, context.stopping))
         context.streams.check()
+        more = context.followers.follow(name, logs, _event, context.stopping)
+        await anext(more)
+        try:
+            events = _events(await excerpt(context, logs, query), more)
+        except BaseException:
+            await more.aclose()
+            raise
         return StreamingResponse(
             context.streams.commented(events), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
         )
@@ -219,11 +228,12 @@ def _history_record(row: HistoryEntry) -> Record:
     return {"timestamp": row.written_at, "event": "store.history", **record}
 
 
-async def _events(first: Sequence[Record], more: AsyncIterator[Sequence[Record]]) -> AsyncIterator[str]:
+async def _events(first: Sequence[Record], more: AsyncGenerator[str, None]) -> AsyncIterator[str]:
     """Empty where a look has shown nothing new."""
-    yield "".join(_event(record) for record in first)
-    async for records in more:
-        yield "".join(_event(record) for record in records)
+    async with aclosing(more):
+        yield "".join(map(_event, first))
+        async for text in more:
+            yield text
 
 
 def _event(record: Record) -> str:

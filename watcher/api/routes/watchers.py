@@ -157,4 +157,4 @@ async def get_logs(
     if not await anyio.to_thread.run_sync(logs) and query.around is None:
         async with context.database.reading() as connection:
             await watchers.get(connection, name)
-    return await answer(context, logs, query, accept)
+    return await answer(context, f"watcher {name}", logs, query, accept)

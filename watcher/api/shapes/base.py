@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -26,3 +27,8 @@ def parsed(value: Any) -> Any:
 
 JsonObject = Annotated[dict[str, Any], BeforeValidator(parsed)]
 JsonValue = Annotated[Any, BeforeValidator(parsed)]
+
+
+def duration(start: datetime | None, end: datetime | None) -> float | None:
+    """Seconds of what has begun and ended."""
+    return None if start is None or end is None else (end - start).total_seconds()

@@ -1,19 +1,44 @@
-"""Jobs, as Airflow's dags, their runs and task instances; `reason`, `warning`, `trace_id`, `detail`, `progress`, `exit_code` are ours."""
+"""Jobs, as Airflow's dags, and their versions; `unprocessed` is ours."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Annotated, Any
-from uuid import UUID
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID, uuid5
 
-from pydantic import BeforeValidator
-
-from store.keys import Cron
+from store.keys import Condition, Cron
 from store.runs.jobs import Job
-from store.runs.runs import Run
-from store.runs.task_instances import TaskInstance
-from watcher.api.shapes.base import JsonObject, Shape, parsed
+from watcher.api.shapes.base import Shape
+
+VERSION: Final = 1
+"""Of every job: what is configured now."""
+_VERSIONS: Final = UUID("5f2f1b0e-6a0f-4b0e-9d54-6d1f0c8a7b11")
+"""The namespace of their ids."""
+
+
+class DagTagResponse(Shape):
+    name: str
+    dag_id: str
+    dag_display_name: str
+
+
+class DagVersionResponse(Shape):
+    """A job as it is configured; what it was before is not kept."""
+
+    id: UUID
+    version_number: int = VERSION
+    dag_id: str
+    bundle_name: str | None = None
+    bundle_version: str | None = None
+    created_at: datetime
+    dag_display_name: str
+    bundle_url: str | None = None
+
+
+class DAGVersionCollectionResponse(Shape):
+    dag_versions: Sequence[DagVersionResponse]
+    total_entries: int
 
 
 class DAGResponse(Shape):
@@ -35,7 +60,7 @@ class DAGResponse(Shape):
     timetable_description: str | None
     timetable_partitioned: bool = False
     timetable_periodic: bool = False
-    tags: Sequence[str] = ()
+    tags: Sequence[DagTagResponse] = ()
     max_active_tasks: int = 1
     max_active_runs: int
     max_consecutive_failed_dag_runs: int = 0
@@ -56,6 +81,72 @@ class DAGResponse(Shape):
 class DAGCollectionResponse(Shape):
     dags: Sequence[DAGResponse]
     total_entries: int
+
+
+class DAGDetailsResponse(DAGResponse):
+    catchup: bool
+    dag_run_timeout: timedelta | None
+    asset_expression: dict[str, Any] | None
+    doc_md: str | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    is_paused_upon_creation: bool | None = None
+    params: dict[str, Any] | None = None
+    render_template_as_native_obj: bool = False
+    template_search_path: Sequence[str] | None = None
+    timezone: str | None
+    last_parsed: datetime | None
+    default_args: dict[str, Any] | None = None
+    rerun_with_latest_version: bool | None = None
+    owner_links: dict[str, str] | None = None
+    is_favorite: bool = False
+    active_runs_count: int
+    """Of those that are running."""
+    concurrency: int
+    latest_dag_version: DagVersionResponse
+
+
+def version_response(job: Job) -> DagVersionResponse:
+    """What is configured of the job now."""
+    return DagVersionResponse(
+        id=uuid5(_VERSIONS, f"{job.dag_id}/{job.updated_at.isoformat()}"),
+        dag_id=job.dag_id,
+        created_at=job.updated_at,
+        dag_display_name=job.dag_id,
+    )
+
+
+def details_response(
+    job: Job, unprocessed: Mapping[str, int], uris: Mapping[str, str], active_runs: int
+) -> DAGDetailsResponse:
+    """The same with more; `uris` are by name, of the assets of its schedule."""
+    definition, shown = job.definition, dag_response(job, unprocessed)
+    schedule = definition.schedule
+    return DAGDetailsResponse(
+        **dict(shown),
+        catchup=definition.catchup,
+        dag_run_timeout=definition.timeout,
+        asset_expression=None if schedule is None else _expression(schedule, uris),
+        timezone=definition.cron and definition.cron.timezone,
+        last_parsed=job.updated_at,
+        active_runs_count=active_runs,
+        concurrency=shown.max_active_tasks,
+        latest_dag_version=version_response(job),
+    )
+
+
+def _expression(condition: Condition, uris: Mapping[str, str]) -> dict[str, Any]:
+    """A schedule as Airflow has it."""
+    match condition:
+        case str() as name:
+            return {"asset": {"name": name, "uri": uris.get(name, name), "group": "asset"}}
+        case {"asset": str() as name}:
+            return _expression(name, uris)
+        case {"all": parts}:
+            return {"all": [_expression(part, uris) for part in parts]}
+        case {"any": parts}:
+            return {"any": [_expression(part, uris) for part in parts]}
+    return {"alias": {"name": condition["alias"], "group": "asset"}}
 
 
 def dag_response(job: Job, unprocessed: Mapping[str, int]) -> DAGResponse:
@@ -110,105 +201,3 @@ def _text(condition: Any, *, top: bool = False) -> str:
         case _:
             return str(condition)
     return joined if top or len(parts) == 1 else f"({joined})"
-
-
-class DAGRunResponse(Shape):
-    dag_run_id: str
-    dag_id: str
-    logical_date: datetime | None
-    queued_at: datetime | None
-    start_date: datetime | None
-    end_date: datetime | None
-    duration: float | None
-    data_interval_start: datetime | None
-    data_interval_end: datetime | None
-    run_after: datetime
-    last_scheduling_decision: datetime | None = None
-    run_type: str
-    state: str
-    triggered_by: str | None
-    triggering_user_name: str | None = None
-    conf: JsonObject | None
-    note: str | None
-    dag_versions: Sequence[str] = ()
-    bundle_version: str | None = None
-    dag_display_name: str
-    partition_key: str | None = None
-    partition_date: datetime | None = None
-    reason: str | None
-    warning: str | None
-    trace_id: str
-
-
-class DAGRunCollectionResponse(Shape):
-    dag_runs: Sequence[DAGRunResponse]
-    total_entries: int
-
-
-class TaskInstanceResponse(Shape):
-    id: UUID
-    task_id: str
-    dag_id: str
-    dag_run_id: str
-    map_index: int
-    logical_date: datetime | None
-    run_after: datetime
-    start_date: datetime | None
-    end_date: datetime | None
-    duration: float | None
-    state: str
-    try_number: int
-    max_tries: int
-    task_display_name: str
-    dag_display_name: str
-    hostname: str | None = None
-    unixname: str | None = None
-    pool: str = "default_pool"
-    pool_slots: int = 1
-    queue: str | None = None
-    priority_weight: int | None = None
-    operator: str = "spark-submit"
-    operator_name: str = "spark-submit"
-    queued_when: datetime | None
-    scheduled_when: datetime | None
-    pid: int | None = None
-    executor: str | None = None
-    executor_config: str = "{}"
-    note: str | None = None
-    rendered_map_index: str | None = None
-    rendered_fields: dict[str, Any] | None = None
-    trigger: None = None
-    triggerer_job: None = None
-    dag_version: None = None
-    detail: str | None
-    progress: Annotated[dict[str, int], BeforeValidator(parsed)] | None
-    exit_code: int | None
-
-
-class TaskInstanceCollectionResponse(Shape):
-    task_instances: Sequence[TaskInstanceResponse]
-    total_entries: int
-
-
-def run_response(run: Run) -> DAGRunResponse:
-    """A run under Airflow's names."""
-    return DAGRunResponse.of(run, dag_run_id=run.run_id, dag_display_name=run.dag_id, duration=_duration(run))
-
-
-def task_instance_response(task: TaskInstance) -> TaskInstanceResponse:
-    """A task instance under Airflow's names."""
-    return TaskInstanceResponse.of(
-        task,
-        dag_run_id=task.run_id,
-        task_display_name=task.task_id,
-        dag_display_name=task.dag_id,
-        duration=_duration(task),
-        max_tries=task.definition.retries,
-        queued_when=task.queued_at,
-        scheduled_when=task.queued_at,
-    )
-
-
-def _duration(timed: Run | TaskInstance) -> float | None:
-    start, end = timed.start_date, timed.end_date
-    return None if start is None or end is None else (end - start).total_seconds()

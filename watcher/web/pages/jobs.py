@@ -10,9 +10,9 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from store.catalog import assets
 from store.runs import decisions, jobs, runs
 from store.runs.runs import Run
+from watcher.api import decisions as api
 from watcher.api.auth import Operator
 from watcher.api.context import Context
-from watcher.api.routes import dags as api
 from watcher.api.shapes.dags import dag_response
 from watcher.web.forms import Form, go_to
 from watcher.web.parts import FEW, Part
@@ -44,13 +44,13 @@ async def one_job(view: Pages, dag_id: str) -> Response:
 
 @router.post("/pause")
 async def pause(request: Request, context: Context, actor: Operator, dag_id: str) -> Response:
-    await api.pause(context, actor, dag_id, paused=True)
+    await api.pause(context, actor, [dag_id], paused=True)
     return go_to(request, "jobs", dag_id)
 
 
 @router.post("/resume")
 async def resume(request: Request, context: Context, actor: Operator, dag_id: str) -> Response:
-    await api.pause(context, actor, dag_id, paused=False)
+    await api.pause(context, actor, [dag_id], paused=False)
     return go_to(request, "jobs", dag_id)
 
 

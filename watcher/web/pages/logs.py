@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import anyio.to_thread
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from store.catalog import watchers
 from store.keys import TaskInstanceKey
 from watcher.api.context import ApiContext
-from watcher.api.parameters import MapIndex
+from watcher.api.parameters import BIGGEST, MapIndex
 from watcher.api.routes.logs import LogOfTry, LogQuery, TryNumber, WriteId, excerpt, log_of_try
 from watcher.logs.paths import watcher_logs
-from watcher.logs.reader import Log, Record
+from watcher.logs.reader import Log, Record, around_line
 from watcher.web.addresses import path
 from watcher.web.rendering import Pages
 
@@ -79,7 +79,9 @@ async def of_try(
     try_number: TryNumber,
     around: WriteId = None,
     map_index: MapIndex = -1,
+    line: Annotated[int | None, Query(ge=1, le=BIGGEST)] = None,
 ) -> Response:
+    """`line` counts from 1, as the reasons of failed runs do."""
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     log = await log_of_try(view.context, instance, try_number)
     title, above = f"{dag_id}, try {try_number}", path("runs", dag_id, run_id)
@@ -87,6 +89,10 @@ async def of_try(
     if log.remote is not None and around is None:
         part = await log.fragment(0, _REMOTE_LINES)
         return view.page("log.html", title=title, above=above, api=api, around=None, lines=lines(part.records))
+    if line is not None and around is None:
+        numbered = await anyio.to_thread.run_sync(partial(around_line, log.path, line, before=_LINES, after=_LINES))
+        shown = [Line(record=record, is_marked=place == line, is_first=place == line) for place, record in numbered]
+        return view.page("log.html", title=title, above=above, api=api, around=f"line {line}", lines=shown)
     return await _page(view, lambda: [[log.path]], around, title, above, api)
 
 

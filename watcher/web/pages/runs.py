@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -16,9 +17,9 @@ from store.runs.queues import ACTIVE
 from store.runs.runs import Run
 from store.runs.task_instances import TryOfRun
 from store.state import history
+from watcher.api import decisions as api
 from watcher.api.auth import Operator
 from watcher.api.context import ApiContext, Context
-from watcher.api.routes import dags as api
 from watcher.api.routes.logs import log_of_try
 from watcher.api.shapes.base import parsed
 from watcher.web.forms import go_to
@@ -28,6 +29,7 @@ from watcher.web.rendering import Pages
 
 router = APIRouter(prefix="/runs")
 _LINES: Final = 40
+_LINE: Final = re.compile(r"log line (\d{1,18})\)$")
 _MOST: Final = 100
 """Events, values and tries that the page of a run shows."""
 State = Literal["queued", "running", "success", "failed"]
@@ -58,7 +60,12 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
     log = {} if not tries else await _log(view.context, tries[0])
     values = {"run": run, "tasks": tasks, "tries": tries, "consumed": consumed[:_MOST], **written, **log}
     return view.page(
-        "run.html", is_active=run.state in ACTIVE, has_more=len(consumed) > _MOST, progress=_progress(tries), **values
+        "run.html",
+        is_active=run.state in ACTIVE,
+        has_more=len(consumed) > _MOST,
+        progress=_progress(tries),
+        line=_line_of(run.reason),
+        **values,
     )
 
 
@@ -75,6 +82,12 @@ async def _log(context: ApiContext, newest: TryOfRun) -> Mapping[str, Any]:
     instance = TaskInstanceKey.of(newest)
     lines = await tail(context, await log_of_try(context, instance, newest.try_number), _LINES)
     return {"lines": lines, "around": None, "api": api_path(instance, newest.try_number)}
+
+
+def _line_of(reason: str | None) -> str | None:
+    """The number of the log line that a reason names, as `watcher.submit.shimmed` writes them."""
+    named = _LINE.search(reason or "")
+    return named and named[1]
 
 
 def _progress(tries: Sequence[TryOfRun]) -> Mapping[str, int] | None:

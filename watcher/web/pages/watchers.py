@@ -6,13 +6,14 @@ from functools import partial
 from typing import Annotated
 
 import anyio.to_thread
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.detection import rewind
 from watcher.api.auth import Operator
 from watcher.api.context import ApiContext, Context
+from watcher.api.parameters import storable
 from watcher.api.routes import watchers as api
 from watcher.api.routes.logs import excerpt
 from watcher.api.shapes.base import parsed
@@ -74,20 +75,29 @@ async def resume(request: Request, context: Context, actor: Operator, name: Name
     return go_to(request, "watchers", name)
 
 
-@router.post("/poll")
-async def dry_run(view: Pages, actor: Operator, name: Name) -> Response:
-    """What the next poll would find, on the watcher's page; nothing has changed by it."""
-    return await _page(view, name, preview=await api.poll(view.context, actor, name, dry_run=True))
+@router.get("/preview")
+async def preview(
+    view: Pages, actor: Operator, name: Name, to: Annotated[str | None, Query(max_length=1000)] = None
+) -> Response:
+    """On the watcher's page what the next look would find, or what would follow a rewind; nothing changes by it."""
+    if to is None:
+        return await _page(view, name, preview=await api.poll(view.context, actor, name, dry_run=True))
+    body = api.RewindBody(to=_place(to), preview=True)
+    return await _page(view, name, preview=await api.rewind(view.context, actor, name, body), to=body.to)
 
 
 @router.post("/rewind")
-async def rewind_to(request: Request, view: Pages, actor: Operator, name: Name, form: Form) -> Response:
-    """First what would follow; with `confirmed`, the rewind itself."""
-    body = api.RewindBody(to=form.text("to").strip(), preview=form.text("confirmed", "") != "yes")
-    answer = await api.rewind(view.context, actor, name, body)
-    if body.preview:
-        return await _page(view, name, preview=answer, to=body.to)
+async def rewind_to(request: Request, context: Context, actor: Operator, name: Name, form: Form) -> Response:
+    """The rewind that was previewed."""
+    await api.rewind(context, actor, name, api.RewindBody(to=_place(form.text("to"))))
     return go_to(request, "watchers", name)
+
+
+def _place(text: str) -> str:
+    try:
+        return storable(text.strip())
+    except ValueError as error:
+        raise HTTPException(422, f"`to` {error}") from None
 
 
 @router.post("/rewind/undo")

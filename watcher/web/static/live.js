@@ -81,11 +81,18 @@ function replace(page) {
   }
 }
 
+// Where there is no stream, and for what no stream tells, such as Spark's progress, the page is read now and then.
+const every = (seconds, wanted) => setInterval(() => { if (!document.hidden && wanted()) refresh(); }, seconds * 1000);
+
 const kinds = new Set(live().flatMap((section) => section.dataset.live.split(" ")));
-if (kinds.size && document.body.dataset.static === undefined) {
+if (kinds.size) {
   const stream = new EventSource(root + "api/v2/events/stream?types=" + [...kinds].join(","));
   for (const kind of [...kinds, "reset"]) stream.addEventListener(kind, refresh);
   let lost = false;
-  stream.addEventListener("error", () => { lost = true; });
+  stream.addEventListener("error", () => {
+    if (stream.readyState === EventSource.CLOSED) every(5, () => true);
+    lost = true;
+  });
   stream.addEventListener("open", () => { if (lost) { lost = false; refresh(); } });
+  every(2, () => document.querySelector("section[data-often]"));
 }

@@ -1,0 +1,103 @@
+"""Lists of runs: what they may be filtered and ordered by. The names are those of Airflow's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, and_, false, func, literal, or_, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.cursors import CursorPage, cursor_page
+from store.database.paging import Range, Window, among, begins, contains, equal, like, within
+from store.database.schema import asset, asset_event, run, run_asset_event, seconds_between
+from store.runs.runs import IS_THERE, Run
+
+_r = run.c
+UPDATED_AT: Final = func.coalesce(_r.end_date, _r.start_date, _r.queued_at, type_=_r.queued_at.type)
+"""When its state changed last."""
+_TIMES: Final = {name: _r[name] for name in ("logical_date", "run_after", "start_date", "end_date")}
+RUN_RANGES: Final[Mapping[str, ColumnElement[Any]]] = {
+    **_TIMES,
+    "updated_at": UPDATED_AT,
+    "duration": seconds_between(_r.start_date, _r.end_date),
+}
+"""What a filter may bound."""
+RUN_ORDERS: Final[Mapping[str, ColumnElement[Any]]] = {
+    **{name: _r[name] for name in ("id", "dag_id", "run_id", "state", "run_type", "queued_at", "conf")},
+    **RUN_RANGES,
+    "dag_run_id": _r.run_id,
+    "partition_date": literal(None, _r.logical_date.type),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFilter:
+    """Which runs; None and nothing mean all. `ranges` are by the names of `RUN_RANGES`."""
+
+    dag_id: str | None = None
+    dag_ids: Collection[str] | None = None
+    run_ids: Collection[str] | None = None
+    logical_dates: Collection[datetime] | None = None
+    states: Collection[str] | None = None
+    types: Collection[str] | None = None
+    id_pattern: str | None = None
+    id_prefix: str | None = None
+    dag_id_pattern: str | None = None
+    dag_id_prefix: str | None = None
+    trace_id: str | None = None
+    conf_contains: str | None = None
+    consuming_asset: str | None = None
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    is_impossible: bool = False
+    """What was asked for no run has."""
+
+    @property
+    def condition(self) -> ColumnElement[bool]:
+        names = like(_r.run_id, self.id_pattern), begins(_r.run_id, self.id_prefix)
+        jobs = equal(_r.dag_id, self.dag_id), among(_r.dag_id, self.dag_ids)
+        exactly = among(_r.run_id, self.run_ids), among(_r.logical_date, self.logical_dates)
+        patterns = like(_r.dag_id, self.dag_id_pattern), begins(_r.dag_id, self.dag_id_prefix)
+        kinds = among(_r.state, self.states), among(_r.run_type, self.types), equal(_r.trace_id, self.trace_id)
+        conf = contains(_r.conf, self.conf_contains)
+        bounds = (within(RUN_RANGES[name], bounds) for name, bounds in self.ranges.items())
+        impossible = false() if self.is_impossible else true()
+        return and_(
+            IS_THERE,
+            *names,
+            *jobs,
+            *exactly,
+            *patterns,
+            *kinds,
+            conf,
+            _consumed(self.consuming_asset),
+            *bounds,
+            impossible,
+        )
+
+
+def _consumed(asset_text: str | None) -> ColumnElement[bool]:
+    """An event of an asset whose name or uri contains the text."""
+    if asset_text is None:
+        return true()
+    c = run_asset_event.c
+    consumed = (
+        select(c.event_id)
+        .select_from(run_asset_event)
+        .join(asset_event, asset_event.c.id == c.event_id)
+        .join(asset, asset.c.id == asset_event.c.asset_id)
+        .where(c.dag_id == _r.dag_id, c.run_id == _r.run_id)
+    )
+    return consumed.where(or_(contains(asset.c.name, asset_text), contains(asset.c.uri, asset_text))).exists()
+
+
+async def count(connection: AsyncConnection, which: RunFilter) -> int:
+    """How many there are."""
+    return (await connection.execute(select(func.count()).select_from(run).where(which.condition))).scalar_one()
+
+
+async def listed(connection: AsyncConnection, which: RunFilter, window: Window) -> CursorPage[Run]:
+    """A part of the runs. Raises `InvalidCursor`."""
+    return await cursor_page(connection, select(run).where(which.condition), window, RUN_ORDERS, Run)

@@ -1,0 +1,228 @@
+"""What people do in a browser with a real daemon: look, pause, rewind, start, sign in; by keyboard, and without JavaScript."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+from collections.abc import AsyncIterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.site import Site
+from tests.effort import PATIENCE
+
+pytestmark = [pytest.mark.browser, pytest.mark.service]
+SOON = PATIENCE * 1000
+"""Milliseconds."""
+
+
+async def test_a_watcher_is_paused_rewound_with_a_preview_and_resumed(page: Page, site: Site) -> None:
+    await site.rows("Kyiv", "Lviv", "Oslo")
+    await site.entry("customers", "customers_rows.watermark")
+    await page.goto("/watchers/customers_rows")
+    await page.get_by_role("button", name="Pause").click()
+    await expect(page.locator(".state.paused")).to_be_visible()
+
+    await page.get_by_role("button", name="Look without telling").click()
+    await expect(page.get_by_role("heading", name="The next look would find")).to_be_visible()
+
+    await page.get_by_label("Rewind to").fill("nonsense")
+    await page.get_by_role("button", name="Show what would follow").click()
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await page.go_back()
+    await page.get_by_label("Rewind to").fill("0")
+    await page.get_by_role("button", name="Show what would follow").click()
+    preview = page.locator("#preview")
+    await expect(preview).to_contain_text("Nothing has changed yet")
+    before = (await site.get("/api/v2/watchers/customers_rows"))["position_version"]
+    await page.get_by_role("button", name="Rewind to 0").click()
+    await expect(page.get_by_role("button", name="Undo the last rewind")).to_be_visible()
+    assert (await site.get("/api/v2/watchers/customers_rows"))["position_version"] == before + 1
+    await page.get_by_role("button", name="Undo the last rewind").click()
+    await expect(page.get_by_role("button", name="Undo the last rewind")).to_have_count(0)
+
+    await page.get_by_role("button", name="Resume").click()
+    await expect(page.locator("#doing .state.paused")).to_have_count(0, timeout=SOON)
+    await page.goto("/audit")
+    for action in ("watcher.pause", "watcher.rewind", "watcher.rewind_undo", "watcher.resume"):
+        await expect(page.get_by_text(action, exact=True).first).to_be_visible()
+
+
+async def test_a_log_that_is_looked_at_grows(page: Page, site: Site) -> None:
+    await page.goto("/watchers/landing_files/log")
+    lines = page.locator("ol.log li")
+    count = await lines.count()
+    site.put_file("while-somebody-looks.json")
+    await expect(lines.nth(count)).to_be_visible(timeout=SOON)
+    await expect(page.locator("ol.log .event", has_text="store.written").last).to_be_visible()
+
+
+async def test_events_appear_on_a_page_that_nobody_reloads(page: Page, site: Site) -> None:
+    await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
+    await page.evaluate("document.body.dataset.kept = 'yes'")
+    events = page.locator("#events tbody tr")
+    newest = await events.first.get_attribute("id") if await events.count() else ""
+    site.put_file("appears.json")
+    await expect(page.locator("#events tbody tr").first).not_to_have_id(newest or "none", timeout=SOON)
+    assert await page.evaluate("document.body.dataset.kept") == "yes"
+
+
+async def test_a_run_is_started_by_hand_and_a_failed_one_says_why(page: Page) -> None:
+    await page.goto("/jobs/always_fails")
+    await page.get_by_label("Start with conf").fill('{"day": "2026-01-31"}')
+    await page.get_by_role("button", name="Start a run").click()
+    await expect(page.get_by_text('"day": "2026-01-31"')).to_be_visible()
+    await expect(page.get_by_role("alert")).to_contain_text("the table orders has no column city", timeout=SOON)
+    await page.reload()
+    await expect(page.locator("ol.log")).to_contain_text("ValueError")
+    await expect(page.get_by_role("button", name="Run again with the same events")).to_be_visible()
+    await page.get_by_role("link", name="To that line").click()
+    await expect(page.locator("#line")).to_contain_text("the table orders has no column city")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+async def test_the_bar_of_a_spark_run_moves_to_its_end(page: Page) -> None:
+    await page.goto("/jobs/counts")
+    await page.get_by_role("button", name="Start a run").click()
+    bar = page.get_by_role("progressbar")
+    await expect(bar).to_be_visible(timeout=SOON)
+    share = "bar => bar.value / bar.max"
+    first = await bar.evaluate(share)
+    await page.wait_for_function(
+        f"first => ({share})(document.querySelector('progress')) > first", arg=first, timeout=SOON
+    )
+    await expect(page.locator("#state .state.success")).to_be_visible(timeout=SOON)
+    assert await bar.evaluate(share) == 1
+
+
+async def test_a_viewer_sees_no_button_that_is_refused(chromium: Browser, site: Site) -> None:
+    context = await chromium.new_context(base_url=site.url)
+    page = await context.new_page()
+    await page.goto("/watchers/customers_rows")
+    await expect(page).to_have_url(f"{site.url}/sign-in?next=%2Fwatchers%2Fcustomers_rows")
+    await page.get_by_label("Token").fill(await site.token("viewer"))
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{site.url}/watchers/customers_rows")
+    await expect(page.get_by_role("button")).to_have_text(["Sign out"])
+    for path in ("/jobs/always_fails", f"/assets/{await site.asset_id('orders_table')}"):
+        await page.goto(path)
+        await expect(page.get_by_role("button")).to_have_text(["Sign out"])
+    await page.get_by_role("button", name="Sign out").click()
+    await page.goto("/audit")
+    await expect(page).to_have_url(f"{site.url}/sign-in?next=%2Faudit")
+    await context.close()
+
+
+async def test_the_way_to_the_line_by_keyboard_alone(page: Page, site: Site) -> None:
+    site.put_file("by-keyboard.json")
+    await site.entry("landing_orders", "landing_files.watermark")
+    await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    await page.keyboard.press("Enter")
+    writer = page.locator("a.writer").first
+    for _ in range(30):
+        await page.keyboard.press("Tab")
+        if await writer.evaluate("link => link === document.activeElement"):
+            break
+    outline = await writer.evaluate("link => getComputedStyle(link).outlineWidth")
+    assert outline == "3px"
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#line")).to_be_in_viewport()
+
+
+@pytest.fixture
+async def scriptless(chromium: Browser, site: Site) -> AsyncIterator[Page]:
+    context = await chromium.new_context(base_url=site.url, java_script_enabled=False)
+    page = await context.new_page()
+    await sign_in(page, site.admin)
+    yield page
+    await context.close()
+
+
+async def test_pages_are_whole_without_javascript(scriptless: Page, site: Site) -> None:
+    await site.entry("landing_orders", "landing_files.watermark")
+    await scriptless.goto(f"/assets/{await site.asset_id('landing_orders')}")
+    await scriptless.locator("a.writer").first.click()
+    await expect(scriptless.locator("#line")).to_be_in_viewport()
+    await scriptless.goto("/watchers/returns_files")
+    for name in ("Pause", "Resume"):
+        await scriptless.get_by_role("button", name=name).click()
+    await expect(scriptless.get_by_role("button", name="Pause")).to_be_visible()
+
+
+@cache
+def axe(folder: Path) -> str:
+    """axe-core from the registry that npm is configured with."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("there is no npm on this machine, which brings axe-core")
+    packed = subprocess.run(
+        [npm, "pack", "axe-core@4", "--silent", "--pack-destination", str(folder)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if packed.returncode:
+        pytest.skip(f"npm could not bring axe-core: {packed.stderr[-200:]}")
+    with tarfile.open(folder / packed.stdout.strip()) as archive:
+        file = archive.extractfile("package/axe.min.js")
+        assert file is not None
+        return file.read().decode()
+
+
+RUN_AXE = """
+    async () => (await axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}))
+        .violations.map((found) => found.id + ": " + found.nodes.map((node) => node.html + " " + node.failureSummary).join(" | "))
+"""
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+async def test_axe_has_nothing_against_any_page(
+    chromium: Browser, site: Site, tmp_path_factory: pytest.TempPathFactory, scheme: str, width: int
+) -> None:
+    script = axe(tmp_path_factory.getbasetemp())
+    table = await site.asset_id("landing_orders")
+    entry = await site.entry("landing_orders", "landing_files.watermark")
+    context = await chromium.new_context(
+        base_url=site.url, color_scheme=scheme, viewport={"width": width, "height": 800}
+    )
+    page = await context.new_page()
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if "Content Security" in message.text else None)
+    await page.goto("/sign-in")
+    violations = {"/sign-in": await checked(page, script)}
+    await sign_in(page, site.admin)
+    runs = (await site.get("/api/v2/dags/~/dagRuns"))["dag_runs"]
+    for path in (
+        "/",
+        "/assets",
+        f"/assets/{table}",
+        f"/assets/{table}/events",
+        f"/assets/{table}/entry?key=landing_files.watermark",
+        entry["last_updated_by"]["log_url"],
+        "/watchers/customers_rows",
+        "/jobs/reconcile",
+        "/runs",
+        *(f"/runs/{run['dag_id']}/{run['dag_run_id']}" for run in runs[:2]),
+        "/audit",
+        "/search?q=orders",
+        "/graph",
+        "/nothing",
+    ):
+        await page.goto(path)
+        violations[path] = await checked(page, script)
+        wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, (path, "wider than the window")
+    assert {path: found for path, found in violations.items() if found} == {}
+    assert errors == []
+    await context.close()
+
+
+async def checked(page: Page, script: str) -> list[str]:
+    await page.evaluate(script)
+    return await page.evaluate(RUN_AXE)

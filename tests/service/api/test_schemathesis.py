@@ -1,0 +1,85 @@
+"""Thousands of requests that schemathesis makes from the document, right and wrong ones, one by one and one after the other.
+
+No answer is a 5xx, has a status or a type that the document does not name for its route, or another shape.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import anyio
+import pytest
+
+from tests.databases import on_both
+from tests.effort import SEED, effort
+from tests.service.api.application import Api, claimed
+from tests.service.api.served import served
+from watcher.api.context import ApiContext
+from watcher.isolation.child_handle import ChildSettings
+from watcher.isolation.children import Children
+from watcher.isolation.fork_server import ForkServer
+from watcher.triggerer.clients import Clients
+from watcher.triggerer.control import Control
+
+pytestmark = [on_both, pytest.mark.slow]
+CHECKS: Final = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "response_headers_conformance",
+)
+CONFIGURATION: Final = """
+[[operations]]
+include-path-regex = "/logs"
+parameters = {{ "query.follow" = false }}
+
+[[operations]]
+include-path-regex = "^/execution/.*by-name"
+parameters = {{ "query.name" = "orders" }}
+
+[[operations]]
+include-path-regex = "^/execution/.*by-uri"
+parameters = {{ "query.uri" = "s3://bucket/orders" }}
+
+[[operations]]
+include-path-regex = "^/execution/store/ti/"
+parameters = {{ "path.task_instance_id" = "{task_instance_id}" }}
+"""
+"""Of what a try may ask, what there is; and no stream, which does not end."""
+
+
+@asynccontextmanager
+async def looking(api: Api) -> AsyncIterator[ApiContext]:
+    """The context of a process that has no watcher of its own, but could move their positions."""
+    async with anyio.create_task_group() as tasks:
+        clients = Clients({}, tasks, Children(ForkServer(), tasks, ChildSettings()))
+        control = Control(database=api.database, hosted={}, clients=clients, poll_timeout=timedelta(seconds=30))
+        yield replace(api.context, control=control)
+        tasks.cancel_scope.cancel()
+
+
+async def test_no_answer_is_a_fault_or_missing_in_the_document(api: Api, tmp_path: Path) -> None:
+    own = await claimed(api)
+    configuration = tmp_path / "schemathesis.toml"
+    configuration.write_text(CONFIGURATION.format(task_instance_id=own.task_instance_id))
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "run"]
+    options = ["--checks", ",".join(CHECKS), "--max-examples", str(effort(3, 100)), "--seed", str(SEED), "--no-color"]
+    token = f"Authorization: Bearer {own.token}"
+    async with looking(api) as context, served(context) as address:
+        words = [*command, f"{address}/openapi.json", "--header", token, *options, "--request-timeout", "60"]
+        result = await anyio.run_process(words, cwd=tmp_path, check=False)
+    said = result.stdout.decode()
+    assert result.returncode == 0, said[-20_000:]
+    cases = re.search(r"(\d+) generated, (\d+) passed", said)
+    assert cases is not None, said[-5_000:]
+    assert int(cases[1]) > 1000
+    assert re.search(r"Tested: (\d+)", said)[1] == re.search(r"Selected: (\d+)", said)[1]  # type: ignore[index]
+    assert all(f"✅ {phase}" in said for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"))

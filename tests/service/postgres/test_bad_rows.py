@@ -1,0 +1,111 @@
+"""Rows that cannot be told stop the watcher at themselves: whatever comes before them is told once, and nothing else is lost."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from tests.servers import PostgresDatabase
+from tests.service.postgres.conftest import Connect
+from tests.service.postgres.tiny_host import TinyHost, hosted
+from triggers.postgres.bad_rows import BadRow
+
+pytestmark = pytest.mark.service
+
+NOTES = """
+CREATE TABLE notes (id bigserial PRIMARY KEY, note text, data json, updated_at timestamptz NOT NULL DEFAULT now());
+CREATE INDEX ON notes (updated_at)
+"""
+DEEP, LONE = "[" * 3000 + "]" * 3000, r'{"a": "\ud800"}'
+POISONS = {
+    "nested 3,000 deep": (
+        {"columns": ["id", "data"]},
+        DEEP,
+        "the column data: its JSON is nested deeper than 190 levels",
+    ),
+    "a lone surrogate": ({"columns": ["data", "id"]}, LONE, "the column data: its JSON holds a lone surrogate"),
+    "where divides by zero": (
+        {"where": "1 / length(note) >= 0"},
+        "{}",
+        r"the condition `where`: PostgreSQL refused: division by zero \(SQLSTATE 22012\)",
+    ),
+}
+MODES = ["id", "updated_at"]
+
+
+@pytest.fixture
+async def notes(connect: Connect) -> asyncpg.Connection:
+    connection = await connect()
+    await connection.execute(NOTES)
+    return connection
+
+
+async def assert_stopped(host: TinyHost, sentence: str) -> None:
+    for _ in range(2):  # and it stays there
+        with pytest.raises(BadRow, match=sentence):
+            await host.catch_up()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("poison", POISONS)
+async def test_a_bad_row_is_named_all_before_it_are_told_and_once_it_is_mended_so_is_the_rest(
+    postgres_database: PostgresDatabase, notes: asyncpg.Connection, mode: str, poison: str
+) -> None:
+    options, data, sentence = POISONS[poison]
+    async with hosted(postgres_database.dsn, table="public.notes", mode=mode, **options) as host:
+        await notes.execute("INSERT INTO notes (note, data) SELECT 'a', '{}' FROM generate_series(1, 137)")
+        await notes.execute("INSERT INTO notes (note, data) VALUES ($1, $2)", "" if data == "{}" else "a", data)
+        await notes.execute("INSERT INTO notes (note, data) SELECT 'a', '{}' FROM generate_series(1, 50)")
+        named = r"the row with (id|the key) 138 of public\.notes cannot be told, because of "
+        await assert_stopped(host, named + sentence)
+        assert sorted(host.committed.ids) == list(range(1, 138))
+        assert len(host.committed.ids) == 137
+
+        await notes.execute("UPDATE notes SET note = 'a', data = '{}' WHERE id = 138")
+        await host.catch_up()
+    assert sorted(host.committed.ids) == list(range(1, 189))
+
+
+async def test_gaps_before_a_bad_row_are_still_read_and_those_behind_it_wait(
+    postgres_database: PostgresDatabase, notes: asyncpg.Connection, connect: Connect
+) -> None:
+    insert = "INSERT INTO notes (note) VALUES ($1)"
+    early, poisoned, later = await connect(), await connect(), await connect()
+    async with hosted(postgres_database.dsn, table="public.notes", where="1 / length(note) >= 0") as host:
+        for session, note in ((early, "a"), (poisoned, ""), (later, "a")):
+            await session.execute("BEGIN")
+            await session.execute(insert, note)
+        await notes.execute(insert, "a")
+        assert await host.catch_up() == [4]
+        await poisoned.execute("COMMIT")
+        await later.execute("COMMIT")
+        await notes.execute(insert, "a")
+        await assert_stopped(host, "id 2 of public.notes")
+        await early.execute("COMMIT")
+        await assert_stopped(host, "id 2 of public.notes")
+        assert host.committed.ids == [4, 1]
+        await notes.execute("DELETE FROM notes WHERE id = 2")
+        await host.catch_up()
+    assert host.committed.ids == [4, 1, 3, 5]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_bytes_that_are_no_text_are_found(
+    postgres_database: PostgresDatabase, connect: Connect, mode: str
+) -> None:
+    admin = await connect()
+    await admin.execute(
+        "CREATE DATABASE raw TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' LOCALE_PROVIDER libc"
+    )
+    dsn = postgres_database.dsn.replace(postgres_database.name, "raw")
+    raw = await asyncpg.connect(dsn)
+    try:
+        await raw.execute(NOTES)
+        async with hosted(dsn, table="public.notes", mode=mode, columns=["note"]) as host:
+            await raw.execute("INSERT INTO notes (note) SELECT 'a' FROM generate_series(1, 20)")
+            await raw.execute("INSERT INTO notes (note) VALUES (convert_from('\\xff', 'SQL_ASCII')), ('b')")
+            await assert_stopped(host, r"(id|the key) 21 of public\.notes .* the column note: .* 0xff .SQLSTATE 22021")
+            assert sorted(host.committed.ids) == list(range(1, 21))
+    finally:
+        await raw.close()
+        await admin.execute("DROP DATABASE raw WITH (FORCE)")

@@ -1,0 +1,104 @@
+"""Many clients that follow one log: its files are looked at once, and everybody gets every line once."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.effort import PATIENCE
+from watcher.logs import followers
+from watcher.logs.followers import Followers
+from watcher.logs.reader import Log, Record
+
+MANY = 100
+
+
+@dataclass
+class Watched:
+    """A log whose looks are counted."""
+
+    path: Path
+    looks: int = 0
+    shown: list[Record] = field(default_factory=list)
+    stopping: anyio.Event = field(default_factory=anyio.Event)
+
+    def logs(self) -> Sequence[Log]:
+        self.looks += 1
+        return [[self.path]]
+
+    def show(self, record: Record) -> str:
+        self.shown.append(record)
+        return f"{record['event']} "
+
+    def append(self, *events: str) -> None:
+        with self.path.open("a") as file:
+            file.writelines(f"{json.dumps({'event': event})}\n" for event in events)
+
+    def follow(self, all_followers: Followers) -> AsyncGenerator[str, None]:
+        return all_followers.follow("log", self.logs, self.show, self.stopping)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Watched:
+    return Watched(tmp_path / "a.log")
+
+
+async def next_text(stream: AsyncGenerator[str, None]) -> str:
+    with anyio.fail_after(PATIENCE):
+        while not (text := await anext(stream)):
+            pass
+    return text
+
+
+async def test_one_look_serves_a_hundred_and_writes_each_line_once(log: Watched) -> None:
+    log.append("before")
+    all_followers = Followers()
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(aclosing(log.follow(all_followers))) for _ in range(MANY)]
+        assert [await anext(stream) for stream in streams] == [""] * MANY
+        (shared,) = all_followers._tails.values()
+        log.append("a", "b")
+        before, shared.looked_at = log.looks, -math.inf
+        async with anyio.create_task_group() as tasks:
+            for _ in streams:
+                tasks.start_soon(shared.look, 3600.0)
+        assert log.looks == before + 1
+        assert [await next_text(stream) for stream in streams] == ["a b "] * MANY
+        assert [record["event"] for record in log.shown] == ["a", "b"]
+    assert all_followers._tails == {}
+
+
+async def test_who_comes_later_gets_what_comes_later(log: Watched) -> None:
+    all_followers = Followers()
+    async with aclosing(log.follow(all_followers)) as first, aclosing(log.follow(all_followers)) as second:
+        assert await anext(first) == ""
+        log.append("a")
+        assert await anext(second) == ""
+        log.append("b")
+        assert await next_text(second) == "b "
+        assert await next_text(first) in {"a ", "a b "}
+
+
+async def test_a_client_that_is_too_far_behind_is_left(log: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followers, "MOST_PENDING", 10)
+    all_followers = Followers()
+    async with aclosing(log.follow(all_followers)) as slow:
+        assert await anext(slow) == ""
+        log.append("1234567890", "1234567890")
+        with anyio.fail_after(PATIENCE):
+            assert [text async for text in slow if text] == []
+    assert all_followers._tails == {}
+
+
+async def test_streams_end_when_the_process_does(log: Watched) -> None:
+    async with aclosing(log.follow(Followers())) as stream:
+        assert await anext(stream) == ""
+        log.stopping.set()
+        assert [text async for text in stream] == []

@@ -1,0 +1,109 @@
+"""Values as PostgreSQL writes them in JSON, digit for digit.
+
+JSON readers take numbers for floats and would round a numeric: it becomes text, wherever it stands. At the top of a row
+PostgreSQL does that itself (`ValueType.cast`); inside composites it is done here, by the types the catalogue tells of. A
+number in a json or jsonb column stays a number as long as a float holds it, and else becomes text too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final
+
+MOST_DIGITS: Final = 308
+SURELY_EXACT: Final = 16
+"""Characters of a number with a point and no exponent that any float of 64 bits gives back."""
+NUMERIC: Final = 1700
+"""PostgreSQL's oid of the type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueType:
+    """What decides how values of a type are told; a domain is what it stands on. `fields` of a composite, else empty."""
+
+    is_numeric: bool = False
+    element: ValueType | None = None
+    fields: Mapping[str, ValueType] = field(default_factory=dict)
+
+    @property
+    def cast(self) -> str:
+        """What is added to an expression of this type before it becomes JSON."""
+        if self.is_numeric:
+            return "::text"
+        return "::text[]" if self.element is not None and self.element.is_numeric else ""
+
+    @property
+    def hides_numeric(self) -> bool:
+        """Whether there is one inside that no cast reaches."""
+        if self.cast:
+            return False
+        parts = [*self.fields.values(), *([] if self.element is None else [self.element])]
+        return any(part.is_numeric or part.cast or part.hides_numeric for part in parts)
+
+
+def type_of(oid: int, catalogue: Mapping[int, Mapping[str, Any]]) -> ValueType:
+    """From the rows of `sql.TYPES`, by oid."""
+    row = catalogue[oid]
+    if row["base"]:
+        return type_of(row["base"], catalogue)
+    return ValueType(
+        is_numeric=oid == NUMERIC,
+        element=type_of(row["element"], catalogue) if row["element"] else None,
+        fields={name: type_of(part, catalogue) for name, part in json.loads(row["fields"] or "{}").items()},
+    )
+
+
+def parse_rows(texts: Sequence[str], types: Mapping[str, ValueType]) -> list[Any]:
+    """Rows as JSON objects of columns of these types."""
+    if not any(type_.hides_numeric for type_ in types.values()):
+        return parse_all(texts)
+    rows = json.loads(f"[{','.join(texts)}]", parse_float=_Digits, parse_int=_Digits)
+    return [{name: _exact(value, types.get(name)) for name, value in row.items()} for row in rows]
+
+
+def parse_all(texts: Sequence[str]) -> list[Any]:
+    """JSON as PostgreSQL writes it; numbers that no float holds stay text."""
+    values: list[Any] = json.loads(f"[{','.join(texts)}]", parse_float=_float_or_text, parse_int=_int_or_text)
+    return values
+
+
+class _Digits(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+    def number(self) -> int | float | str:
+        return _int_or_text(self) if self.lstrip("-").isdigit() else _float_or_text(self)
+
+
+def _exact(value: Any, type_: ValueType | None) -> Any:
+    match value:
+        case _Digits():
+            return str(value) if type_ is not None and type_.is_numeric else value.number()
+        case list():
+            element = None if type_ is None else type_.element
+            # The dimensions of an array are no types of their own.
+            return [_exact(item, type_ if isinstance(item, list) and _is_flat(element) else element) for item in value]
+        case dict():
+            fields = {} if type_ is None else type_.fields
+            return {name: _exact(item, fields.get(name)) for name, item in value.items()}
+    return value
+
+
+def _is_flat(element: ValueType | None) -> bool:
+    return element is None or element.element is None
+
+
+def _int_or_text(text: str) -> int | str:
+    return int(text) if len(text) < MOST_DIGITS else str(text)
+
+
+def _float_or_text(text: str) -> float | str:
+    number = float(text)
+    if len(text) <= SURELY_EXACT and "e" not in text and "E" not in text:
+        return number
+    return number if math.isfinite(number) and Decimal(text) == Decimal(repr(number)) else str(text)

@@ -1,0 +1,58 @@
+"""`watcher open`: the web page of a thing, in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from watcher.cli.api_client import ApiClient
+from watcher.cli.commands import asset_named, command
+from watcher.cli.failures import Exit, Failure
+from watcher.cli.output import Show
+
+top = typer.Typer()
+
+
+@command(top, "open")
+async def _open(
+    api: ApiClient,
+    show: Show,
+    name: Annotated[str | None, typer.Argument(help="A watcher, an asset or a job; default: the overview.")] = None,
+) -> None:
+    """Open the web page of a watcher, an asset or a job in a browser, and print its address."""
+    if api.logs_here is not None:
+        raise Failure("no daemon runs here to show pages; start `watcher run`, or give --url")
+    url = str(api.client.base_url).rstrip("/") + "/" + ("" if name is None else await _page(api, name))
+    is_open = _browse(url)
+    show({"url": url, "opened": is_open}, lambda: url)
+
+
+def _browse(url: str) -> bool:
+    """Whether this machine has a browser that took it."""
+    import webbrowser  # noqa: PLC0415  see watcher.cli
+
+    try:
+        return webbrowser.open(url)
+    except webbrowser.Error:
+        return False
+
+
+async def _page(api: ApiClient, name: str) -> str:
+    """The page's path. Raises `Failure` when nothing has this name."""
+    part = quote(name, safe="")
+    if await _exists(api, f"/api/v2/watchers/{part}"):
+        return f"watchers/{part}"
+    if await _exists(api, f"/api/v2/dags/{part}"):
+        return f"jobs/{part}"
+    try:
+        return f"assets/{(await asset_named(api, name))['id']}"
+    except Failure as error:
+        if error.code != Exit.NOT_FOUND:
+            raise
+    raise Failure(f"no watcher, job or asset is called {name!r}; without a name you see all of them", Exit.NOT_FOUND)
+
+
+async def _exists(api: ApiClient, path: str) -> bool:
+    return (await api.send("GET", path, accepted=404)).is_success

@@ -1,0 +1,93 @@
+"""What people are shown, before anybody knows how wide it will be: rows of cells, or the properties of one thing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, Final, Literal, TypeAlias
+
+from watcher.cli.plain_text import harmless, moment
+
+Kind: TypeAlias = Literal["id", "short", "text"]
+MOST_CHARACTERS: Final = 300
+"""Of a text in a cell; the forms for programs have the whole."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column shows of a row.
+
+    Ids and short values stay in one piece, so that they can be copied; a text is broken between words.
+    """
+
+    value: Callable[[Any], Any]
+    kind: Kind = "short"
+
+
+Columns: TypeAlias = Mapping[str, Column]
+"""By their headings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    kinds: Mapping[str, Kind]
+    """Of the columns, by heading."""
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Properties:
+    """Names and values, a line each."""
+
+    lines: Mapping[str, str]
+
+
+Readable: TypeAlias = str | Table | Properties
+
+
+def ids(**members: str) -> Columns:
+    """Columns that show a member of a row as it is, by heading."""
+    return {heading: Column(itemgetter(member), "id") for heading, member in members.items()}
+
+
+def fields(**members: str) -> Columns:
+    return {heading: Column(itemgetter(member)) for heading, member in members.items()}
+
+
+def texts(**members: str) -> Columns:
+    return {heading: Column(itemgetter(member), "text") for heading, member in members.items()}
+
+
+def moments(**members: str) -> Columns:
+    return {heading: Column(_moment_of(member)) for heading, member in members.items()}
+
+
+def _moment_of(member: str) -> Callable[[Any], str | None]:
+    return lambda row: moment(row[member])
+
+
+def table(rows: Iterable[Any], columns: Columns) -> Table:
+    return Table(
+        kinds={heading: column.kind for heading, column in columns.items()},
+        rows=[[_cell(column.value(row), column.kind) for column in columns.values()] for row in rows],
+    )
+
+
+def properties(of: Mapping[str, Any]) -> Properties:
+    """One thing, a line for each of its properties."""
+    return Properties(lines={harmless(name): _text(value) for name, value in of.items()})
+
+
+def _cell(value: Any, kind: Kind) -> str:
+    text = _text(value)
+    return f"{text[:MOST_CHARACTERS]}…" if kind == "text" and len(text) > MOST_CHARACTERS else text
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return harmless(json.dumps(value, ensure_ascii=False))
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return "-" if value is None else harmless(str(value))
