@@ -33,7 +33,11 @@ COLUMNS: Columns = {
     **texts(error="error"),
 }
 
-FINDINGS: Columns = fields(check="check", level="level", since="since", finding="message", remedy="remedy")
+FINDINGS: Columns = {
+    **fields(check="check", level="level"),
+    **moments(since="since"),
+    **texts(finding="message", remedy="remedy"),
+}
 
 
 @command(watchers, "list")
