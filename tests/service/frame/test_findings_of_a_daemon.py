@@ -101,4 +101,5 @@ async def test_findings_and_waiting_are_told_wherever_people_look(
             await watcher_when(api, "rows", state="running")
         await watcher_when(api, "locked_rows", state="running", error=None)
         events = (await api.get("/api/v2/assets/events")).json()["asset_events"]
-        assert sorted(event["extra"]["ranges"][0] for event in events) == [[1, 1], [2, 2], [1000, 1000], [1001, 1001]]
+        ranges = [limits for event in events for limits in event["extra"]["ranges"]]
+        assert sorted(number for low, high in ranges for number in range(low, high + 1)) == [1, 2, 1000, 1001]
