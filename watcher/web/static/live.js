@@ -1,8 +1,7 @@
-// What pages need beyond HTML: sections are read again when something happened, and log lines are added as they come.
+// What pages need beyond HTML: sections are read again now and then, and log lines are added as they come.
 // Everything here can be left out; the page is whole without it.
 "use strict";
 
-const root = document.body.dataset.root;
 const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 const SHOWN_FIRST = new Set(["timestamp", "level", "event", "exception", "rolled_back"]);
 const MOST_LINES = 2000;
@@ -49,9 +48,9 @@ for (const log of document.querySelectorAll("ol.log")) {
   });
 }
 
-// Sections are replaced by what the same page holds now, but not while somebody types in one of them.
+// Sections are replaced by what the same page holds now, but not while somebody types or is about to press a button there.
 const live = () => [...document.querySelectorAll("section[data-live]")];
-const busy = (section) => section.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
+const busy = (section) => section.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, button, summary");
 let reading = false;
 let again = false;
 
@@ -62,7 +61,7 @@ async function refresh() {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.ok && !answer.redirected) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
   } catch {
-    // The daemon may be starting again; the stream tells when it is back.
+    // The daemon may be starting again; the next time it may be back.
   }
   await new Promise((resolve) => setTimeout(resolve, 1000));
   reading = false;
@@ -81,18 +80,10 @@ function replace(page) {
   }
 }
 
-// Where there is no stream, and for what no stream tells, such as Spark's progress, the page is read now and then.
-const every = (seconds, wanted) => setInterval(() => { if (!document.hidden && wanted()) refresh(); }, seconds * 1000);
-
-const kinds = new Set(live().flatMap((section) => section.dataset.live.split(" ")));
-if (kinds.size) {
-  const stream = new EventSource(root + "api/v2/events/stream?types=" + [...kinds].join(","));
-  for (const kind of [...kinds, "reset"]) stream.addEventListener(kind, refresh);
-  let lost = false;
-  stream.addEventListener("error", () => {
-    if (stream.readyState === EventSource.CLOSED) every(5, () => true);
-    lost = true;
-  });
-  stream.addEventListener("open", () => { if (lost) { lost = false; refresh(); } });
-  every(2, () => document.querySelector("section[data-often]"));
-}
+// What is under way is read more often. A page in the background waits until it is looked at.
+const every = (seconds, sections) => setInterval(() => {
+  if (!document.hidden && document.querySelector(sections)) refresh();
+}, seconds * 1000);
+every(5, "section[data-live]");
+every(2, "section[data-often]");
+document.addEventListener("visibilitychange", () => { if (!document.hidden && live().length) refresh(); });
