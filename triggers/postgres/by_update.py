@@ -93,7 +93,8 @@ class RowsByUpdateReader(Reader[Memory]):
 
     def refuse_rewritten(self) -> None:
         rewritten = self.storage.rewritten(self.source.facts, "r")
-        if rewritten and self.memory.window.xmin is not None:
+        window = self.memory.window
+        if rewritten and (window.xmin is not None or window.first is not None):
             raise SourceChanged(self._about_rewritten(", ".join(rewritten)))
 
     def _about_rewritten(self, what: str) -> str:

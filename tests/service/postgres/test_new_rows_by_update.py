@@ -224,6 +224,22 @@ async def test_a_rewritten_table_is_not_guessed_about(
         await assert_blocked(host, "public.customers was rewritten or emptied")
 
 
+async def test_a_table_that_is_rewritten_while_the_first_read_is_told_in_parts_is_not_guessed_about(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection
+) -> None:
+    await insert(customers, *range(20))
+    await customers.execute("DELETE FROM customers WHERE id < 5")
+    async with hosted(postgres_database.dsn, **OPTIONS, batch={"max_rows": 4}) as host:
+        host.committed.state = None
+        host.options = host.options.model_copy(update={"start": "all"})
+        await host.start()
+        for _ in range(2):
+            await host.commit_one()
+        await customers.execute("VACUUM FULL customers")
+        await host.start()
+        await assert_blocked(host, "customers was rewritten or emptied")
+
+
 async def assert_blocked(host: TinyHost, sentence: str) -> None:
     with pytest.raises(SourceChanged, match=sentence):
         await host.catch_up()
