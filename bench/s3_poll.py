@@ -100,15 +100,15 @@ class Counted:
 
     def __init__(self, client: S3Client) -> None:
         self.requests = self.bytes = 0
-        get_answer = client._get  # noqa: SLF001  every answer passes here
+        get_answer = client.requests._get  # noqa: SLF001  every answer passes here
 
-        async def counted(*arguments: Any) -> Any:
-            answer = await get_answer(*arguments)
+        async def counted(*arguments: Any, **options: Any) -> Any:
+            status, headers, body = await get_answer(*arguments, **options)
             self.requests += 1
-            self.bytes += len(answer.body)
-            return answer
+            self.bytes += len(body)
+            return status, headers, body
 
-        client._get = counted  # noqa: SLF001
+        client.requests._get = counted  # noqa: SLF001
 
 
 def serve_moto(port: Connection) -> None:

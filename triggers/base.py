@@ -119,7 +119,8 @@ class TriggerBatch:
     False when more is waiting right now: the host does not pause the loop before the next batch. `whole_since` stands in
     the last batch of a look that reached the end of the source: when that look began, by `time.monotonic`. From it people
     learn how far the watcher lags behind. `up_to` beside it: what the watermark's `up_to` would be now, where the clock moves
-    it; it is shown, and not written.
+    it; it is shown, and not written. `findings`: what a person should look at now, warnings of `check` among it; None: what was
+    found before stands.
     """
 
     events: Sequence[TriggerEvent] = ()
@@ -127,6 +128,7 @@ class TriggerBatch:
     caught_up: bool = True
     whole_since: float | None = None
     up_to: JsonValue = None
+    findings: Sequence[Finding] | None = None
 
     def __post_init__(self) -> None:
         if self.events and self.position is None:
@@ -306,6 +308,11 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
         all of which is committed by then. A poll that found nothing yields nothing or one batch without position.
         """
 
+    @property
+    def findings(self) -> Sequence[Finding] | None:
+        """What a person should look at now, warnings of `check` among it; None: what `check` found."""
+        return None
+
     def wake(self) -> None:
         """A hint that something may be new: the pause between two polls ends now. Loses nothing when it never comes."""
         self._woken.set()
@@ -320,7 +327,8 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
                     if batch.position is not None:
                         yield batch
             first = None
-            yield TriggerBatch(caught_up=caught_up, whole_since=began if caught_up else None, up_to=self.up_to)
+            whole_since = began if caught_up else None
+            yield TriggerBatch(caught_up=caught_up, whole_since=whole_since, up_to=self.up_to, findings=self.findings)
             if caught_up:
                 await self.pause()
 

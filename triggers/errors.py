@@ -4,6 +4,7 @@ TriggerError                 a sentence for people; the host adds the watcher's 
 ├── ConfigurationError       does not pass by itself: a person must act (missing table, no permission)
 ├── SourceChanged            the position belongs to another source; `watcher rewind` decides
 └── SourceUnavailable        passes by itself: network, restart, throttling; polled again with backoff
+    └── SourceBusy           somebody keeps the source for himself; the watcher waits, which is no failure
 """
 
 from __future__ import annotations
@@ -23,3 +24,7 @@ class SourceChanged(TriggerError):
 
 class SourceUnavailable(TriggerError):
     """The source did not answer, or asked for patience; the host tries again later."""
+
+
+class SourceBusy(SourceUnavailable):
+    """Somebody else keeps the source, or a part of it, for himself; the text says who. The host tries again soon."""

@@ -7,7 +7,7 @@ for the database; what only the database knows of other processes is read elsewh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -16,7 +16,7 @@ from typing import Final
 from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
 from store.values import to_json
-from triggers.base import JsonValue
+from triggers.base import Finding, JsonValue
 from watcher.watchdog import Block
 
 PROBE_DEADLINE: Final = 3.0
@@ -48,6 +48,8 @@ class WatcherReport:
     """As in the watcher's row; '' before this process has claimed the position."""
     error: str | None = None
     error_count: int = 0
+    findings: Sequence[Mapping[str, str]] = ()
+    """What a person should look at: `check`, `level`, `message`, `remedy` and `since`."""
     has_position: bool = False
     has_failed: bool = False
     polled_at: float | None = None
@@ -63,7 +65,22 @@ class WatcherReport:
 
     def show(self, state: str, error: str | None, error_count: int) -> None:
         self.state, self.error, self.error_count = state, error, error_count
-        self.has_failed |= state in {"failing", "blocked"}
+        self.has_failed |= state in {"failing", "blocked", "waiting"}
+
+    def note(self, findings: Iterable[Finding]) -> bool:
+        """What was found now, in place of what was before; whether that is something else."""
+        since = {finding["check"]: finding["since"] for finding in self.findings}
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        noted = [
+            {**vars(finding), "since": since.get(finding.check, now)} for finding in findings if finding.level != "ok"
+        ]
+        changed = noted != [*self.findings]
+        self.findings = noted
+        return changed
+
+    @property
+    def findings_json(self) -> str | None:
+        return to_json(self.findings) if self.findings else None
 
     @property
     def is_awaited(self) -> bool:
@@ -156,7 +173,13 @@ class Health:
         report = self.watchers.get(row.name)
         if report is None or not report.state or row.paused:
             return row
-        row = replace(row, state=report.state, error=report.error, error_count=report.error_count)
+        row = replace(
+            row,
+            state=report.state,
+            error=report.error,
+            error_count=report.error_count,
+            findings=report.findings_json,
+        )
         if (polled := report.polled) is None:
             return row
         row = replace(row, up_to_now=polled.up_to, up_to_version=polled.version)

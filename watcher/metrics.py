@@ -26,7 +26,7 @@ from watcher.vocabulary import Descriptions
 OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "database_up", "errors", "event_loop_lag_seconds"),
-        *("event_to_first_action_seconds", "events", "items", "lag_seconds", "left_out", "poll_seconds"),
+        *("event_to_first_action_seconds", "events", "findings", "items", "lag_seconds", "left_out", "poll_seconds"),
         *("position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs"),
         *("sign_in_failures", "state"),
         "store_writes",
@@ -167,6 +167,9 @@ class Snapshot(Collector):
         yield _gauge("state", "1: how the watcher is doing", (*_WATCHER, "state"), states)
         text = "1: no triggerer hosts the watcher although one should"
         yield _gauge("left_out", text, _WATCHER, {labels: row.is_left_out for labels, row in rows.items()})
+        text = "Findings of a watcher: what breaks, or may break, a condition of exact detection"
+        checks = [(*labels, finding["check"]) for labels, row in rows.items() for finding in row.findings_now]
+        yield _gauge("findings", text, (*_WATCHER, "check"), {labels: checks.count(labels) for labels in checks})
         text = "Since the last whole look of a watcher that is committed, or found nothing, began"
         lags = {labels: row.lag_seconds for labels, row in rows.items() if row.lag_seconds is not None}
         yield _gauge("lag_seconds", text, _WATCHER, lags)

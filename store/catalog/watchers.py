@@ -42,6 +42,13 @@ class WatcherRow:
     error: str | None
     error_count: int
     seen_at: datetime
+    findings: str | None = None
+    """JSON text: a list of objects with `check`, `level`, `message`, `remedy` and `since`; None: there is nothing."""
+
+    @property
+    def findings_now(self) -> Sequence[Mapping[str, Any]]:
+        """Of a watcher that is hosted: nobody looks after the others."""
+        return [] if self.findings is None else json.loads(self.findings)
 
     @property
     def is_left_out(self) -> bool:
@@ -98,7 +105,10 @@ async def asset_of(connection: AsyncConnection, name: str) -> AssetRef:
 def _watchers() -> Select[Any]:
     w, p = watcher.c, watcher_position.c
     state = case((w.paused, "paused"), else_=w.state).label("state")
-    own = (w.name, w.asset_id, w.trigger, state, w.paused, w.last_poll_at, w.last_event_at, w.error, w.error_count)
+    own = (
+        *(w.name, w.asset_id, w.trigger, state, w.paused, w.last_poll_at, w.last_event_at),
+        *(w.error, w.error_count, w.findings),
+    )
     of_polls = (
         w.lag_seconds.label("lag_at_poll"),
         w.up_to.label("up_to_now"),
@@ -128,13 +138,15 @@ class WatcherState:
     state: str
     error: str | None = None
     error_count: int = 0
+    findings: str | None = None
+    """JSON text, as in `WatcherRow`."""
 
 
 async def set_states(connection: AsyncConnection, owner: str, states: Mapping[str, WatcherState]) -> None:
     """Record how watchers are doing, in order of name; of one whose position another holds by now, nothing."""
     if states:
         rows = [{"which": name, "whose": owner, **vars(state)} for name, state in sorted(states.items())]
-        new = _OWN.values({name: bindparam(name) for name in ("state", "error", "error_count")})
+        new = _OWN.values({name: bindparam(name) for name in ("state", "error", "error_count", "findings")})
         await connection.execute(new, rows)
 
 
@@ -142,7 +154,7 @@ async def set_stopped(connection: AsyncConnection, names: Collection[str]) -> No
     """Record of watchers, in order of name, that their triggerer ended."""
     if names:
         row = update(watcher).where(watcher.c.name == bindparam("which"))
-        stopped = row.values(state="stopped", error=None, error_count=0)
+        stopped = row.values(state="stopped", error=None, error_count=0, findings=None)
         await connection.execute(stopped, [{"which": name} for name in sorted(names)])
 
 

@@ -195,6 +195,7 @@ watcher = _table(
     Column("up_to", Text),  # JSON: where the clock has moved that of the watermark, which is version `up_to_version`
     Column("up_to_version", BigInteger),
     Column("definition", String(64)),  # a hash by which its host must know it; null: applied by an older program
+    Column("findings", Text),  # JSON: what its host found that a person should look at; null: nothing
 )
 
 watcher_position = _table(

@@ -164,9 +164,8 @@ async def new_rows(mode: str) -> Any:
     options = NewRowsOptions.model_validate({"table": "orders", "mode": mode, "where": "total > 0"})
     async with PostgresConnection(host="localhost").open() as client:
         trigger = NewRows(options, client, TriggerContext(watcher="orders_rows"))
-        trigger._source = Source(
-            options=options, facts=FACTS, client=client, session=client.session("orders_rows"), server=SERVER
-        )
+        lane = client.lane("orders_rows", options.lock_timeout, is_alone=False)
+        trigger._source = Source(options=options, facts=FACTS, client=client, session=lane, server=SERVER)
         yield trigger
 
 

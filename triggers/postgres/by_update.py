@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Self
 
-from triggers.base import JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
+from triggers.base import Finding, JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
 from triggers.errors import SourceChanged
 from triggers.postgres.bad_rows import BadRow, culprit, first_unreadable, huge_row, refuse_unreadable
 from triggers.postgres.failures import UnreadableRows
 from triggers.postgres.ledger import LockSet
-from triggers.postgres.options import NewRowsOptions, Place
+from triggers.postgres.options import Place
 from triggers.postgres.portions import length_of, size_of
 from triggers.postgres.probes import Arguments
 from triggers.postgres.reader import Reader
-from triggers.postgres.source import Source
-from triggers.postgres.sql import ALIVE, MOST_PLACES, NewsByUpdate, RowsByUpdate, primary_key_as_json, row_as_json
+from triggers.postgres.source import Altered, Source
+from triggers.postgres.sql import (
+    ALIVE,
+    MOST_COUNTED,
+    MOST_PLACES,
+    NewsByUpdate,
+    RowsByUpdate,
+    old_rows_by_update,
+    primary_key_as_json,
+    row_as_json,
+)
+from triggers.postgres.storage import OldRows
 from triggers.postgres.values import parse_all
 from triggers.postgres.window import BEFORE_ALL_TIME, BEFORE_THE_FIRST, XID_SPACE, Part, RowPlace, Snapshot, Window
 
@@ -52,7 +62,7 @@ class Drain:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """`files` tells a rewritten table, None before the first read; `until`: everything committed before is accounted for.
+    """`files` is one number for all, as older releases tell a rewritten table by, None before the first read; `until`: everything committed before is accounted for.
 
     `left_out`: how many rows `where` did without, since this process reads.
     """
@@ -66,11 +76,50 @@ class Memory:
 class RowsByUpdateReader(Reader[Memory]):
     def __init__(self, source: Source, memory: Memory, *, written: Memory) -> None:
         super().__init__(source, memory, written=written)
-        self._sql = statements(source, where=source.options.where)
-        self._drain: Drain | None = None
+        self.prepare()
         self._pids: dict[str, int | None] = {}
         self._rows_at = memory.until
         """When the last rows were read, or a time before it."""
+
+    def prepare(self) -> None:
+        self._sql = statements(self.source, where=self.options.where)
+        self._drain: Drain | None = None
+
+    async def recall(self, state: Mapping[str, Any]) -> None:
+        """An older release kept one number for all files, which partitions coming and going changed too."""
+        await super().recall(state)
+        if "relations" not in state and self.memory.files not in (None, self.source.facts.files):
+            raise SourceChanged(self._about_rewritten(self.options.table))
+
+    def refuse_rewritten(self) -> None:
+        rewritten = self.storage.rewritten(self.source.facts, "r")
+        if rewritten and self.memory.window.xmin is not None:
+            raise SourceChanged(self._about_rewritten(", ".join(rewritten)))
+
+    def _about_rewritten(self, what: str) -> str:
+        return (
+            f"{what} was rewritten or emptied: its rows no longer tell who wrote them;"
+            f" `watcher rewind {self.source.watcher}` to now or to a time decides"
+        )
+
+    async def old_rows(self, oid: int, bounds: str) -> OldRows | None:
+        """Those that the next poll would not read."""
+        window, options = self.memory.window, self.options
+        if window.xmin is None:
+            return None
+        statement = old_rows_by_update(options.source, options.column, bounds)
+        [row] = await self.source.fetch(statement, oid, window.floor, *_xids(window))
+        return OldRows(**row) if row["rows"] else None
+
+    def explain_old_rows(self, partition: str, old: OldRows) -> Finding:
+        watcher, most = self.source.watcher, "at least " if old.rows >= MOST_COUNTED else ""
+        return Finding.warning(
+            "partition",
+            f"the partition {partition} came with {most}{old.rows:,} rows of {self.options.column} from {old.lowest} to"
+            f" {old.highest}, written before the position then: these are not told, since they may have been told before",
+            f"`watcher rewind {watcher} --to {_just_before(str(old.lowest))}` tells them, and all newer rows again (--preview"
+            f" counts them); `watcher rewind {watcher} --to {self.memory.until}` if they were told before",
+        )
 
     @classmethod
     async def begin(cls, source: Source, start: Place) -> Self:
@@ -108,8 +157,8 @@ class RowsByUpdateReader(Reader[Memory]):
         self.memory = replace(self.memory, window=window, until=living.at)
 
     @staticmethod
-    def question(options: NewRowsOptions) -> NewsByUpdate:
-        return NewsByUpdate(table=options.source, column=options.column)
+    def question(source: Source) -> NewsByUpdate:
+        return NewsByUpdate(table=source.options.source, column=source.options.column)
 
     def place(self) -> Arguments | None:
         """While no row that was handled lies above the floor: each probe would read those again."""
@@ -121,6 +170,8 @@ class RowsByUpdateReader(Reader[Memory]):
     async def poll(self) -> TriggerBatch:
         before, drain = self.memory.until, self._drain or await self._look()
         count, rows = await self._part(drain)
+        if count:
+            await self.source.refuse_altered()
         self._take(drain, count)
         kept = [row for row in rows if row["keep"]]
         self.memory = replace(self.memory, left_out=self.memory.left_out + len(rows) - len(kept))
@@ -202,8 +253,10 @@ class RowsByUpdateReader(Reader[Memory]):
     async def _read(self, statement: str, *arguments: object, living: LockSet) -> tuple[Snapshot, Sequence[Any]]:
         """The rows of one snapshot."""
         rows = await self.source.fetch(statement, self.source.facts.relations, *arguments, boot=living.boot)
+        if rows[0]["files"] != self.source.facts.files:
+            raise Altered
         snapshot = Snapshot(xmin=rows[0]["snapshot_xmin"], xmax=rows[0]["snapshot_xmax"])
-        self._refuse_what_is_not_exact(snapshot, rows)
+        self._refuse_what_is_not_exact(snapshot)
         self.memory = replace(self.memory, files=rows[0]["files"])
         return snapshot, [row for row in rows if row["xid"] is not None]
 
@@ -275,10 +328,8 @@ class RowsByUpdateReader(Reader[Memory]):
             parts.append((f"the column {column}", partial(self._rows_by, sql, [row])))
         return BadRow(self.options.table, f"the key {row.key}", *await culprit(parts, error))
 
-    def _refuse_what_is_not_exact(self, snapshot: Snapshot, rows: Sequence[Any]) -> None:
+    def _refuse_what_is_not_exact(self, snapshot: Snapshot) -> None:
         table, rewind = self.options.table, "`watcher rewind` to now or to a time decides"
-        if self.memory.files not in (None, rows[0]["files"]):
-            raise SourceChanged(f"{table} was rewritten or emptied: its rows no longer tell who wrote them; {rewind}")
         if self.memory.window.too_far_back(snapshot):
             raise SourceChanged(f"too many transactions have passed since the last poll of {table}; {rewind}")
 
@@ -289,6 +340,17 @@ class RowsByUpdateReader(Reader[Memory]):
             reason = "a transaction is open for too long: each poll reads again what was updated since; end it"
             return reason, min(checkpoints[0].alive)
         return None, None
+
+
+def _xids(window: Window) -> tuple[str, list[str]]:
+    """The last snapshot's own xmin and the xids that were handled since, as rows have them."""
+    xmin = 0 if window.xmin is None else window.xmin
+    return str(xmin % XID_SPACE), [str(xid % XID_SPACE) for xid in window.handled]
+
+
+def _just_before(moment: str) -> str:
+    before = datetime.fromisoformat(moment) - timedelta(microseconds=1)
+    return before.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def statements(

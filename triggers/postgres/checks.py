@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from triggers.base import Finding
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.sql import quoted
+from triggers.postgres.sql import Drawn, quoted
 from triggers.postgres.values import ValueType
 
 OLDEST_SERVER: Final = 14
@@ -27,6 +27,17 @@ class IdSequence:
     increment: int
     cycle: bool
     minimum: int
+    readable: bool = True
+    """By the role, also what it has handed out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """The table, a partition or a sequence; `file` is another once all of it was written anew, or emptied."""
+
+    name: str
+    kind: str
+    file: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +64,12 @@ class TableFacts:
     sequences: Sequence[IdSequence]
     primary_key: Sequence[str]
     columns: Mapping[str, str]
+    hides_rows: bool = False
+    """Row-level security is active for the role, and no policy lets it see everything."""
+    stored: Mapping[int, Relation] = field(default_factory=dict)
+    """The table, its partitions and sequences, by oid."""
+    files: int = 0
+    """Another once one of these is rewritten or emptied."""
     mark: int = 0
     """Another once somebody has altered the table, a partition, an index or a sequence of it."""
     types: Mapping[str, ValueType] = field(default_factory=dict)
@@ -63,12 +80,20 @@ class TableFacts:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> TableFacts:
         sequences = [IdSequence(**json.loads(text)) for text in row["sequences"]]
-        return cls(**{**row, "sequences": sequences, "columns": json.loads(row["columns"] or "{}")})
+        stored = {int(oid): Relation(**relation) for oid, relation in json.loads(row["stored"]).items()}
+        columns = json.loads(row["columns"] or "{}")
+        return cls(**{**row, "sequences": sequences, "columns": columns, "stored": stored})
 
     @property
     def locked_relations(self) -> list[int]:
         """All that a writer locks before it draws an id. The sequence alone would do, and does for partitions to come."""
         return [*self.relations, *(sequence.oid for sequence in self.sequences)]
+
+    def drawn(self, options: NewRowsOptions) -> Drawn | None:
+        """By which ids that were given by hand are known; None where that cannot be told."""
+        if options.unsafe_ids or len(self.sequences) != 1 or not self.sequences[0].readable:
+            return None
+        return Drawn(sequence=self.sequences[0].name, increment=self.sequences[0].increment)
 
 
 def judge(facts: TableFacts | None, options: NewRowsOptions) -> list[Finding]:
@@ -125,6 +150,17 @@ def _persistence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding
             "durability",
             f"{options.table} is unlogged: a crash of its server empties it and may set its ids back, unseen by the watcher",
             f"ALTER TABLE {options.source.sql} SET LOGGED",
+        )
+
+
+def _policies(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    if facts.hides_rows:
+        table, role = options.source.sql, quoted(facts.role)
+        yield Finding.error(
+            "row security",
+            f"row-level security of {options.table} may hide rows from {facts.role}: what is hidden now would be lost",
+            f"CREATE POLICY asset_watcher ON {table} FOR SELECT TO {role} USING (true), without a restrictive policy for"
+            f" {role}, or ALTER ROLE {role} BYPASSRLS; what was written meanwhile is found then",
         )
 
 
@@ -203,7 +239,7 @@ def _drawn(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
         )
 
 
-def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
+def _sequence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if len(facts.sequences) > 1:
         names = ", ".join(sequence.name for sequence in facts.sequences)
         yield Finding.error(
@@ -217,6 +253,13 @@ def _sequence(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
             )
         if not any(mends.values()):
             yield Finding.ok("sequence", f"{sequence.name} hands out ids one by one, upwards")
+        if not sequence.readable and not options.unsafe_ids:
+            yield Finding.warning(
+                "sequence",
+                f"{facts.role} may not read {sequence.name}: an id given by hand above the others hides the rows after it,"
+                " and a sequence that was set back is not noticed",
+                f"GRANT SELECT ON SEQUENCE {sequence.name} TO {quoted(facts.role)}",
+            )
         if sequence.increment > 1:
             yield Finding.warning(
                 "increment",
@@ -285,8 +328,12 @@ def _listen(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 Check = Callable[[TableFacts, NewRowsOptions], Iterator[Finding]]
 _ESSENTIAL: Final = (_version, _kind, _columns)
 _STAGES: Final[Mapping[str, Sequence[Sequence[Check]]]] = {
-    "id": (_ESSENTIAL, (_integer,), (_persistence, _index, _unique, _drawn, _sequence, _subscription, _listen)),
-    "updated_at": (_ESSENTIAL, (_moment,), (_persistence, _index, _primary_key, _subscription, _listen)),
+    "id": (
+        _ESSENTIAL,
+        (_integer,),
+        (_policies, _persistence, _index, _unique, _drawn, _sequence, _subscription, _listen),
+    ),
+    "updated_at": (_ESSENTIAL, (_moment,), (_policies, _persistence, _index, _primary_key, _subscription, _listen)),
 }
 _NEXTVAL: Final = re.compile(r"nextval\('.*'::regclass\)")
 _SEQUENCE_FAULTS: Final = {

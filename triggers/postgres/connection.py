@@ -1,13 +1,15 @@
 """A connection to PostgreSQL as all watchers of it share it: few sessions that only read, one list of lock holders for all.
 
-`pool_size` sessions poll; one reads lists of lock holders, one probes and one listens, each when it is first needed.
+`pool_size` sessions poll, one of them what takes long or is locked (with a `pool_size` of 1 that one comes on top); one reads
+lists of lock holders, one probes and one listens. Each is opened when it is first needed: `pool_size` and three at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from itertools import cycle
 from typing import Any, Final, Literal
@@ -18,20 +20,21 @@ from anyio.abc import TaskGroup
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
+from triggers.postgres.catalog import LOCK_HOLDER
+from triggers.postgres.lanes import LONGEST, Lane
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.notifications import Notifications
 from triggers.postgres.probes import Probes
 from triggers.postgres.session import Session
 from triggers.postgres.sql import LOCKS
 
-STATEMENT_TIMEOUT: Final = 60.0
 CONNECT_TIMEOUT: Final = 15.0
 SETTINGS: Final = {
     "application_name": "asset-watcher",
     "default_transaction_read_only": "on",
     "default_transaction_isolation": "read committed",
-    "statement_timeout": str(int(STATEMENT_TIMEOUT * 1000)),
-    "idle_in_transaction_session_timeout": str(int(STATEMENT_TIMEOUT * 1000)),
+    "statement_timeout": str(LONGEST // timedelta(milliseconds=1)),
+    "idle_in_transaction_session_timeout": str(LONGEST // timedelta(milliseconds=1)),
     "TimeZone": "UTC",
     "DateStyle": "ISO",
     # Rows are read along the index: what a limit cuts off is then never looked at. A bitmap or a sort would read all of a
@@ -42,8 +45,8 @@ SETTINGS: Final = {
 }
 
 
-PROBING: Final = {"lock_timeout": "50", "plan_cache_mode": "force_generic_plan"}
-"""Nobody waits for a table that another has locked; a hundred tables are planned once."""
+PROBING: Final = {"lock_timeout": "50", "statement_timeout": "1000", "plan_cache_mode": "force_generic_plan"}
+"""Nobody waits for long for a table that another has locked, or that is slow; a hundred tables are planned once."""
 
 
 class PostgresConnection(BaseConnection):
@@ -76,15 +79,16 @@ class PostgresConnection(BaseConnection):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[PostgresClient]:
         async with AsyncExitStack() as stack:
-            polling = [Session(self.connect) for _ in range(self.pool_size)]
-            locks = Session(self.connect) if self.pool_size > 1 else polling[0]
+            quick = [Session(self.connect) for _ in range(max(1, self.pool_size - 1))]
+            patient = Session(self.connect)
+            locks = Session(self.connect) if self.pool_size > 1 else quick[0]
             probing = Session(partial(self.connect, **PROBING))
-            for session in (*polling, locks, probing):
+            for session in (*quick, patient, locks, probing):
                 stack.push_async_callback(session.close)
             tasks = await stack.enter_async_context(_tasks_beside())
             notifications = Notifications(self.connect)
             tasks.start_soon(notifications.run)
-            yield PostgresClient(polling, locks, Probes(probing, tasks), notifications)
+            yield PostgresClient(quick, patient, locks, Probes(probing, tasks), notifications)
 
     async def connect(self, **settings: str) -> asyncpg.Connection:
         """A connection to the primary; `settings` override the usual ones. Raises the driver's errors."""
@@ -101,7 +105,7 @@ class PostgresConnection(BaseConnection):
             **{name: value for name, value in address.items() if value is not None},
             target_session_attrs="primary",
             timeout=CONNECT_TIMEOUT,
-            command_timeout=STATEMENT_TIMEOUT + 5,  # the server's own limit comes first, unless it is gone
+            command_timeout=LONGEST.total_seconds() + 5,  # the server's own limit comes first, unless it is gone
             statement_cache_size=1000,
             max_cached_statement_lifetime=0,
             max_cacheable_statement_size=0,
@@ -113,13 +117,14 @@ class PostgresClient:
     """What the triggers of one connection share."""
 
     def __init__(
-        self, polling: Sequence[Session], locks: Session, probes: Probes, notifications: Notifications
+        self, quick: Sequence[Session], patient: Session, locks: Session, probes: Probes, notifications: Notifications
     ) -> None:
+        self.patient = patient
         self.locks = LockHolders(locks)
         self.probes = probes
         self.notifications = notifications
-        self._sessions = (*polling, locks, probes.session)
-        self._next = cycle(polling)
+        self._sessions = (*quick, patient, locks, probes.session)
+        self._next = cycle(quick)
         self._pinned: dict[Hashable, Session] = {}
 
     @property
@@ -127,8 +132,15 @@ class PostgresClient:
         """Those and the one that listens; each is opened when it is first needed."""
         return len({*self._sessions}) + 1
 
+    def lane(self, key: Hashable, lock_timeout: timedelta, *, is_alone: bool) -> Lane:
+        """To the same quick session for the same key; who is alone needs no second session."""
+        quick = self.session(key)
+        return Lane(
+            quick=None if is_alone else quick, patient=quick if is_alone else self.patient, lock_timeout=lock_timeout
+        )
+
     def session(self, key: Hashable) -> Session:
-        """The same session for the same key."""
+        """The same quick session for the same key."""
         if key not in self._pinned:
             self._pinned[key] = next(self._next)
         return self._pinned[key]
@@ -160,6 +172,11 @@ class LockHolders:
         row = query.row
         holders = {transaction: pid for relation, transaction, pid in row["locks"] if relation in watched}
         return LockSet(boot=row["boot"], at=row["at"], holders=holders)
+
+    async def exclusive(self, relations: Sequence[int]) -> Mapping[str, Any] | None:
+        """Who keeps all others from one of the relations, or waits to; None: nobody does now."""
+        rows = (await self._session.fetch(LOCK_HOLDER, relations)).rows
+        return dict(rows[0]) if rows else None
 
 
 @dataclass(eq=False)

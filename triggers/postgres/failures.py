@@ -17,6 +17,9 @@ UNREADABLE_ADDRESS: Final = (
 )
 CLOSE_TIMEOUT: Final = 5.0
 READ_ONLY_TRANSACTION: Final = "25006"
+NAMES_AND_RIGHTS: Final = "42"
+LOCK_TIMEOUT: Final = "55P03"
+STATEMENT_TIMEOUT: Final = "57014"
 DATA_EXCEPTION: Final = "22"
 TOO_COMPLEX: Final = "54001"
 """The server's stack is too small for it, as for JSON that is nested very deeply."""
@@ -65,6 +68,11 @@ def driver_errors() -> Iterator[None]:
         raise ConfigurationError(UNREADABLE_ADDRESS) from None
     except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         raise SourceUnavailable(f"the connection to PostgreSQL was lost: {error}") from error
+
+
+def sqlstate_of(error: BaseException) -> str | None:
+    """Of what `driver_errors` raised; None where PostgreSQL did not say."""
+    return getattr(error.__cause__, "sqlstate", None)
 
 
 def _judged(error: asyncpg.PostgresError) -> ConfigurationError | SourceUnavailable:

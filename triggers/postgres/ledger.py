@@ -13,8 +13,10 @@ list. While nothing is missing (`settled`) the list is not needed.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 Range: TypeAlias = tuple[int, int]
 """Ids from low to high, both inclusive."""
+
+LARGEST_ID: Final = 2**63 - 1
 
 MOST_GAPS: Final = 10_000
 """With so many gaps open no id above the highest is read: the state stays small JSON, nothing is lost, and it goes on
@@ -89,7 +93,8 @@ class Gap:
 class Ledger:
     """Every id up to `highest` outside `gaps` and `holes` is accounted for: emitted, filtered or dead.
 
-    `holes` are the ids missing from the newest rows, of which no list of holders is known yet. Gaps and holes ascend.
+    `holes` are the ids missing from the newest rows, of which no list of holders is known yet. `ahead` are ids above `highest`
+    that were given by hand, and are accounted for; between them and `highest` lie what others draw. All of these ascend.
     """
 
     highest: int
@@ -97,6 +102,7 @@ class Ledger:
     holes: tuple[Range, ...] = ()
     boot: str = ""
     holders: Mapping[str, Holder] = field(default_factory=dict)
+    ahead: tuple[Range, ...] = ()
 
     @property
     def settled(self) -> bool:
@@ -131,7 +137,7 @@ class Ledger:
         named = frozenset[str]().union(*{gap.holders for gap in gaps})
         seen = self.holders if locks.boot == self.boot else {}
         holders = {name: seen.get(name) or Holder(pid=locks.holders[name], since=locks.at) for name in sorted(named)}
-        return Ledger(highest=self.highest, gaps=gaps, boot=locks.boot, holders=holders)
+        return Ledger(highest=self.highest, gaps=gaps, boot=locks.boot, holders=holders, ahead=self.ahead)
 
     def read(
         self, ids: Sequence[int], *, fresh_limit: int, late_limit: int, gaps_read: int | None = None
@@ -154,7 +160,25 @@ class Ledger:
             gaps += gap.after(hits, late_limit)
         highest = fresh[-1] if fresh else self.highest
         after = replace(self, highest=highest, gaps=(*gaps, *unread), holes=(*holes_between(self.highest, fresh),))
-        return after, cut or bool(unread)
+        return after.with_ahead(()), cut or bool(unread)
+
+    def with_ahead(self, ids: Sequence[int]) -> Ledger:
+        """These were given by hand and are accounted for; what lies at or below `highest` needs no such mark any more."""
+        if not self.ahead and not ids:
+            return self
+        ranges = [(max(low, self.highest + 1), high) for low, high in self.ahead if high > self.highest]
+        return replace(self, ahead=tuple(_merged([*ranges, *ranges_of(sorted(ids))])))
+
+    def is_ahead(self, number: int) -> bool:
+        place = bisect_right(self.ahead, number, key=itemgetter(0))
+        return place > 0 and number <= self.ahead[place - 1][1]
+
+    @property
+    def free(self) -> list[Range]:
+        """The ids above `highest` that are not accounted for."""
+        limits = [(self.highest, self.highest), *self.ahead, (LARGEST_ID + 1, LARGEST_ID + 1)]
+        pairs = [(below + 1, above - 1) for (_, below), (above, _) in pairwise(limits)]
+        return [(low, high) for low, high in pairs if low <= high]
 
     def rewound(self, highest: int) -> Ledger:
         """Every id above `highest` is to come, whether it was seen or not; what is open at or below it stays open."""
@@ -162,7 +186,7 @@ class Ledger:
         holes = tuple((low, min(high, highest)) for low, high in self.holes if low <= highest)
         named = frozenset[str]().union(*(gap.holders for gap in gaps))
         holders = {name: holder for name, holder in self.holders.items() if name in named}
-        return replace(self, highest=highest, gaps=gaps, holes=holes, holders=holders)
+        return replace(self, highest=highest, gaps=gaps, holes=holes, holders=holders, ahead=())
 
     def to_state(self) -> JsonObject:
         """Small JSON; gaps with the same holders share one group."""
@@ -174,6 +198,7 @@ class Ledger:
             "new": [list(hole) for hole in self.holes],
             "boot": self.boot,
             "holders": {name: [holder.pid, holder.since] for name, holder in self.holders.items()},
+            **({"ahead": [list(limits) for limits in self.ahead]} if self.ahead else {}),
         }
 
     @classmethod
@@ -185,6 +210,7 @@ class Ledger:
             holes=tuple((low, high) for low, high in state["new"]),
             boot=state["boot"],
             holders={name: Holder(pid=pid, since=since) for name, (pid, since) in state["holders"].items()},
+            ahead=tuple((low, high) for low, high in state.get("ahead", ())),
         )
 
 
@@ -196,6 +222,20 @@ def holes_between(after: int, ids: Sequence[int]) -> Iterator[Range]:
         if number > after + 1:
             yield after + 1, number - 1
         after = number
+
+
+def _merged(ranges: Iterable[Range]) -> Iterator[Range]:
+    """Ascending, none of them next to another."""
+    last: Range | None = None
+    for low, high in sorted(ranges):
+        if last is not None and low <= last[1] + 1:
+            last = (last[0], max(last[1], high))
+        else:
+            if last is not None:
+                yield last
+            last = (low, high)
+    if last is not None:
+        yield last
 
 
 def ranges_of(ids: Sequence[int]) -> list[Range]:

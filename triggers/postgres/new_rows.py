@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import anyio
@@ -24,18 +24,23 @@ from triggers.base import (
     TriggerContext,
     refuse_errors,
 )
-from triggers.errors import ConfigurationError, SourceChanged
+from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
+from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
 from triggers.postgres.options import NewRowsOptions, Place, check_place, parse_place
 from triggers.postgres.probes import Probed
 from triggers.postgres.reader import Reader, describe_what_is_open
-from triggers.postgres.source import Source, examine
+from triggers.postgres.source import Altered, Source, examine
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
 """The state after a rewind to now: what is there when the watcher goes on counts as handled."""
 
+MOST_EXAMINATIONS: Final = 5
+"""In a row, of a table that is altered again and again."""
+
+ReadT = TypeVar("ReadT")
 _READERS: Final[Mapping[str, type[Reader[Any]]]] = {"id": RowsByIdReader, "updated_at": RowsByUpdateReader}
 
 
@@ -48,6 +53,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
 
     Options: ClassVar[type[BaseModel]] = NewRowsOptions
     connection_type: ClassVar[str | None] = "postgres"
+    format: ClassVar[int] = 2
     look_again_every: timedelta = timedelta(minutes=1)
     """How often a running watcher makes sure that the name still means the table it was checked on."""
     examine_every: timedelta = timedelta(hours=1)
@@ -57,13 +63,14 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
 
     def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext) -> None:
         super().__init__(options, client, context)
-        self._session = client.session(context.watcher)
+        self._lane = client.lane(context.watcher, options.lock_timeout, is_alone=context.is_alone)
         self._reader_class = _READERS[options.mode]
         self._reader: Reader[Any] | None = None
         self._source: Source | None = None
+        self._checked_findings: list[Finding] = []
         self._examined_at = self._examine_at = 0.0
         self._probed: Probed | None = None
-        self._leaving = ExitStack()
+        self._leaving, self._probing = ExitStack(), ExitStack()
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -87,10 +94,17 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
     def up_to(self) -> JsonValue:
         return None if self._reader is None else self._reader.up_to
 
+    @property
+    def findings(self) -> Sequence[Finding]:
+        warnings = [finding for finding in self._checked_findings if finding.level == "warning"]
+        return [*warnings, *(self._reader.findings() if self._reader is not None else ())]
+
     async def check(self) -> list[Finding]:
-        findings, self._source = await examine(self.options, self.client, self._session, self._reader_class.trial)
+        findings, self._source = await examine(self.options, self.client, self._lane, self._reader_class.trial)
         if self._source is not None:
             self._source.max_batch_bytes = self.context.max_batch_bytes
+            self._source.watcher = self.context.watcher
+        self._checked_findings = findings
         self._examined_at = anyio.current_time()
         spread = 1 - self.context.random() / 2
         self._examine_at = self._examined_at + self.examine_every.total_seconds() * spread
@@ -109,7 +123,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         }
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        with self._leaving as stack:
+        with self._leaving as stack, self._probing:
             if self.options.listen:
                 table_oid = self._checked().facts.table_oid
                 stack.enter_context(self.client.notifications.waking(table_oid, self.wake))
@@ -125,12 +139,12 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             return
         if self._probed is None:
             probed = self.client.probes.watching(
-                self._reader.question(self.options),
-                self._checked().facts,
+                self._reader.question(self._reader.source),
+                self._reader.source.facts,
                 self.interval.total_seconds(),
                 self.wake,
             )
-            self._probed = self._leaving.enter_context(probed)
+            self._probed = self._probing.enter_context(probed)
         with self._probed.resting(place, self._reader.source.server):
             longest = max(0.0, self._examine_at - anyio.current_time())
             if self.up_to is not None:  # which only a poll moves
@@ -147,17 +161,30 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if self._reader is None:
-            self._reader = self._resumed(position)
+            self._reader = await self._resumed(position)
         if self._reader is None:
             start = self.options.start if position is None else "now"
-            self._reader = await self._reader_class.begin(self._checked(), start)
+            self._reader = await self._unaltered(lambda: self._reader_class.begin(self._checked(), start))
             yield TriggerBatch(position=self._reader.position(), caught_up=False)
         caught_up = False
         while not caught_up:
-            await self._look_again(self._reader)
-            batch = await self._reader.poll()
+            await self._look_again()
+            batch = await self._unaltered(self._reader.poll)
             caught_up = batch.caught_up
             yield batch
+
+    async def _unaltered(self, read: Callable[[], Awaitable[ReadT]]) -> ReadT:
+        """What `read` gives of the table as it was examined: else it is examined anew, and read once more."""
+        for _ in range(MOST_EXAMINATIONS):
+            try:
+                return await read()
+            except Altered:
+                await self._examine()
+            except ConfigurationError as error:
+                if not (sqlstate_of(error) or "").startswith(NAMES_AND_RIGHTS):
+                    raise
+                await self._examine()  # it may have names and rights again with which the statement succeeds
+        raise SourceUnavailable(f"{self.options.table} is being altered; the next poll tries again")
 
     def rewound(self, position: StoredPosition | None, to: str) -> Position:
         """To `start`, `now`, an id (exclusive) in mode `id`, a time in mode `updated_at`."""
@@ -182,27 +209,39 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             ) from error
         return place
 
-    def _resumed(self, position: StoredPosition | None) -> Reader[Any] | None:
+    async def _resumed(self, position: StoredPosition | None) -> Reader[Any] | None:
         """None where a beginning is to be made."""
         if position is None or position.state == BEGIN_NOW:
             return None
         source = self._checked()
         state: Mapping[str, Any] = position.state
         source.notice_timeline(since=state["timeline"], now=source.server.timeline)
-        return self._reader_class.resume(source, position)
+        reader = self._reader_class.resume(source, position)
+        await reader.recall(state)
+        await reader.adopt(source.facts)
+        return reader
 
-    async def _look_again(self, reader: Reader[Any]) -> None:
+    async def _look_again(self) -> None:
         """Another table may have taken the name, and what is exact today may have been altered."""
         now, unchanged_at = anyio.current_time(), self._probed.unchanged_at if self._probed else self._examined_at
         if now < self._examine_at and now - unchanged_at < self.look_again_every.total_seconds():
             return
+        await self._examine()
+
+    async def _examine(self) -> None:
+        """Raises when detection would not be exact any more."""
         identity = self.source_identity()
         refuse_errors(await self.check())
         if self.source_identity() != identity:
             raise SourceChanged(f"{self.options.table} is another table now; `watcher rewind` decides where to begin")
-        reader.source.facts = self._checked().facts
-        if self._probed is not None:
-            self._probed.take(reader.source.facts)
+        if self._reader is None:
+            return
+        await self._reader.adopt(self._checked().facts)
+        if self._probed is not None and self._probed.table.question == self._reader.question(self._reader.source):
+            self._probed.take(self._reader.source.facts)
+        else:
+            self._probing.close()
+            self._probed = None
 
     def _checked(self) -> Source:
         if self._source is None:

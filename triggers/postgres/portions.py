@@ -32,6 +32,8 @@ class Portion:
     fresh: int
     late: int
     gaps: int
+    ahead: bool = True
+    """Also those that were given by hand above the others."""
     is_part: bool = False
     """More is waiting than this."""
 

@@ -10,41 +10,33 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from time import monotonic
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
 
 from triggers.errors import TriggerError
+from triggers.postgres.catalog import MARK_OF_ALL, MARKS
 from triggers.postgres.checks import TableFacts
 from triggers.postgres.session import Server, Session
-from triggers.postgres.sql import MARKS, news_of
+from triggers.postgres.sql import Question, news_of
 
 TABLES: Final = 100
 """Of one statement, partitions counted: it locks them all, and a server has room for so many locks."""
-MARKS_EVERY: Final = 60.0
+MARKS_EVERY: Final = 10.0
 """Seconds between two looks at whether somebody has altered the tables."""
+ALONE_FOR: Final = 30.0
+"""Seconds for which a table that is locked or slow is not probed: its watchers poll."""
 
 Arguments: TypeAlias = tuple[int | str, ...]
 """Of a question; the lower each of them is, the more it asks for."""
 
 log = structlog.get_logger()
-
-
-class Question(Protocol):
-    """About one table; equal questions are asked once. `arguments` is how many it takes."""
-
-    @property
-    def arguments(self) -> int: ...
-
-    def part(self, number: int, arguments: Sequence[str]) -> str:
-        """An expression that is `number` when there are news, else null; `arguments` are expressions of type text."""
 
 
 class Probed:
@@ -131,6 +123,8 @@ class _Group:
 
     is_suspect: bool = False
     """Its last probe failed, or that of the group it was divided from."""
+    alone_until: float = -math.inf
+    """Of a table whose probe failed."""
     tables: list[_Table] = field(default_factory=list)
     size: int = 0
     _statement: str = ""
@@ -147,23 +141,21 @@ class _Group:
 
     def statement(self) -> str:
         if not self._statement:
-            places = count(1)
-            parts = [
-                table.question.part(number, [f"($1::text[])[{next(places)}]" for _ in range(table.question.arguments)])
-                for number, table in enumerate(self.tables)
-            ]
-            self._statement = news_of(parts)
+            self._statement = news_of([table.question for table in self.tables])
         return self._statement
 
-    def arguments(self) -> list[str | None] | None:
-        """None when nobody rests; beyond null there is nothing."""
+    def arguments(self) -> tuple[list[int | None], list[str | None]] | None:
+        """Numbers and texts; None when nobody rests; beyond null there is nothing."""
         asked = [table.arguments() for table in self.tables]
         if not any(asked):
             return None
-        values: list[str | None] = []
+        numbers: list[Any] = []
+        texts: list[Any] = []
         for table, arguments in zip(self.tables, asked, strict=True):
-            values += map(str, arguments) if arguments is not None else [None] * table.question.arguments
-        return values
+            kinds = table.question.arguments
+            for kind, value in zip(kinds, arguments or [None] * len(kinds), strict=True):
+                (numbers if kind is int else texts).append(value)
+        return numbers, texts
 
     def halves(self) -> Iterator[_Group]:
         middle = (len(self.tables) + 1) // 2
@@ -215,11 +207,14 @@ class _Round:
                     await self._compare(group)
 
     async def _probe(self, group: _Group) -> None:
+        if anyio.current_time() < group.alone_until:
+            _wake(group.tables)
+            return
         tables, arguments, began = tuple(group.tables), group.arguments(), monotonic()
         if arguments is None:
             return
         try:
-            result = await self._session.fetch(group.statement(), arguments)
+            result = await self._session.fetch(group.statement(), *arguments)
         except TriggerError as error:
             log.debug("postgres.probe_failed", tables=len(tables), error=str(error))
             self._divide(group)
@@ -242,9 +237,10 @@ class _Round:
         group.add(table)
 
     def _divide(self, group: _Group) -> None:
-        for table in group.tables:
-            table.wake()
-        if group in self._groups:
+        _wake(group.tables)
+        if len(group.tables) == 1:
+            group.alone_until = anyio.current_time() + ALONE_FOR
+        elif group in self._groups:
             place = self._groups.index(group)
             self._groups[place : place + 1] = group.halves()
 
@@ -252,6 +248,10 @@ class _Round:
         """What changed without a row must be noticed while nobody polls, too."""
         began = anyio.current_time()
         watchers = [(watcher, watcher.facts) for table in group.tables for watcher in table.watchers]
+        if await self._is_as_known([facts for _, facts in watchers]):
+            for watcher, facts in watchers:
+                watcher.compare(facts.mark, facts, began)
+            return
         numbers: dict[tuple[int, ...], int] = {}
         for _, facts in watchers:
             numbers.setdefault(tuple(facts.locked_relations), len(numbers))
@@ -260,12 +260,26 @@ class _Round:
             rows = (await self._session.fetch(MARKS, *map(list, zip(*pairs, strict=True)))).rows
         except TriggerError as error:
             log.debug("postgres.probe_failed", tables=len(group.tables), error=str(error))
-            for table in group.tables:
-                table.wake()
+            _wake(group.tables)
             return
         marks = {row["number"]: row["mark"] for row in rows}
         for watcher, facts in watchers:
             watcher.compare(marks[numbers[tuple(facts.locked_relations)]], facts, began)
+
+    async def _is_as_known(self, known: Iterable[TableFacts]) -> bool:
+        """One look at all of them, which costs much less than one at each: the mark of all is the sum of their marks."""
+        marks = {(tuple(facts.locked_relations), facts.mark) for facts in known}
+        relations = [oid for oids, _ in marks for oid in oids]
+        try:
+            [row] = (await self._session.fetch(MARK_OF_ALL, relations)).rows
+        except TriggerError:
+            return False
+        return bool(row["mark"] == sum(mark for _, mark in marks) % 2**63)
+
+
+def _wake(tables: Iterable[_Table]) -> None:
+    for table in tables:
+        table.wake()
 
 
 class Probes:

@@ -11,11 +11,24 @@ from typing import Any, Final, Generic, Self, TypeVar
 import anyio
 import structlog
 
-from triggers.base import JsonObject, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
+from triggers.base import (
+    Finding,
+    JsonObject,
+    JsonValue,
+    Position,
+    RowChanges,
+    StoredPosition,
+    TriggerBatch,
+    TriggerEvent,
+)
+from triggers.postgres.catalog import PARTITION_BOUNDS
+from triggers.postgres.checks import TableFacts
 from triggers.postgres.options import NewRowsOptions, Place
 from triggers.postgres.portions import length_of
-from triggers.postgres.probes import Arguments, Question
+from triggers.postgres.probes import Arguments
 from triggers.postgres.source import Source
+from triggers.postgres.sql import Question
+from triggers.postgres.storage import OldRows, Storage
 from triggers.postgres.values import ValueType, parse_rows
 
 log = structlog.get_logger()
@@ -41,6 +54,7 @@ class Reader(ABC, Generic[MemoryT]):
         self.source = source
         self.options = source.options
         self.memory = memory
+        self.storage = self._written_storage = Storage.of(source.facts)
         self.alarm: Alarm | None = None
         self._written: tuple[MemoryT, Alarm | None] = (written, None)
         self._written_at = anyio.current_time()
@@ -67,7 +81,7 @@ class Reader(ABC, Generic[MemoryT]):
 
     @staticmethod
     @abstractmethod
-    def question(options: NewRowsOptions) -> Question:
+    def question(source: Source) -> Question:
         """Whether there is anything that a poll would read while nothing but new rows is waited for."""
 
     @abstractmethod
@@ -76,8 +90,48 @@ class Reader(ABC, Generic[MemoryT]):
 
     def rests_at(self) -> Arguments | None:
         """The place from which a poll would find nothing but new rows; None while there is something else to do."""
-        idle = self._written[1] == self.alarm and not self.has_moved(self._written[0])
-        return self.place() if idle else None
+        return None if self._differs_from_written() else self.place()
+
+    def _differs_from_written(self) -> bool:
+        written, alarm = self._written
+        return self.has_moved(written) or alarm != self.alarm or self.storage != self._written_storage
+
+    async def recall(self, state: Mapping[str, Any]) -> None:
+        """What a resumed position knows of the table's partitions; followed by `adopt`."""
+        self.storage = self._written_storage = Storage.from_state(state) or self.storage
+
+    async def adopt(self, facts: TableFacts) -> None:
+        """Go on with a table that was examined anew. Raises `SourceChanged` when its rows cannot be told apart any more."""
+        self.source.facts = facts
+        self.prepare()
+        self.refuse_rewritten()
+        attached = {}
+        for oid in self.storage.new_partitions(facts):
+            [bounds] = await self.source.fetch(PARTITION_BOUNDS, oid)
+            old = await self.old_rows(oid, bounds["bounds"] or "true")
+            if old is not None:
+                attached[oid] = old
+        self.storage = self.storage.after(facts, attached)
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Make the statements that suit the table as it was examined."""
+
+    @abstractmethod
+    def refuse_rewritten(self) -> None:
+        """Raises `SourceChanged` if `storage` and the table's files say that rows cannot be told apart any more."""
+
+    @abstractmethod
+    async def old_rows(self, oid: int, bounds: str) -> OldRows | None:
+        """The rows of a partition that is new which will not be told, as they lie below the position; None: there is none."""
+
+    @abstractmethod
+    def explain_old_rows(self, partition: str, old: OldRows) -> Finding: ...
+
+    def findings(self) -> list[Finding]:
+        """What a person should know of, in addition to what `check` found."""
+        stored = self.source.facts.stored
+        return [self.explain_old_rows(stored[oid].name, old) for oid, old in self.storage.attached.items()]
 
     @abstractmethod
     async def poll(self) -> TriggerBatch:
@@ -145,15 +199,16 @@ class Reader(ABC, Generic[MemoryT]):
 
     def position(self) -> Position:
         """The memory as it is now; from here on it counts as written."""
-        state = {**self.state(), "timeline": self.source.server.timeline}
+        state = {**self.state(), **self.storage.to_state(), "timeline": self.source.server.timeline}
         watermark = self.watermark() | ({} if self.alarm is None else {"alarm": self.alarm.details})
         changes = self.row_changes(self._written[0])
         self._written, self._written_at = (self.memory, self.alarm), anyio.current_time()
+        self._written_storage = self.storage
         return Position(watermark=watermark, state=state, rows=changes)
 
     def worth_a_write(self) -> bool:
         due = anyio.current_time() - self._written_at >= self.moved_state_every.total_seconds()
-        return due and (self.has_moved(self._written[0]) or self._written[1] != self.alarm)
+        return due and self._differs_from_written()
 
     async def judge(self, reason: str | None, transaction: str | None) -> None:
         """Warns once for each transaction that others wait for too long, while there is a `reason` to."""

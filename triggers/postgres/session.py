@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import anyio
 import asyncpg
 
 from triggers.postgres.failures import close_connection, driver_errors
-from triggers.postgres.sql import SERVER
+from triggers.postgres.sql import SERVER, SET_LIMITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,14 @@ class Server:
     system_identifier: str
     timeline: int
     boot: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How long a statement may work, and wait for a lock, before the server ends it."""
+
+    statement: timedelta
+    lock: timedelta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,15 +50,22 @@ class Session:
         self._connect = connect
         self._connection: asyncpg.Connection | None = None
         self._server: Server
+        self._limits: Limits | None = None
         self._turn = anyio.Lock(fast_acquire=True)
         self._may_lead_elsewhere = False
 
-    async def fetch(self, statement: str, *arguments: object) -> Result:
-        """One statement, one snapshot. Raises ConfigurationError or SourceUnavailable, and nothing of the driver's."""
+    async def fetch(self, statement: str, *arguments: object, limits: Limits | None = None) -> Result:
+        """One statement, one snapshot. Raises ConfigurationError or SourceUnavailable, and nothing of the driver's.
+
+        Without `limits` those of the statement before are in force, or of the connection's settings.
+        """
         with driver_errors():
             async with self._turn:
                 connection = await self._connected()
                 try:
+                    if limits is not None and limits != self._limits:
+                        await connection.fetchrow(SET_LIMITS, *map(_milliseconds, (limits.statement, limits.lock)))
+                        self._limits = limits
                     return Result(rows=await connection.fetch(statement, *arguments), server=self._server)
                 except asyncpg.PostgresError:
                     raise
@@ -70,10 +86,14 @@ class Session:
         if self._connection is None or self._connection.is_closed() or self._may_lead_elsewhere:
             await self.close()
             self._may_lead_elsewhere = False
-            self._connection = await self._connect()
+            self._connection, self._limits = await self._connect(), None
             try:
                 self._server = Server(**await self._connection.fetchrow(SERVER))
             except BaseException:
                 await self.close()
                 raise
         return self._connection
+
+
+def _milliseconds(time: timedelta) -> str:
+    return str(max(1, time // timedelta(milliseconds=1)))

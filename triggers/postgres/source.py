@@ -9,17 +9,24 @@ from typing import Any, TypeAlias
 import structlog
 
 from triggers.base import Finding
-from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
+from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable
+from triggers.options import format_duration
+from triggers.postgres.catalog import FACTS, MARK_OF_ALL
 from triggers.postgres.checks import TableFacts, judge, judge_sessions
 from triggers.postgres.connection import PostgresClient
-from triggers.postgres.failures import NotPrimary
+from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
+from triggers.postgres.lanes import Lane
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.session import Server, Session
-from triggers.postgres.sql import FACTS, HOLDER, TYPES, quoted, trial_of_condition
+from triggers.postgres.session import Server
+from triggers.postgres.sql import HOLDER, TYPES, quoted, trial_of_condition
 from triggers.postgres.values import ValueType, type_of
 
 log = structlog.get_logger()
+
+
+class Altered(Exception):
+    """Somebody altered the table since it was examined: nothing that the statement gave may count."""
 
 
 @dataclass(kw_only=True)
@@ -29,16 +36,31 @@ class Source:
     options: NewRowsOptions
     facts: TableFacts
     client: PostgresClient
-    session: Session
+    session: Lane
     server: Server
+    watcher: str = "NAME"
     max_batch_bytes: int = 16_000_000
+
+    async def refuse_altered(self) -> None:
+        """Raises `Altered` unless the table is as it was examined; called before rows that were read count.
+
+        Whoever altered it before they were written is seen by this later statement in any case.
+        """
+        [row] = await self.fetch(MARK_OF_ALL, self.facts.locked_relations)
+        if row["mark"] != self.facts.mark:
+            raise Altered
 
     async def fetch(self, statement: str, *arguments: object, boot: str | None = None) -> Sequence[Any]:
         """Rows of one snapshot, of the server that was checked; with `boot` also of that life of it.
 
         Otherwise a list of those alive on an old primary could say that nobody writes to the new one.
         """
-        answer = await self.session.fetch(statement, *arguments)
+        try:
+            answer = await self.session.fetch(statement, *arguments)
+        except SourceUnavailable as error:
+            if sqlstate_of(error) != LOCK_TIMEOUT:
+                raise
+            raise SourceBusy(await self._whose_lock()) from error
         self._recognise(answer.server)
         if boot not in (None, answer.server.boot):
             self.client.reconnect()
@@ -53,6 +75,24 @@ class Source:
         """What may be known about a virtual transaction of another session; nothing when it has ended."""
         answer = await self.session.fetch(HOLDER, transaction)
         return dict(answer.rows[0]) if answer.rows else {}
+
+    async def _whose_lock(self) -> str:
+        """One sentence, for the watcher that waits."""
+        holder, table = await self.client.locks.exclusive(self.facts.locked_relations), self.options.table
+        if holder is None:
+            return (
+                f"{table} was locked for longer than {format_duration(self.options.lock_timeout)}; nobody locks it now"
+            )
+        who = "a prepared transaction" if holder["pid"] is None else f"pid {holder['pid']}"
+        parts = [
+            ("user", holder["user"]),
+            ("application", holder["application"]),
+            ("since", holder["since"]),
+            ("query", holder["query_class"]),
+        ]
+        about = ", ".join(f"{name} {value}" for name, value in parts if value)
+        keeps = "locks" if holder["granted"] else "waits to lock"
+        return f"{who} {keeps} {table}" + (f" ({about})" if about else "") + "; the watcher goes on once that ends"
 
     def _recognise(self, server: Server) -> None:
         if server.system_identifier != self.server.system_identifier:
@@ -74,12 +114,12 @@ Trial: TypeAlias = Callable[[Source], tuple[str, Sequence[object]]]
 
 
 async def examine(
-    options: NewRowsOptions, client: PostgresClient, session: Session, trial: Trial
+    options: NewRowsOptions, client: PostgresClient, lane: Lane, trial: Trial
 ) -> tuple[list[Finding], Source | None]:
     """What was found, and the source to read unless there was an error. Raises SourceUnavailable."""
     table = options.source
     try:
-        answer = await session.fetch(FACTS, table.schema, table.name, options.column)
+        answer = await lane.fetch(FACTS, table.schema, table.name, options.column)
     except NotPrimary as refused:
         return [Finding.error("primary", str(refused), "name the primary in the connection")], None
     except ConfigurationError as refused:
@@ -92,13 +132,13 @@ async def examine(
     findings.append(judge_sessions(facts, client.most_sessions))
     if options.columns or options.mode == "updated_at":
         columns = {*options.columns, *facts.primary_key}
-        facts = replace(facts, types=await _types_of(columns, session, facts))
-    source = Source(options=options, facts=facts, client=client, session=session, server=answer.server)
+        facts = replace(facts, types=await _types_of(columns, lane, facts))
+    source = Source(options=options, facts=facts, client=client, session=lane, server=answer.server)
     findings += await _try_statements(source, trial)
     return findings, None if _failed(findings) else source
 
 
-async def _types_of(columns: Collection[str], session: Session, facts: TableFacts) -> Mapping[str, ValueType]:
+async def _types_of(columns: Collection[str], session: Lane, facts: TableFacts) -> Mapping[str, ValueType]:
     rows = (await session.fetch(TYPES, facts.table_oid)).rows
     [row_type] = [row["oid"] for row in rows if row["is_row"]]
     fields = type_of(row_type, {row["oid"]: row for row in rows}).fields
@@ -111,6 +151,8 @@ async def _try_statements(source: Source, trial: Trial) -> list[Finding]:
     grant = (
         f"GRANT USAGE ON SCHEMA {quoted(table.schema)} TO {quoted(role)}; GRANT SELECT ON {table.sql} TO {quoted(role)}"
     )
+    if source.options.mode == "id" and source.facts.sequences:
+        grant += f"; GRANT SELECT ON SEQUENCE {source.facts.sequences[0].name} TO {quoted(role)}"
     statement, arguments = trial(source)
     findings = [await _try(source, "select", statement, arguments, remedy=grant)]
     if where is not None and not _failed(findings):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from itertools import count
+from typing import ClassVar, Final, Protocol
 
 from triggers.postgres.values import ValueType
 
@@ -23,6 +24,9 @@ SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_ident
        pg_postmaster_start_time()::text AS boot
 """
 """Which server, which history and which life of it a connection leads to; fails on a standby."""
+
+SET_LIMITS: Final = "SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false)"
+"""In milliseconds."""
 
 LOCKS: Final = """
 SELECT pg_postmaster_start_time()::text AS boot,
@@ -55,66 +59,11 @@ WHERE l.virtualtransaction = $1 LIMIT 1
 """
 """What may be known about one virtual transaction; what belongs to other users is null without pg_read_all_stats."""
 
-_MARK: Final = """
-CROSS JOIN LATERAL (
-    SELECT hashtextextended(string_agg(part, ' ' ORDER BY part), 0) AS mark FROM (
-        SELECT concat_ws(' ', 'c', c.oid, c.xmin, n.nspname) AS part
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY (r.oids)
-        UNION ALL SELECT concat_ws(' ', 'a', attrelid, attnum, xmin) FROM pg_attribute WHERE attrelid = ANY (r.oids) AND attnum > 0
-        UNION ALL SELECT concat_ws(' ', 'i', indexrelid, xmin) FROM pg_index WHERE indrelid = ANY (r.oids)
-        UNION ALL SELECT concat_ws(' ', 's', seqrelid, xmin) FROM pg_sequence WHERE seqrelid = ANY (r.oids)
-        UNION ALL SELECT concat_ws(' ', 'p', inhparent, inhrelid) FROM pg_inherits WHERE inhparent = ANY (r.oids)) parts) m
-"""
-"""A number that is another once somebody has altered one of the relations `r.oids`: each of these rows has a new version then."""
+MOST_COUNTED: Final = 100_000
+"""Rows of a partition that was attached."""
 
-FACTS: Final = """
-WITH RECURSIVE
-watched AS (SELECT c.* FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2),
-tree(oid) AS (SELECT oid FROM watched UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree ON i.inhparent = tree.oid),
-cursors AS (SELECT a.attrelid, a.attnum, a.attidentity, d.oid AS default_oid, pg_get_expr(d.adbin, d.adrelid) AS default_expression
-            FROM tree JOIN pg_attribute a ON a.attrelid = tree.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
-            LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum),
-sequences AS (SELECT DISTINCT s.* FROM cursors k
-              JOIN pg_depend d ON (d.refclassid, d.refobjid, d.refobjsubid, d.classid)
-                                = ('pg_class'::regclass, k.attrelid, k.attnum::int, 'pg_class'::regclass)
-              JOIN pg_sequence s ON s.seqrelid = d.objid
-              UNION
-              SELECT s.* FROM cursors k
-              JOIN pg_depend d ON (d.classid, d.objid, d.refclassid) = ('pg_attrdef'::regclass, k.default_oid, 'pg_class'::regclass)
-              JOIN pg_sequence s ON s.seqrelid = d.refobjid),
-indexes AS (SELECT i.*, (i.indkey::int2[])[0] = k.attnum AS leads, i.indnkeyatts = 1 AS alone,
-                   k.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AS includes
-            FROM pg_index i JOIN cursors k ON k.attrelid = i.indrelid JOIN watched ON watched.oid = i.indrelid
-            JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam
-            WHERE m.amname = 'btree' AND i.indisvalid AND i.indpred IS NULL)
-SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datname = current_database()) AS database_oid,
-       current_setting('server_version_num')::int AS server_version, session_user AS role,
-       least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-                 - coalesce(current_setting('reserved_connections', true)::int, 0),
-             (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database()),
-             (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user)) AS most_sessions,
-       w.relkind::text AS kind, w.relpersistence::text AS persistence, a.attnotnull AS not_null, a.atttypid::regtype::text AS type,
-       ARRAY(SELECT oid::int8 FROM tree) AS relations,
-       (SELECT count(*) FROM tree) - 1 AS children,
-       EXISTS (SELECT FROM indexes WHERE leads) AS has_index,
-       EXISTS (SELECT FROM indexes WHERE indisunique AND alone AND leads) AS is_unique,
-       EXISTS (SELECT FROM indexes WHERE indisunique AND includes) AS is_unique_per_partition,
-       ARRAY(SELECT coalesce(default_expression, '') FROM cursors WHERE attidentity = '' AND (default_oid IS NOT NULL OR attrelid = w.oid)) AS defaults,
-       EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid IN (SELECT oid FROM tree)) AS subscribed,
-       EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND NOT tgisinternal AND tgenabled <> 'D'
-               AND tgtype & 2 = 2 AND tgtype & 16 = 16) AS has_update_trigger,
-       EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND starts_with(tgname::text, 'asset_watcher_') AND tgenabled <> 'D') AS notifies,
-       ARRAY(SELECT json_build_object('name', seqrelid::regclass::text, 'oid', seqrelid::int8, 'cache', seqcache,
-             'increment', seqincrement, 'cycle', seqcycle, 'minimum', seqmin)::text FROM sequences ORDER BY seqrelid) AS sequences,
-       ARRAY(SELECT k.attname::text FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, place)
-             JOIN pg_attribute k ON k.attrelid = i.indrelid AND k.attnum = u.attnum
-             WHERE i.indrelid = w.oid AND i.indisprimary AND u.place <= i.indnkeyatts ORDER BY u.place) AS primary_key,
-       (SELECT json_object_agg(attname, atttypid::regtype)::text FROM pg_attribute
-        WHERE attrelid = w.oid AND attnum > 0 AND NOT attisdropped) AS columns,
-       (SELECT mark FROM (SELECT ARRAY(SELECT oid FROM tree UNION SELECT seqrelid FROM sequences) AS oids) r {mark}) AS mark
-FROM watched w LEFT JOIN pg_attribute a ON a.attrelid = w.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
-""".replace("{mark}", _MARK)
-"""What the catalogue knows about table `$1.$2` and its column `$3`: no row when there is no such table."""
+MOST_AHEAD: Final = 10_000
+"""Ids given by hand above those that the sequence has handed out, or ranges of them, that are kept in mind."""
 
 TYPES: Final = """
 WITH RECURSIVE used(oid) AS (
@@ -133,12 +82,6 @@ SELECT t.oid::int8 AS oid, t.oid = (SELECT reltype FROM pg_class WHERE oid = $1:
 FROM used JOIN pg_type t ON t.oid = used.oid
 """
 """The type of the rows of table `$1`, and all types that its values are made of."""
-
-MARKS: Final = """
-SELECT r.number, mark
-FROM (SELECT number, array_agg(oid) AS oids FROM unnest($1::int4[], $2::oid[]) u(number, oid) GROUP BY number) r {mark}
-""".replace("{mark}", _MARK)
-"""The mark of each numbered set of relations, of which `$2` holds the oids and `$1` to which set each belongs."""
 
 
 def quoted(identifier: str) -> str:
@@ -204,40 +147,103 @@ def trial_of_condition(table: Table, where: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowsById:
-    """Statement B of mode `id`: the id first, then `keep` if there is a `where`, and `row` as JSON text if columns are wanted.
+class Drawn:
+    """A sequence, by which an id that it handed out is told from one that was given by hand."""
 
-    `where` never filters: it tells by `keep` which rows are wanted; `row` is null for the others.
+    sequence: str
+    """As SQL."""
+    increment: int
+
+    @property
+    def last(self) -> str:
+        """The id handed out last, as a query. Read in a statement it is at least as high as any in the statement's snapshot."""
+        last = f"last_value - CASE WHEN is_called THEN 0 ELSE {self.increment} END"
+        return f"SELECT {last} AS last FROM {self.sequence}"  # noqa: S608  the catalogue's
+
+    @property
+    def known(self) -> str:
+        return f"drawn AS MATERIALIZED ({self.last})"
+
+
+SET_BACK: Final = -1
+"""The `note` of a row that is none: its `id` is the last that the sequence has handed out."""
+AHEAD: Final = -2
+"""The `note` of a row whose id the sequence has not handed out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsById:
+    """Statement B of mode `id`: the id first, then `keep` if there is a `where`, `row` as JSON text if columns are wanted, `note`.
+
+    `where` never filters: it tells by `keep` which rows are wanted; `row` is null for the others. `note` is null for a row whose
+    id was handed out, else `SET_BACK` or `AHEAD`.
     """
 
     fresh: str
-    """Rows above `$1`, the lowest `$2` of them."""
+    """Rows above `$1`, the lowest `$2` of them; `free`: those not handed out only within the ranges `$3` to `$4`, as many again."""
     fresh_and_late: str
-    """In the same snapshot also those in the gaps `$3` to `$4`, the lowest `$5` of each."""
+    """In the same snapshot also those in the gaps, whose limits and how many rows of each are the last three arguments."""
     newest: str
-    """Highest and lowest id, number of ids and holes among the newest `NEWEST_IDS`, in one snapshot."""
+    """Highest and lowest id, number of ids and holes among the newest `NEWEST_IDS` handed out, and the others, in one snapshot."""
 
     @classmethod
-    def of(cls, table: Table, column: str, *, where: str | None, row: str | None) -> RowsById:
+    def of(
+        cls,
+        table: Table,
+        column: str,
+        *,
+        where: str | None,
+        row: str | None,
+        drawn: Drawn | None = None,
+        free: bool = False,
+    ) -> RowsById:
         name, cursor = table.sql, f"{table.sql}.{quoted(column)}"  # qualified: never taken for a result's name
         keep = f", {condition(where)} IS TRUE AS keep" if where else ""
         kept = f", CASE WHEN {condition(where)} THEN {row} END AS row" if row else ""
-        select = f"SELECT {cursor}::int8 AS id{keep}{kept} FROM {name}"  # noqa: S608
-        fresh = f"{select} WHERE {cursor} > $1::int8 ORDER BY {cursor} LIMIT $2::int8"
-        late = f"{select} WHERE {cursor} >= gap.low AND {cursor} <= gap.high ORDER BY {cursor} LIMIT $5::int8"
-        newest = f"SELECT {cursor}::int8 AS id FROM {name} ORDER BY {cursor} DESC LIMIT {NEWEST_IDS}"  # noqa: S608
-        return cls(
-            fresh=fresh,
-            fresh_and_late=_FRESH_AND_LATE.format(fresh=fresh, late=late),
-            newest=_NEWEST.format(newest=newest),
-        )
+        nothing = ("NULL AS keep, " if where else "") + ("NULL AS row, " if row else "")
+
+        def rows(condition: str, limit: str = "$2", note: str = "NULL::int") -> str:
+            select = f"SELECT {cursor}::int8 AS id{keep}{kept}, {note} AS note FROM {name}"  # noqa: S608
+            return f"{select} WHERE {condition} ORDER BY {cursor} LIMIT {limit}::int8"
+
+        parts = [rows(f"{cursor} > $1::int8")] if drawn is None else _parts(rows, cursor, nothing, free=free)
+        place = 5 if free else 3
+        in_gap = rows(f"{cursor} >= gap.low AND {cursor} <= gap.high", f"${place + 2}")
+        late = _WITHIN.format(name="gap", low=place, high=place + 1, rows=in_gap)
+        fresh = ("" if drawn is None else f"WITH {drawn.known} ") + " UNION ALL ".join(f"({part})" for part in parts)
+        return cls(fresh=fresh, fresh_and_late=f"{fresh} UNION ALL ({late})", newest=_newest(name, cursor, drawn))
+
+
+def _parts(rows: Callable[..., str], cursor: str, nothing: str, *, free: bool) -> list[str]:
+    """What was handed out, what was not, and whether the sequence was set back."""
+    last = "(SELECT last FROM drawn)"
+    set_back = f"SELECT last AS id, {nothing}{SET_BACK} AS note FROM drawn WHERE last < $1::int8"  # noqa: S608
+    if not free:
+        return [set_back, rows(f"{cursor} > $1::int8", note=f"CASE WHEN {cursor} > {last} THEN {AHEAD} END")]
+    ahead = rows(f"{cursor} > {last} AND {cursor} >= free.low AND {cursor} <= free.high", note=str(AHEAD))
+    within = _WITHIN.format(name="free", low=3, high=4, rows=ahead)
+    return [set_back, rows(f"{cursor} > $1::int8 AND {cursor} <= {last}"), f"{within} LIMIT $2::int8"]
+
+
+def _newest(name: str, cursor: str, drawn: Drawn | None) -> str:
+    ids, order = f"SELECT {cursor}::int8 AS id FROM {name}", f"ORDER BY {cursor}"  # noqa: S608
+    newest = f"DESC LIMIT {NEWEST_IDS}"
+    if drawn is None:
+        return _NEWEST.format(newest=f"{ids} {order} {newest}", ahead="NULL::int8[]")
+    last = "(SELECT last FROM drawn)"
+    ahead = f"ARRAY({ids} WHERE {cursor} > {last} {order} LIMIT {MOST_AHEAD + 1})"
+    pairs = _NEWEST.format(newest=f"{ids} WHERE {cursor} <= {last} {order} {newest}", ahead=ahead)
+    return f"WITH {drawn.known} {pairs}"
+
+
+_WITHIN: Final = "SELECT {name}s.* FROM unnest(${low}::int8[], ${high}::int8[]) AS {name}(low, high) CROSS JOIN LATERAL ({rows}) {name}s"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowsByUpdate:
     """The statements of mode `updated_at`. All but `rows` carry their snapshot: one row without `xid` when there is none.
 
-    `files` changes when the table is rewritten, for `$1` the table and its partitions.
+    `files` is another number once one of the relations `$1` is rewritten or emptied.
     """
 
     visible_xids: str
@@ -291,17 +297,20 @@ class RowsByUpdate:
 
 @dataclass(frozen=True, kw_only=True)
 class NewsById:
-    """Whether a table has an id above the argument: what `RowsById.fresh` would read."""
+    """Whether a table has an id above the argument, what `RowsById.fresh` would read, or its sequence stands below."""
 
     table: Table
     column: str
-    arguments: ClassVar[int] = 1
+    drawn: Drawn | None = None
+    arguments: ClassVar[Sequence[type]] = (int,)
 
     def part(self, number: int, arguments: Sequence[str]) -> str:
         """`number` if so, else null."""
-        cursor = f"{self.table.sql}.{quoted(self.column)}"
-        above = f"{cursor} > {arguments[0]}::int8"
-        return _ANY_ROW.format(number=number, table=self.table.sql, condition=above, order=cursor)
+        cursor, [highest] = f"{self.table.sql}.{quoted(self.column)}", arguments
+        news = _ANY_ROW.format(number=number, table=self.table.sql, condition=f"{cursor} > {highest}", order=cursor)
+        if self.drawn is None:
+            return news
+        return f"coalesce({news}, (SELECT {number} FROM ({self.drawn.last}) drawn WHERE last < {highest}))"  # noqa: S608
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,20 +319,62 @@ class NewsByUpdate:
 
     table: Table
     column: str
-    arguments: ClassVar[int] = 2
+    arguments: ClassVar[Sequence[type]] = (str, int)
 
     def part(self, number: int, arguments: Sequence[str]) -> str:
         """`number` if so, else null."""
         cursor, xmin = f"{self.table.sql}.{quoted(self.column)}", f"{self.table.sql}.xmin"
         floor, xid = arguments
-        oldest = f"age(({xid}::int8 % 4294967296)::text::xid)"
+        oldest = f"age(({xid} % 4294967296)::text::xid)"
         new = f"{cursor} > {floor}::timestamptz AND age({xmin}) BETWEEN 1 AND {oldest}"
         return _ANY_ROW.format(number=number, table=self.table.sql, condition=new, order=cursor)
 
 
-def news_of(parts: Sequence[str]) -> str:
-    """A statement that gives as `news` the numbers of those parts that are not null; their arguments are `$1`, a text array."""
-    return f"SELECT array_remove(ARRAY[{', '.join(parts)}]::int4[], NULL) AS news"
+_OLD_ROWS: Final = """
+SELECT count(*) AS rows, min(place) AS lowest, max(place) AS highest
+FROM (SELECT {place} AS place FROM {table} WHERE {table}.tableoid = $1::oid AND ({bounds}) AND {old} LIMIT {most}) old
+"""
+
+
+def old_rows_by_id(table: Table, column: str, bounds: str) -> str:
+    """Those of the partition `$1` with ids up to `$2`, outside the ranges `$3` to `$4`."""
+    cursor = f"{table.sql}.{quoted(column)}"
+    gaps = f"SELECT FROM unnest($3::int8[], $4::int8[]) AS gap(low, high) WHERE {cursor} BETWEEN gap.low AND gap.high"
+    old = f"{cursor} <= $2::int8 AND NOT EXISTS ({gaps}) ORDER BY {cursor}"
+    return _OLD_ROWS.format(place=f"{cursor}::int8", table=table.sql, bounds=bounds, old=old, most=MOST_COUNTED)
+
+
+def old_rows_by_update(table: Table, column: str, bounds: str) -> str:
+    """Those of the partition `$1` that are not above the floor `$2` and written at or above xid `$3`, or by the xids `$4`."""
+    cursor, xmin = f"{table.sql}.{quoted(column)}", f"{table.sql}.xmin"
+    new = f"{cursor} > $2::text::timestamptz AND age({xmin}) BETWEEN 1 AND age($3::text::xid)"
+    old = f"(({new}) IS NOT TRUE OR {xmin} = ANY ($4::text[]::xid[]))"
+    moment = f"to_char({cursor} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+    return _OLD_ROWS.format(place=moment, table=table.sql, bounds=bounds, old=old, most=MOST_COUNTED)
+
+
+class Question(Protocol):
+    """About one table; equal questions are asked once. `arguments` are the types of those that it takes."""
+
+    @property
+    def arguments(self) -> Sequence[type]: ...
+
+    def part(self, number: int, arguments: Sequence[str]) -> str:
+        """An expression that is `number` when there are news, else null; `arguments` are expressions of type int8 or text."""
+
+
+def news_of(questions: Sequence[Question]) -> str:
+    """A statement that gives as `news` the numbers of those questions that have any; `$1` are their numbers, `$2` their texts."""
+    numbers, texts = count(1), count(1)
+    parts = [
+        question.part(
+            number,
+            [f"$1[{next(numbers)}]" if kind is int else f"$2[{next(texts)}]" for kind in question.arguments],
+        )
+        for number, question in enumerate(questions)
+    ]
+    types = "(SELECT $1::int8[], $2::text[]) types"  # of the arguments, also where no part has any of one type
+    return f"SELECT array_remove(ARRAY[{', '.join(parts)}]::int4[], NULL) AS news FROM {types}"  # noqa: S608
 
 
 _ANY_ROW: Final = "(SELECT {number} FROM {table} WHERE {condition} ORDER BY {order} LIMIT 1)"
@@ -337,14 +388,8 @@ SELECT pg_snapshot_xmin(s.snapshot)::text::int8 AS snapshot_xmin, pg_snapshot_xm
 FROM s LEFT JOIN LATERAL ({rows}) r ON true
 """
 
-_FRESH_AND_LATE: Final = """
-({fresh})
-UNION ALL
-SELECT late.* FROM unnest($3::int8[], $4::int8[]) AS gap(low, high) CROSS JOIN LATERAL ({late}) late
-"""
-
 _NEWEST: Final = """
 SELECT max(id) AS highest, min(id) AS lowest, count(*) AS ids,
-       array_agg(ARRAY[below + 1, id - 1] ORDER BY id) FILTER (WHERE id - below > 1) AS holes
+       array_agg(ARRAY[below + 1, id - 1] ORDER BY id) FILTER (WHERE id - below > 1) AS holes, {ahead} AS ahead
 FROM (SELECT id, lead(id) OVER (ORDER BY id DESC) AS below FROM ({newest}) newest) pairs
 """

@@ -40,10 +40,19 @@ class Answers:
         yield from (f"not ready: {reason}" for reason in self.readiness.get("reasons", ()))
         yield from (f"the {part} is unhealthy" for part in PARTS if self.status_of(part) == "unhealthy")
         for watcher in self.watchers:
-            if watcher["error"] and not watcher["paused"]:
+            if watcher["error"] and not watcher["paused"] and watcher["state"] != "waiting":
                 yield f"the watcher {watcher['name']} is {watcher['state']}: {watcher['error']}"
         yield from (f"the asset {asset['name']} is late" for asset in self.assets if asset["is_late"])
         yield from self.silences
+
+    def warnings(self) -> Iterator[str]:
+        """What may become a problem."""
+        yield from self.readiness.get("warnings", ())
+        for watcher in self.watchers:
+            if watcher["state"] == "waiting":
+                yield f"the watcher {watcher['name']} is waiting: {watcher['error']}"
+            for finding in watcher.get("findings", ()):
+                yield f"the watcher {watcher['name']}: {finding['message']}; {finding['remedy']}"
 
     def status_of(self, part: str) -> str | None:
         """Of the daemon's health; None when nothing is known of it."""
@@ -58,7 +67,7 @@ async def _status(api: ApiClient, show: Show) -> None:
     daemonless = api.logs_here is not None
     where = "none runs here" if daemonless else str(api.client.base_url)
     states = Counter("paused" if watcher["paused"] else watcher["state"] for watcher in answers.watchers)
-    problems, warnings = list(answers.problems()), list(answers.readiness.get("warnings", ()))
+    problems, warnings = list(answers.problems()), list(answers.warnings())
     if daemonless:
         problems.insert(0, "no daemon runs here; start `watcher run`")
     status = {"daemon": where, **answers.health, "watchers": dict(states), "problems": problems, "warnings": warnings}

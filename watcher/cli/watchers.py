@@ -33,6 +33,8 @@ COLUMNS: Columns = {
     **texts(error="error"),
 }
 
+FINDINGS: Columns = fields(check="check", level="level", since="since", finding="message", remedy="remedy")
+
 
 @command(watchers, "list")
 async def list_watchers(api: ApiClient, show: Show) -> None:
@@ -46,6 +48,13 @@ async def show_watcher(api: ApiClient, show: Show, name: Name) -> None:
     """Show one watcher."""
     watcher = await api.get(_path(name))
     show(watcher, lambda: properties(watcher))
+
+
+@command(watchers, "findings")
+async def _findings(api: ApiClient, show: Show, name: Name) -> None:
+    """List what breaks, or may break, a condition of exact detection, each with its remedy."""
+    rows = (await api.get(_path(name) + "/findings"))["findings"]
+    show(rows, lambda: table(rows, FINDINGS))
 
 
 @command(watchers, "rename")

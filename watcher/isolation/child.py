@@ -31,7 +31,7 @@ from anyio.abc import TaskGroup
 
 from config.errors import UnknownClass
 from triggers.base import BaseEventTrigger, Finding, IncrementalTrigger, Position, TriggerBatch, TriggerContext
-from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable, TriggerError
+from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
 from watcher.isolation import classes
 from watcher.isolation.wire import BatchLimits, Frame, Parts, Wire, batch_contents, check_type, encode, rewound_contents
 from watcher.plugins import add_to_import_path
@@ -45,7 +45,7 @@ _LONGEST_RECORD: Final = 16_000
 _LONGEST_EVENT: Final = 1_000
 """Characters of a longer record's event, which is then all that is left of it."""
 _PR_SET_PDEATHSIG: Final = 1
-_KINDS: Final = (SourceChanged, SourceUnavailable, ConfigurationError, TriggerError, UnknownClass)
+_KINDS: Final = (SourceBusy, SourceChanged, SourceUnavailable, ConfigurationError, TriggerError, UnknownClass)
 
 
 def run(end: int, output: int, *, parent: int) -> NoReturn:

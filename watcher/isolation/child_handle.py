@@ -17,13 +17,15 @@ import structlog
 from anyio import CancelScope
 
 from config.errors import UnknownClass
-from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable, TriggerError
+from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
 from watcher.isolation.fork_server import Process
 from watcher.isolation.inquiries import begin_frame, ending
 from watcher.isolation.wire import BatchLimits, BrokenFrame, Decoder, Frame, Parts, encode, framed
 
 _LONGEST_LINE: Final = 8_000
-_KINDS: Final = {kind.__name__: kind for kind in (SourceChanged, SourceUnavailable, ConfigurationError, TriggerError)}
+_KINDS: Final = {
+    kind.__name__: kind for kind in (SourceBusy, SourceChanged, SourceUnavailable, ConfigurationError, TriggerError)
+}
 _OURS: Final = frozenset(
     [
         "watcher",

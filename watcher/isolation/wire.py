@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from triggers.base import Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
+from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
 
 Frame: TypeAlias = dict[str, Any]
@@ -146,6 +146,8 @@ def batch_contents(batch: TriggerBatch, limits: BatchLimits) -> Iterator[bytes]:
         answer["whole_since"] = batch.whole_since
     if batch.up_to is not None:
         answer["up_to"] = batch.up_to
+    if batch.findings is not None:
+        answer["findings"] = [vars(finding) for finding in batch.findings]
     if position is not None:
         answer["position"] = _position_json(position)
         yield from _row_parts("delete", ([member] for member in position.rows.delete), len(position.rows.delete))
@@ -174,6 +176,8 @@ def _check_batch(batch: object) -> None:
     check_type(batch.position, Position | None, "the position of a batch")
     for event in batch.events:
         check_type(event, TriggerEvent, "an event of a batch")
+    for finding in batch.findings or ():
+        check_type(finding, Finding, "a finding of a batch")
         check_type(event.count, int, "the `count` of an event")
         check_type(event.payload, Mapping, "the `payload` of an event")
 
@@ -267,6 +271,7 @@ class Parts:
                 position=None if position is None else self._position(position),
                 whole_since=_moment(answer.get("whole_since")),
                 up_to=answer.get("up_to"),
+                findings=_findings(answer.get("findings")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenFrame(f"an answer is no batch: {error!r}") from None
@@ -280,6 +285,10 @@ class Parts:
 
     def stored(self, position: Frame | None) -> StoredPosition | None:
         return None if position is None else StoredPosition(state=position["state"], rows=self._insert)
+
+
+def _findings(values: Any) -> list[Finding] | None:
+    return None if values is None else [Finding(**value) for value in values]
 
 
 def _moment(value: Any) -> float | None:

@@ -1,6 +1,7 @@
 """One watcher's life: claim the position, check the source, commit batch after batch, come back after every failure.
 
 starting -> running            the first batch came; its position, if any, is committed
+starting, running -> waiting   somebody else keeps the source for himself; tried again every 2 s, and no failure
 starting, running -> failing   something raised; again with backoff, 1 s to 5 min, failing until it runs again
 starting -> blocked            the source is not the one the position was made from; `watcher rewind` decides
 any -> stopped                 the triggerer let go of the watcher
@@ -16,6 +17,7 @@ import math
 import random
 import secrets
 import time
+from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -29,8 +31,8 @@ from store.catalog.watchers import WatcherState
 from store.database import Database
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
-from triggers.base import BaseEventTrigger, TriggerBatch, refuse_errors
-from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable, TriggerError
+from triggers.base import BaseEventTrigger, Finding, TriggerBatch, refuse_errors
+from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
 from watcher.health import WatcherReport
@@ -43,6 +45,8 @@ from watcher.triggerer.states import States
 CLAIM_AGAIN: Final = 1.0
 LONGEST_PAUSE: Final = timedelta(minutes=5)
 LATER: Final = 1.2
+LONGEST_WAIT: Final = timedelta(seconds=2)
+"""Between two tries of a source that somebody keeps for himself."""
 _END: Final[Any] = object()
 
 log = structlog.get_logger()
@@ -119,7 +123,7 @@ class Supervisor:
             return
         self._held = loaded.held
         self.report.has_position = loaded.state is not None
-        if not self._failures:  # else it is failing until it runs again
+        if not self._failures and self.report.state != "waiting":  # else it fails, or waits, until it runs again
             self._show("starting")
         self._begin("making the trigger")
         async with open_trigger(self.hosted, self.clients, self.poll_timeout) as trigger:
@@ -132,9 +136,7 @@ class Supervisor:
     async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:
         """The identity of the source that the trigger watches, which is the position's."""
         findings = await trigger.check()
-        for finding in findings:
-            if finding.level == "warning":
-                log.warning("watcher.check", check=finding.check, message=finding.message, remedy=finding.remedy)
+        self._note(findings)
         refuse_errors(findings)
         identity = identity_json(trigger.source_identity())
         if loaded.source_identity is not None and loaded.source_identity != identity:
@@ -172,13 +174,32 @@ class Supervisor:
         """Of a batch that is durable."""
         self.report.polled_at = time.monotonic()
         self.report.has_position |= batch.position is not None
+        if batch.findings is not None:
+            self._note(batch.findings)
         self.report.up_to = None if batch.up_to is None else (held.version, batch.up_to)
         if batch.whole_since is not None:
             self.report.whole_since = batch.whole_since
             seconds = self.report.polled_at - batch.whole_since
             self.committer.metrics.polls.labels(self.hosted.name, self.hosted.asset).observe(seconds)
 
+    def _note(self, findings: Iterable[Finding]) -> None:
+        """Shown as long as they are found, in whatever state the watcher is."""
+        known = {(finding["check"], finding["message"]) for finding in self.report.findings}
+        findings = [finding for finding in findings if finding.level != "ok"]
+        if not self.report.note(findings):
+            return
+        for finding in findings:
+            if (finding.check, finding.message) not in known:
+                self._log.warning("watcher.finding", **vars(finding))
+        self._record()
+
     async def _fail(self, error: BaseException) -> None:
+        if isinstance(error, SourceBusy):
+            if self.report.error != str(error):
+                log.warning("watcher.waiting", error=str(error))
+            self._show("waiting", str(error), failures=0)
+            await self._rest(LONGEST_WAIT)
+            return
         self._failures += 1
         blocked, words = isinstance(error, SourceChanged), sentence(error)
         pause = backoff(self._failures, random.random, longest=LONGEST_PAUSE)
@@ -191,16 +212,26 @@ class Supervisor:
             retry_in=round(pause.total_seconds(), 1),
             exc_info=not expected,
         )
-        self._show("blocked" if blocked else "failing", words)
+        self._show("blocked" if blocked else "failing", words, failures=self._failures)
+        await self._rest(pause)
+
+    async def _rest(self, pause: timedelta) -> None:
         with anyio.CancelScope() as self._attempt:  # a rewind ends the waiting
             await anyio.sleep(pause.total_seconds())
 
-    def _show(self, state: str, error: str | None = None) -> None:
-        count = self._failures if error else 0
-        self.report.show(state, error, count)
-        if self._states is not None:
-            self._states.show(self.hosted.name, WatcherState(state=state, error=error, error_count=count))
-        log.info("watcher.state", state=state)
+    def _show(self, state: str, error: str | None = None, *, failures: int = 0) -> None:
+        if state != self.report.state:
+            log.info("watcher.state", state=state)
+        self.report.show(state, error, failures)
+        self._record()
+
+    def _record(self) -> None:
+        report = self.report
+        if self._states is not None and report.state:
+            state = WatcherState(
+                state=report.state, error=report.error, error_count=report.error_count, findings=report.findings_json
+            )
+            self._states.show(self.hosted.name, state)
 
 
 def _changes(watcher: str, stored: str, configured: str) -> str:

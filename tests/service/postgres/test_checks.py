@@ -305,7 +305,10 @@ async def test_a_role_without_select_is_told_what_to_grant(
         [refused] = [one for one in await findings_of(dsn, table="shop.orders") if one.level == "error"]
         assert spelled(refused) == (
             "error select: PostgreSQL refused: permission denied for schema shop (SQLSTATE 42501)",
-            f'GRANT USAGE ON SCHEMA "shop" TO "{role}"; GRANT SELECT ON "shop"."orders" TO "{role}"',
+            (
+                f'GRANT USAGE ON SCHEMA "shop" TO "{role}"; GRANT SELECT ON "shop"."orders" TO "{role}"; '
+                f'GRANT SELECT ON SEQUENCE shop.orders_id_seq TO "{role}"'
+            ),
         )
 
         await admin.execute(refused.remedy)

@@ -208,7 +208,7 @@ async def test_partitions_are_watched_together(
         await customers.execute("INSERT INTO parted VALUES (1), (11)")
         assert sorted(await host.catch_up()) == [1, 11]
         await customers.execute("VACUUM FULL high")
-        await assert_blocked(host, "public.parted was rewritten or emptied")
+        await assert_blocked(host, "public.high was rewritten or emptied")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from triggers.base import StoredPosition, TriggerBatch, TriggerContext, TriggerEvent
+from triggers.base import StoredPosition, TriggerBatch, TriggerContext, TriggerEvent, refuse_errors
 from triggers.errors import TriggerError
 from triggers.postgres.connection import PostgresClient, PostgresConnection
 from triggers.postgres.new_rows import NewRows
@@ -77,13 +77,21 @@ class TinyHost:
         self.options = watched
         self.context = TriggerContext(watcher="orders_rows", **context)
         self.committed = Committed()
+        self.trigger: NewRows | None = None
         self._batches: AsyncGenerator[TriggerBatch, None] | None = None
+
+    async def rewind(self, to: str) -> None:
+        await self.stop()
+        trigger = NewRows(self.options, self.client, self.context)
+        refuse_errors(await trigger.check())
+        self.committed.apply(TriggerBatch(position=trigger.rewound(self.committed.position, to)))
+        await self.start()
 
     async def start(self) -> NewRows:
         await self.stop()
         trigger = NewRows(self.options, self.client, self.context)
-        findings = await trigger.check()
-        assert [finding for finding in findings if finding.level == "error"] == []
+        self.trigger = trigger
+        refuse_errors(await trigger.check())
         self._batches = trigger.events(self.committed.position)
         return trigger
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -63,6 +64,8 @@ def samples() -> list[Sample]:
         "error_count": 1,
         "watermark": '{"gaps": 1, "open_ids": 2}',
     }
+    finding = {"check": "partition", "level": "warning", "message": "m", "remedy": "r", "since": "2026-11-20T09:00:00Z"}
+    looks["findings"] = json.dumps([finding])
     row = made(WatcherRow, name="files", asset="inbox", trigger="postgres.new_rows", state="failing", **looks)
     asset = made(Asset, name="inbox", created_at=NOW, seen_at=NOW)
     snapshot = Snapshot(is_ready=True, has_database=True, watchers=[row], expected=[asset])
@@ -104,7 +107,7 @@ def test_rules_ask_for_metrics_and_labels_that_we_tell() -> None:
 
 def test_rules_of_states_name_states_that_there_are() -> None:
     states = {name for rule in rules() for name in re.findall('watcher_state{state="(.*?)"}', rule["expr"])}
-    assert states == {"failing", "blocked", "paused"}
+    assert states == {"failing", "blocked", "paused", "waiting"}
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed here")

@@ -31,6 +31,16 @@ DESCRIBE_PATIENCE: Final = 1.0
 _MOVING: Final = {**MAY_CONFLICT, 502: {"description": "The watcher's source does not answer"}}
 
 
+class WatcherFinding(Shape):
+    """What a person should look at; `since` the process that hosts the watcher has found it."""
+
+    check: str
+    level: str
+    message: str
+    remedy: str
+    since: datetime
+
+
 class Watcher(Shape):
     name: str
     asset: str
@@ -47,6 +57,8 @@ class Watcher(Shape):
     """Since the last whole look at the source that is committed, or found nothing, began."""
     error: str | None
     error_count: int
+    findings: Sequence[WatcherFinding]
+    """What breaks, or may break, a condition of exact detection."""
     paused: bool
 
 
@@ -75,9 +87,28 @@ async def _shown(context: ApiContext, rows: Sequence[WatcherRow]) -> list[Watche
     merged = [context.health.merged(row) for row in rows]
     sentences = await anyio.to_thread.run_sync(context.descriptions.sentences, merged, DESCRIBE_PATIENCE)
     return [
-        Watcher.of(row, lag_seconds=row.lag_seconds, watermark=row.watermark_now, watermark_in_words=sentence)
+        Watcher.of(
+            row,
+            lag_seconds=row.lag_seconds,
+            watermark=row.watermark_now,
+            watermark_in_words=sentence,
+            findings=row.findings_now,
+        )
         for row, sentence in zip(merged, sentences, strict=True)
     ]
+
+
+class FindingCollection(Shape):
+    findings: Sequence[WatcherFinding]
+    total_entries: int
+
+
+@router.get("/{name}/findings")
+async def get_findings(context: Context, _: Viewer, name: str) -> FindingCollection:
+    async with context.database.reading() as connection:
+        row = context.health.merged(await watchers.get(connection, name))
+    findings = [WatcherFinding.model_validate(finding) for finding in row.findings_now]
+    return FindingCollection(findings=findings, total_entries=len(findings))
 
 
 @router.post("/{name}/pause")

@@ -1,0 +1,325 @@
+"""A table that somebody alters all the time, and a model of what a watcher of it owes: written apart from the watcher.
+
+Each version of a row has a number of its own. The model knows which versions are owed, which may come since they were there
+only between two looks, which conditions of exactness are broken now, and which words name them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import asyncpg
+
+SCHEMA: Final = """
+CREATE SEQUENCE versions;
+CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN NEW.version := nextval('versions'); NEW.updated_at := clock_timestamp(); RETURN NEW; END $$;
+CREATE TABLE t (id bigserial, part int NOT NULL DEFAULT 0, note text, version bigint, updated_at timestamptz NOT NULL DEFAULT now(),
+                PRIMARY KEY (id, part)) PARTITION BY LIST (part);
+CREATE INDEX ON t (updated_at);
+CREATE TABLE t0 PARTITION OF t FOR VALUES IN (0);
+CREATE TRIGGER stamp BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION stamp();
+"""
+SET_BACK: Final = 40
+"""Ids by which the sequence goes back: more than are drawn between two looks, else nobody could tell."""
+MOST_DRAWN: Final = 12
+
+
+@dataclass(kw_only=True)
+class Broken:
+    """A condition that does not hold now: words that name it, and what mends it."""
+
+    words: str
+    mend: str
+
+
+@dataclass(kw_only=True)
+class Model:
+    owed: set[int] = field(default_factory=set)
+    """Versions that are to be told once."""
+    gone: set[int] = field(default_factory=set)
+    """Versions that nobody can see any more, and that may have been told meanwhile."""
+    told: Counter[int] = field(default_factory=Counter)
+    broken: dict[str, Broken] = field(default_factory=dict)
+    decides: str = ""
+    """Words that name why a person must decide; '' while nobody must."""
+    may_decide: set[str] = field(default_factory=set)
+    """The sequence and the table both have other files: which may mean that ids come again."""
+    brought: str = ""
+    """The partition that came with rows which are not told until somebody decides."""
+
+    def judge(self) -> str:
+        """What is wrong with what was told; '' if it is exact."""
+        lost = sorted(self.owed - self.told.keys())
+        repeated = sorted(version for version, times in self.told.items() if times > 1)
+        unknown = sorted(self.told.keys() - self.owed - self.gone)
+        return f"lost {lost}, repeated {repeated}, unknown {unknown}" if lost or repeated or unknown else ""
+
+    def begin_anew(self, visible: set[int]) -> None:
+        """After a rewind to the start: all that is there is owed once more."""
+        self.gone |= self.owed | self.told.keys()
+        self.owed, self.told, self.decides, self.brought = visible, Counter(), "", ""
+        self.may_decide.clear()
+
+
+class World:
+    """The hands that alter the table. `admin` owns it, `writer` keeps a transaction open now and then."""
+
+    def __init__(
+        self, random: Random, mode: str, role: str, admin: asyncpg.Connection, writer: asyncpg.Connection
+    ) -> None:
+        self.random, self.mode, self.role, self.admin, self.writer = random, mode, role, admin, writer
+        self.model = Model()
+        self.numbers = 0
+        self.drawn = 0
+        self.position = 0
+        """The highest id that was told, at least."""
+        self.open: list[int] | None = None
+        self.locked = self.will_lock = False
+        self.prepared: tuple[int, int] | None = None
+        self.moves: list[Callable[[], Awaitable[None]]] = [
+            *[self.insert] * 4, self.hold, self.end, self.update, self.alter, self.rewrite, self.index, self.vacuum,
+            self.truncate, self.restart, self.set_back, self.by_hand, self.cache, self.change_default, self.create_partition,
+            self.prepare, self.attach, self.attach, self.detach, self.drop_partition, self.revoke, self.hide, self.lock,
+        ]  # fmt: skip
+
+    async def move(self) -> str:
+        """One of them; its name. What cannot be done now, since a writer is in its way, is not done."""
+        chosen = self.random.choice(self.moves)
+        try:
+            await chosen()
+        except asyncpg.LockNotAvailableError:
+            return f"{chosen.__name__} (in the way)"
+        return chosen.__name__
+
+    async def versions(self) -> set[int]:
+        return {row[0] for row in await self.admin.fetch("SELECT version FROM t")}
+
+    async def follow(self) -> None:
+        """What is visible is owed; what was, and was not told yet, is gone."""
+        visible = await self.versions()
+        self.model.gone |= self.model.owed - visible - self.model.told.keys()
+        self.model.owed = (self.model.owed & (visible | self.model.told.keys())) | visible
+
+    @property
+    def room(self) -> int:
+        return min(5, MOST_DRAWN - self.drawn)
+
+    async def insert(self) -> None:
+        if self.room > 0:
+            count = self.random.randint(1, self.room)
+            self.drawn += count
+            parts = [row[0] for row in await self.admin.fetch(PARTS)]
+            rows = [(self.random.choice(parts),) for _ in range(count)] if parts else []
+            await self.admin.executemany("INSERT INTO t (part) VALUES ($1)", rows)
+
+    async def hold(self) -> None:
+        parts = [row[0] for row in await self.admin.fetch(PARTS)]
+        if self.open is None and self.room > 0:
+            self.drawn += 1
+            await self.writer.execute(f"BEGIN; INSERT INTO t (part) VALUES ({self.random.choice(parts)})")
+            self.open = []
+
+    async def end(self) -> None:
+        if self.open is not None:
+            await self.writer.execute(self.random.choice(["COMMIT", "COMMIT", "ROLLBACK"]))
+            self.open = None
+
+    async def update(self) -> None:
+        if self.mode == "updated_at":
+            await self.admin.execute("UPDATE t SET note = 'b' WHERE version % 5 = 0")
+
+    async def alter(self) -> None:
+        self.numbers += 1
+        statements = [
+            "ALTER TABLE t ADD extra int DEFAULT 1; ALTER TABLE t DROP extra",
+            "ALTER TABLE t ALTER note SET DEFAULT 'a'",
+        ]
+        await self.admin.execute(self.random.choice(statements))
+
+    async def rewrite(self) -> None:
+        to = self.random.choice(["varchar(99)", "text", "varchar(50)"])
+        before = await self.files()
+        await self.admin.execute(f"ALTER TABLE t ALTER note TYPE {to} USING note::{to}")
+        await self.note_files(before)
+
+    async def vacuum(self) -> None:
+        if self.open is None:
+            before = await self.files()
+            await self.admin.execute("VACUUM FULL t")
+            await self.note_files(before)
+
+    async def files(self) -> dict[int, int]:
+        return dict(
+            await self.admin.fetch(
+                "SELECT oid::int8, relfilenode::int8 FROM pg_class WHERE oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 't'::regclass)"
+            )
+        )
+
+    async def note_files(self, before: dict[int, int]) -> None:
+        """In mode updated_at a file that is another makes rows look new, or their writers unknown."""
+        if any(before.get(oid, file) != file for oid, file in (await self.files()).items()):
+            self.model.may_decide.add("table")
+            if self.mode == "updated_at":
+                self.model.decides = "was rewritten or emptied"
+
+    async def index(self) -> None:
+        self.numbers += 1
+        await self.admin.execute(f"CREATE INDEX extra_{self.numbers} ON t (note)")
+
+    async def truncate(self) -> None:
+        before = await self.files()
+        await self.admin.execute("TRUNCATE t")
+        await self.note_files(before)
+
+    async def restart(self) -> None:
+        if self.position <= MOST_DRAWN:
+            return
+        before = await self.files()
+        await self.admin.execute("TRUNCATE t RESTART IDENTITY")
+        await self.note_files(before)
+        if self.mode == "id":
+            self.model.decides = "t_id_seq"
+
+    async def set_back(self) -> None:
+        last = await self.admin.fetchval("SELECT last_value FROM t_id_seq")
+        if self.mode == "id" and self.open is None and self.position - SET_BACK > 0 and last >= self.position:
+            to = self.position - SET_BACK
+            how = self.random.choice(["SELECT setval('t_id_seq', {})", "ALTER SEQUENCE t_id_seq RESTART {}"])
+            await self.admin.execute(f"DELETE FROM t WHERE id >= {to}; {how.format(to)}")
+            self.model.decides = "t_id_seq"
+
+    async def by_hand(self) -> None:
+        """Above all that was drawn, so that nobody draws it soon."""
+        if self.mode == "id":
+            await self.admin.execute(BY_HAND, self.random.randint(1, 3))
+
+    async def keep_apart(self) -> None:
+        """The sequence never meets an id that was given by hand: it would be given twice, in two partitions."""
+        await self.admin.execute(KEEP_APART)
+
+    async def cache(self) -> None:
+        if self.mode == "id":
+            await self.admin.execute("ALTER SEQUENCE t_id_seq CACHE 5")
+            self.model.may_decide.add("sequence")
+            mend = "ALTER SEQUENCE t_id_seq CACHE 1; DISCARD SEQUENCES"
+            self.model.broken["cache"] = Broken(words="hands out ids in blocks", mend=mend)
+
+    async def change_default(self) -> None:
+        if self.mode == "id":
+            await self.admin.execute(
+                "ALTER TABLE t ALTER id SET DEFAULT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint"
+            )
+            mend = "ALTER TABLE t ALTER id SET DEFAULT nextval('t_id_seq')"
+            self.model.broken["default"] = Broken(words="is not drawn from a sequence", mend=mend)
+
+    async def create_partition(self) -> None:
+        part = await self.free_part()
+        if part is not None:
+            await self.admin.execute(f"CREATE TABLE t{part} PARTITION OF t FOR VALUES IN ({part})")
+
+    async def attach(self) -> None:
+        """One that was filled at some time before."""
+        if self.prepared is None or self.model.brought:
+            return
+        part, rows = self.prepared
+        kind = await self.admin.fetchval(KIND_OF_NOTE)
+        await self.admin.execute(
+            f"ALTER TABLE t{part} ALTER note TYPE {kind}; ALTER TABLE t ATTACH PARTITION t{part} FOR VALUES IN ({part})"
+        )
+        self.prepared = None
+        if rows:
+            self.model.brought = f"public.t{part}"
+
+    async def prepare(self) -> None:
+        part = await self.free_part()
+        if part is None or self.prepared is not None or "default" in self.model.broken or self.room < 3:
+            return
+        rows = self.random.choice([0, 3])
+        await self.admin.execute(
+            f"CREATE TABLE t{part} (LIKE t INCLUDING DEFAULTS);"
+            f"INSERT INTO t{part} (part, version, updated_at) SELECT {part}, nextval('versions'), now() - interval '1 hour'"
+            f" FROM generate_series(1, {rows})"
+        )
+        self.drawn += rows
+        self.prepared = part, rows
+
+    async def free_part(self) -> int | None:
+        taken = {
+            row[0]
+            for row in await self.admin.fetch("SELECT substr(relname, 2)::int FROM pg_class WHERE relname ~ '^t[0-9]$'")
+        }
+        return next((part for part in range(4) if part not in taken), None)
+
+    async def detach(self) -> None:
+        parts = [row[0] for row in await self.admin.fetch(PARTS)]
+        if len(parts) > 1 and self.open is None:
+            part = self.random.choice(parts)
+            await self.admin.execute(f"ALTER TABLE t DETACH PARTITION t{part}; DROP TABLE t{part}")
+            if self.model.brought == f"public.t{part}":
+                self.model.brought = ""
+
+    async def drop_partition(self) -> None:
+        parts = [row[0] for row in await self.admin.fetch(PARTS)]
+        if len(parts) > 1 and self.open is None:
+            part = self.random.choice(parts)
+            await self.admin.execute(f"DROP TABLE t{part}")
+            if self.model.brought == f"public.t{part}":
+                self.model.brought = ""
+
+    async def revoke(self) -> None:
+        await self.admin.execute(f"REVOKE SELECT ON t FROM {self.role}")
+        self.model.broken["right"] = Broken(words="permission denied", mend=f"GRANT SELECT ON t TO {self.role}")
+
+    async def hide(self) -> None:
+        await self.admin.execute(
+            "ALTER TABLE t ENABLE ROW LEVEL SECURITY; DROP POLICY IF EXISTS even ON t;"
+            "CREATE POLICY even ON t USING (version % 2 = 0)"
+        )
+        self.model.broken["policy"] = Broken(
+            words="row-level security", mend="ALTER TABLE t DISABLE ROW LEVEL SECURITY"
+        )
+
+    async def lock(self) -> None:
+        self.will_lock = self.open is None
+
+    async def take_lock(self) -> None:
+        """With the next look."""
+        if self.will_lock and self.open is None:
+            await self.writer.execute("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+            self.locked = True
+        self.will_lock = False
+
+    async def unlock(self) -> None:
+        if self.locked:
+            await self.writer.execute("ROLLBACK")
+        self.locked = False
+
+    async def mend(self) -> None:
+        """Everything that is broken, by its owner, who waits for nobody."""
+        await self.unlock()
+        await self.end()
+        broken, self.model.broken = self.model.broken, {}
+        for each in broken.values():
+            await self.admin.execute(each.mend)
+        if "cache" in broken:
+            await self.writer.execute("DISCARD SEQUENCES")
+
+
+KEEP_APART: Final = """
+SELECT setval('t_id_seq', max(id)) FROM t, t_id_seq s WHERE id > s.last_value
+HAVING min(id) < (SELECT last_value FROM t_id_seq) + 100
+"""
+KIND_OF_NOTE: Final = (
+    "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 't'::regclass AND attname = 'note'"
+)
+PARTS: Final = "SELECT substr(inhrelid::regclass::text, 2)::int FROM pg_inherits WHERE inhparent = 't'::regclass"
+BY_HAND: Final = """
+INSERT INTO t (id, part)
+SELECT 1000 * $1::int + greatest((SELECT last_value FROM t_id_seq), (SELECT coalesce(max(id), 0) FROM t)),
+       (SELECT min(substr(inhrelid::regclass::text, 2)::int) FROM pg_inherits WHERE inhparent = 't'::regclass)
+"""

@@ -1,0 +1,107 @@
+"""What the catalogues say of a watched table, who locks it, and whether it is still as it was examined."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LOCK_HOLDER: Final = """
+SELECT l.pid, l.granted, a.application_name AS application, a.usename AS "user", coalesce(a.xact_start, p.prepared)::text AS since,
+       upper(substring(a.query FROM '^\\s*(\\w+(\\s+[[:alpha:]]+)?)')) AS query_class
+FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+LEFT JOIN pg_locks x ON x.virtualtransaction = l.virtualtransaction AND x.locktype = 'transactionid' AND x.pid IS NULL
+LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
+WHERE l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock'
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND (l.relation = ANY ($1::oid[]) OR l.relation IN (SELECT indexrelid FROM pg_index WHERE indrelid = ANY ($1::oid[])))
+ORDER BY l.granted DESC, l.waitstart NULLS FIRST LIMIT 1
+"""
+"""Who keeps all others from the relations `$1`; of a query no more than its first words, since texts may quote rows."""
+
+MARK: Final = """
+CROSS JOIN LATERAL (SELECT (
+    coalesce((SELECT sum(hashint8(c.oid::int8 << 32 | c.xmin::text::int8)::int8 + hashtext(c.relnamespace::regnamespace::text))
+              FROM pg_class c WHERE c.oid = ANY (r.oids)), 0)
+    + coalesce((SELECT sum(hashint8(attrelid::int8 << 32 | xmin::text::int8)::int8 + attnum)
+                FROM pg_attribute WHERE attrelid = ANY (r.oids) AND attnum > 0), 0)
+    + coalesce((SELECT sum(hashint8(indexrelid::int8 << 32 | xmin::text::int8)) FROM pg_index WHERE indrelid = ANY (r.oids)), 0)
+    + coalesce((SELECT sum(hashint8(seqrelid::int8 << 32 | xmin::text::int8)) FROM pg_sequence WHERE seqrelid = ANY (r.oids)), 0)
+    + coalesce((SELECT sum(hashint8(inhparent::int8 << 32 | inhrelid::int8)) FROM pg_inherits WHERE inhparent = ANY (r.oids)), 0)
+    + coalesce((SELECT sum(hashint8(oid::int8 << 32 | xmin::text::int8)) FROM pg_policy WHERE polrelid = ANY (r.oids)), 0)
+    + coalesce((SELECT sum(hashint8(oid::int8 << 32 | xmin::text::int8)) FROM pg_trigger
+                WHERE tgrelid = ANY (r.oids) AND NOT tgisinternal), 0)
+    + (SELECT count(*) FROM unnest(r.oids) o(oid) WHERE row_security_active(o.oid)))::int8
+    & 9223372036854775807 AS mark) m
+"""
+"""A number, 0 or more, that is another once somebody has altered one of the relations `r.oids`: each of these rows has a new
+version then. It is read in the snapshot that shows the rows written after that."""
+
+FACTS: Final = """
+WITH RECURSIVE
+watched AS (SELECT c.* FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2),
+tree(oid) AS (SELECT oid FROM watched UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree ON i.inhparent = tree.oid),
+cursors AS (SELECT a.attrelid, a.attnum, a.attidentity, d.oid AS default_oid, pg_get_expr(d.adbin, d.adrelid) AS default_expression
+            FROM tree JOIN pg_attribute a ON a.attrelid = tree.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
+            LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum),
+sequences AS (SELECT DISTINCT s.* FROM cursors k
+              JOIN pg_depend d ON (d.refclassid, d.refobjid, d.refobjsubid, d.classid)
+                                = ('pg_class'::regclass, k.attrelid, k.attnum::int, 'pg_class'::regclass)
+              JOIN pg_sequence s ON s.seqrelid = d.objid
+              UNION
+              SELECT s.* FROM cursors k
+              JOIN pg_depend d ON (d.classid, d.objid, d.refclassid) = ('pg_attrdef'::regclass, k.default_oid, 'pg_class'::regclass)
+              JOIN pg_sequence s ON s.seqrelid = d.refobjid),
+indexes AS (SELECT i.*, (i.indkey::int2[])[0] = k.attnum AS leads, i.indnkeyatts = 1 AS alone,
+                   k.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AS includes
+            FROM pg_index i JOIN cursors k ON k.attrelid = i.indrelid JOIN watched ON watched.oid = i.indrelid
+            JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam
+            WHERE m.amname = 'btree' AND i.indisvalid AND i.indpred IS NULL)
+SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datname = current_database()) AS database_oid,
+       current_setting('server_version_num')::int AS server_version, session_user AS role,
+       least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+                 - coalesce(current_setting('reserved_connections', true)::int, 0),
+             (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database()),
+             (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user)) AS most_sessions,
+       w.relkind::text AS kind, row_security_active(w.oid) AND NOT EXISTS (
+           SELECT FROM pg_policy WHERE polrelid = w.oid AND polpermissive AND polcmd IN ('r', '*') AND pg_get_expr(polqual, polrelid) = 'true'
+           AND EXISTS (SELECT FROM unnest(polroles) o(oid) WHERE o.oid = 0 OR pg_has_role(o.oid, 'USAGE')))
+       OR row_security_active(w.oid) AND EXISTS (
+           SELECT FROM pg_policy WHERE polrelid = w.oid AND NOT polpermissive AND polcmd IN ('r', '*')) AS hides_rows, w.relpersistence::text AS persistence, a.attnotnull AS not_null, a.atttypid::regtype::text AS type,
+       ARRAY(SELECT oid::int8 FROM tree) AS relations,
+       (SELECT json_object_agg(c.oid::int8, json_build_object('name', concat(c.relnamespace::regnamespace, '.', c.relname), 'kind', c.relkind, 'file', c.relfilenode::int8))::text
+        FROM pg_class c WHERE c.oid IN (SELECT oid FROM tree UNION ALL SELECT seqrelid FROM sequences)) AS stored,
+       (SELECT count(*) FROM tree) - 1 AS children,
+       EXISTS (SELECT FROM indexes WHERE leads) AS has_index,
+       EXISTS (SELECT FROM indexes WHERE indisunique AND alone AND leads) AS is_unique,
+       EXISTS (SELECT FROM indexes WHERE indisunique AND includes) AS is_unique_per_partition,
+       ARRAY(SELECT coalesce(default_expression, '') FROM cursors WHERE attidentity = '' AND (default_oid IS NOT NULL OR attrelid = w.oid)) AS defaults,
+       EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid IN (SELECT oid FROM tree)) AS subscribed,
+       EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND NOT tgisinternal AND tgenabled <> 'D'
+               AND tgtype & 2 = 2 AND tgtype & 16 = 16) AS has_update_trigger,
+       EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND starts_with(tgname::text, 'asset_watcher_') AND tgenabled <> 'D') AS notifies,
+       ARRAY(SELECT json_build_object('name', seqrelid::regclass::text, 'oid', seqrelid::int8, 'cache', seqcache,
+             'increment', seqincrement, 'cycle', seqcycle, 'minimum', seqmin,
+             'readable', has_sequence_privilege(seqrelid, 'SELECT'))::text FROM sequences ORDER BY seqrelid) AS sequences,
+       ARRAY(SELECT k.attname::text FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, place)
+             JOIN pg_attribute k ON k.attrelid = i.indrelid AND k.attnum = u.attnum
+             WHERE i.indrelid = w.oid AND i.indisprimary AND u.place <= i.indnkeyatts ORDER BY u.place) AS primary_key,
+       (SELECT json_object_agg(attname, atttypid::regtype)::text FROM pg_attribute
+        WHERE attrelid = w.oid AND attnum > 0 AND NOT attisdropped) AS columns,
+       (SELECT hashtextextended(string_agg(c.oid::int8 || ':' || c.relfilenode::int8, ' ' ORDER BY c.oid), 0)
+        FROM pg_class c WHERE c.oid IN (SELECT oid FROM tree)) AS files,
+       (SELECT mark FROM (SELECT ARRAY(SELECT oid FROM tree UNION SELECT seqrelid FROM sequences) AS oids) r {mark}) AS mark
+FROM watched w LEFT JOIN pg_attribute a ON a.attrelid = w.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
+""".replace("{mark}", MARK)
+"""What the catalogue knows about table `$1.$2` and its column `$3`: no row when there is no such table."""
+
+MARKS: Final = """
+SELECT r.number, mark
+FROM (SELECT number, array_agg(oid) AS oids FROM unnest($1::int4[], $2::oid[]) u(number, oid) GROUP BY number) r {mark}
+""".replace("{mark}", MARK)
+"""The mark of each numbered set of relations, of which `$2` holds the oids and `$1` to which set each belongs."""
+
+MARK_OF_ALL: Final = f"SELECT mark FROM (SELECT $1::oid[] AS oids) r {MARK}"  # noqa: S608
+"""The mark of the relations `$1` together."""
+
+
+PARTITION_BOUNDS: Final = "SELECT pg_get_partition_constraintdef($1::oid) AS bounds"
+"""An expression by which the planner finds the partition `$1`: the role may read it through the table only."""
