@@ -24,7 +24,7 @@ COSTS = {
     "/watchers/landing_files": 3,
     "/runs": 1,
     "/runs?state=failed&job=load_orders": 1,
-    "/runs/load_orders/manual__1": 8,
+    "/runs/load_orders/manual__1": 9,
     "/jobs/load_orders": 7,
     "/audit": 1,
     "/search?q=o": 7,
