@@ -35,6 +35,10 @@ async def test_a_claim_tells_a_job_all_about_itself(api: Api) -> None:
         "options": {"target": "/data/orders"},
         "worker_backend": None,
         "default_retention_days": 30,
+        "conf": {},
+        "logical_date": None,
+        "data_interval_start": None,
+        "data_interval_end": None,
         "clear_on_success": False,
     }
 
