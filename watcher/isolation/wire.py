@@ -176,10 +176,10 @@ def _check_batch(batch: object) -> None:
     check_type(batch.position, Position | None, "the position of a batch")
     for event in batch.events:
         check_type(event, TriggerEvent, "an event of a batch")
-    for finding in batch.findings or ():
-        check_type(finding, Finding, "a finding of a batch")
         check_type(event.count, int, "the `count` of an event")
         check_type(event.payload, Mapping, "the `payload` of an event")
+    for finding in batch.findings or ():
+        check_type(finding, Finding, "a finding of a batch")
 
 
 def check_type(value: object, expected: Any, what: str) -> None:

@@ -259,6 +259,7 @@ async def test_a_watcher_is_shown_paused_and_resumed(api: Api) -> None:
         "last_poll_at": None,
         "last_event_at": None,
         "lag_seconds": None,
+        "findings": [],
         "error": None,
         "error_count": 0,
         "paused": False,
