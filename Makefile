@@ -19,7 +19,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate
 # In the order of the folders: what takes long comes first. What Python compiles is kept, whatever the environment says:
 # the tests start hundreds of programs.
-TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help
@@ -50,6 +50,8 @@ demo: setup ## Watch it work: PostgreSQL, S3 and Spark on this machine (ARGS=--k
 test: setup ## Run the tests of every change, in minutes (ARGS="tests/unit -x")
 	@$(TEST) -m "not ($(MORE))" $(ARGS)
 
+# They wait for more than processors.
+test-more: WORKERS = 3
 test-more: setup ## Run the others: Spark, kills, what takes long, and what needs a browser, an Airflow, Maven, a container or Go
 	@$(TEST) -m "$(MORE)" $(ARGS)
 

@@ -19,7 +19,7 @@ from store.database.schema import api_token, database_now, database_time_in
 from store.errors import Conflict, InvalidValue, NotFound
 
 ROLES: Final = ("viewer", "operator", "admin")
-LONGEST_LIFE: Final = 100 * 366 * 86_400
+LONGEST_LIFE: Final = 68 * 365 * 86_400
 """Seconds."""
 _USE_IS_NEWS_AFTER: Final = 60.0
 """Seconds for which one use of a token stands for all."""

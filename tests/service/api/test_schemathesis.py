@@ -18,7 +18,7 @@ import anyio
 import pytest
 
 from tests.databases import on_both
-from tests.effort import SEED, effort
+from tests.effort import LONG, SEED, effort
 from tests.service.api.application import Api, claimed
 from tests.service.api.served import served
 from watcher.api.context import ApiContext
@@ -66,12 +66,24 @@ async def looking(api: Api) -> AsyncIterator[ApiContext]:
         tasks.cancel_scope.cancel()
 
 
-async def test_no_answer_is_a_fault_or_missing_in_the_document(api: Api, tmp_path: Path) -> None:
+async def test_no_answer_is_a_fault_or_missing_in_the_document(api: Api, dialect: str, tmp_path: Path) -> None:
+    """In the short form thousands of cases are tried on PostgreSQL, where types are stricter, and hundreds on SQLite."""
+    phases = ["examples", "fuzzing", "stateful", *(["coverage"] if LONG or dialect == "postgresql" else [])]
     own = await claimed(api)
     configuration = tmp_path / "schemathesis.toml"
     configuration.write_text(CONFIGURATION.format(task_instance_id=own.task_instance_id))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "run"]
-    options = ["--checks", ",".join(CHECKS), "--max-examples", str(effort(3, 100)), "--seed", str(SEED), "--no-color"]
+    options = [
+        "--checks",
+        ",".join(CHECKS),
+        "--phases",
+        ",".join(phases),
+        "--max-examples",
+        str(effort(3, 100)),
+        "--seed",
+        str(SEED),
+        "--no-color",
+    ]
     token = f"Authorization: Bearer {own.token}"
     async with looking(api) as context, served(context) as address:
         words = [*command, f"{address}/openapi.json", "--header", token, *options, "--request-timeout", "60"]
@@ -80,6 +92,6 @@ async def test_no_answer_is_a_fault_or_missing_in_the_document(api: Api, tmp_pat
     assert result.returncode == 0, said[-20_000:]
     cases = re.search(r"(\d+) generated, (\d+) passed", said)
     assert cases is not None, said[-5_000:]
-    assert int(cases[1]) > 1000
+    assert int(cases[1]) > (1000 if "coverage" in phases else 200)
     assert re.search(r"Tested: (\d+)", said)[1] == re.search(r"Selected: (\d+)", said)[1]  # type: ignore[index]
-    assert all(f"✅ {phase}" in said for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"))
+    assert all(re.search(f"✅ +{phase.title()}", said) for phase in phases)

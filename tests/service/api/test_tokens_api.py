@@ -66,6 +66,10 @@ async def test_a_token_that_is_known_needs_no_database_until_a_token_of_this_pro
         await ann.call("GET", "/api/v2/assets", 403)
 
 
+async def test_a_token_may_live_as_long_as_is_said(admin: People) -> None:
+    await admin.call("POST", PATH, 201, {"subject": "ann", "role": "viewer", "expires_in": tokens.LONGEST_LIFE})
+
+
 async def test_the_life_of_a_token(admin: People, guarded: Api) -> None:
     made = await admin.call(
         "POST", PATH, 201, {"subject": "ann", "role": "viewer", "name": "laptop", "expires_in": 3600}

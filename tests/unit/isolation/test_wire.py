@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.base import Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
+from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
 from watcher.isolation.wire import (
     PART,
@@ -44,6 +44,13 @@ BATCHES = st.builds(
     position=st.builds(Position, watermark=JSON, state=OBJECTS, rows=ROWS),
     caught_up=st.booleans(),
     whole_since=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    findings=st.none()
+    | st.lists(
+        st.builds(
+            Finding, check=st.text(max_size=5), level=st.sampled_from(["ok", "warning"]), message=st.text(max_size=5)
+        ),
+        max_size=2,
+    ),
 )
 
 
@@ -62,6 +69,14 @@ def received(contents: Iterable[bytes]) -> tuple[Any, Parts]:
 def test_a_batch_arrives_as_it_was(batch: TriggerBatch) -> None:
     frame, parts = received(batch_contents(batch, BatchLimits()))
     assert parts.batch(frame["answer"]) == batch
+
+
+@pytest.mark.parametrize("findings", [None, [Finding.ok("rows", "")]])
+def test_an_event_that_is_none_is_refused_in_a_sentence_whatever_was_found(findings: list[Finding] | None) -> None:
+    event: Any = TriggerEvent(count="1", watermark={}, payload={})  # type: ignore[arg-type]  what plug-ins may do
+    batch = TriggerBatch(events=[event], position=Position(watermark=1, state={}), findings=findings)
+    with pytest.raises(TypeError, match="the `count` of an event is str; it must be int"):
+        [*batch_contents(batch, BatchLimits())]
 
 
 def test_a_silent_position_arrives_as_one() -> None:

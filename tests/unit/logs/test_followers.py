@@ -57,6 +57,19 @@ async def next_text(stream: AsyncGenerator[str, None]) -> str:
     return text
 
 
+async def next_texts(streams: Sequence[AsyncGenerator[str, None]]) -> list[str]:
+    """At the same time."""
+    texts: list[str] = []
+
+    async def take(stream: AsyncGenerator[str, None]) -> None:
+        texts.append(await next_text(stream))
+
+    async with anyio.create_task_group() as tasks:
+        for stream in streams:
+            tasks.start_soon(take, stream)
+    return texts
+
+
 async def test_one_look_serves_a_hundred_and_writes_each_line_once(log: Watched) -> None:
     log.append("before")
     all_followers = Followers()
@@ -70,7 +83,7 @@ async def test_one_look_serves_a_hundred_and_writes_each_line_once(log: Watched)
             for _ in streams:
                 tasks.start_soon(shared.look, 3600.0)
         assert log.looks == before + 1
-        assert [await next_text(stream) for stream in streams] == ["a b "] * MANY
+        assert await next_texts(streams) == ["a b "] * MANY
         assert [record["event"] for record in log.shown] == ["a", "b"]
     assert all_followers._tails == {}
 
