@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Final, TypeAlias
 
 import structlog
@@ -56,6 +57,8 @@ class Metrics:
         self.sign_in_failures = self._counter("sign_in_failures", "Tokens that were refused")
         self.items = self._counter("items", "Files and rows found", *_WATCHER)
         self.events = self._counter("events", "Asset events committed", *_WATCHER)
+        self._writes_of = cache(self.store_writes.labels)
+        self._items_and_events_of = cache(lambda *labels: (self.items.labels(*labels), self.events.labels(*labels)))
         text = "Whole looks at the source that are committed, or found nothing, from beginning to end"
         self.polls = Summary("watcher_poll_seconds", text, _WATCHER, registry=self.registry)
         text = "How long the event loop took to give a waiting task its turn"
@@ -86,12 +89,13 @@ class Metrics:
 
     def count_writes(self, kind: AssetStoreWriterKind, writes: int, trace_id: str | None = None) -> None:
         """Committed writes to asset stores."""
-        self.store_writes.labels(kind.value).inc(writes, _exemplar(trace_id))
+        self._writes_of(kind.value).inc(writes, _exemplar(trace_id))
 
     def count_events(self, labels: tuple[str, str], events: int, items: int, trace_id: str | None) -> None:
         """Of a batch that a watcher, of an asset, committed; the trace is its last event's."""
-        self.items.labels(*labels).inc(items)
-        self.events.labels(*labels).inc(events, _exemplar(trace_id))
+        of_items, of_events = self._items_and_events_of(*labels)
+        of_items.inc(items)
+        of_events.inc(events, _exemplar(trace_id))
 
     def observe_start(self, run: Run) -> None:
         """Of a run that was queued and runs now."""
