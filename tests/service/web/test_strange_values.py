@@ -10,7 +10,7 @@ from tests.databases import on_both
 from tests.service.web.browsing import Browser, Page
 
 pytestmark = on_both
-HTML = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}"
+HTML = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7777*7777}}"
 BIDI = "invoice\u202egpj.exe\u2066 a\u200bb"
 log = structlog.get_logger()
 
@@ -20,7 +20,7 @@ def is_harmless(page: Page) -> None:
     assert list(page.all("img")) == []
     assert "\u202e" not in page.answer.text
     assert "\u2066" not in page.answer.text
-    assert "49" not in page.text
+    assert "60481729" not in page.text
 
 
 async def test_keys_and_values(browser: Browser) -> None:
