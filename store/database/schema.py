@@ -220,6 +220,19 @@ watcher_position_row = _table(
     Index("ix_watcher_position_row_watcher_value", "watcher", "value"),
 )
 
+rejected_item = _table(  # what cannot be told, kept aside in the transaction of the position that passes it
+    "rejected_item",
+    Column("watcher", NAME, primary_key=True),
+    Column("digest", String(64), primary_key=True),  # SHA-256 hex of key and version
+    Column("key", Text, nullable=False),  # JSON, as the event's `rejected` names it
+    Column("version", Text, nullable=False),  # tells contents of one key apart; empty where there is one
+    Column("column_name", Text),  # the column that fails; null where it is not one alone
+    Column("code", String(16), nullable=False),  # SQLSTATE; empty where PostgreSQL did not refuse it
+    Column("reason", Text, nullable=False),
+    Column("rejected_at", UtcDateTime, nullable=False),
+    Column("retry_at", UtcDateTime),  # somebody asked for it to be told
+)
+
 triggerer = _table(
     "triggerer",
     Column("id", UUID, primary_key=True),

@@ -14,6 +14,9 @@ from sqlalchemy import insert, select, update
 
 from config.errors import Problem
 from store.database import schema
+from store.database.schema import watcher_position
+from store.detection import rejections
+from store.detection.rejections import Rejection
 from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
@@ -447,3 +450,32 @@ async def test_a_reload_needs_a_daemon_and_an_admin_and_a_refusal_names_every_pr
         (1, ["a.yaml", "jobs", "load"]),
         (2, ["a.yaml", "jobs", "load"]),
     ]
+
+
+async def test_what_is_kept_aside_is_listed_and_tried_again(api: Api) -> None:
+    empty = {"rejected": [], "total_entries": 0}
+    assert await api.get("/api/v2/watchers/landing_files/rejected") == empty
+    await api.get("/api/v2/watchers/nobody/rejected", status=404)
+    rejection = Rejection(key='"a\\\\xff"', version="7", column_name="data", code="22012", reason="no")
+    async with api.database.transaction() as connection:
+        await connection.execute(insert(watcher_position).values(watcher="landing_files", state="{}", version=4))
+        await rejections.change(connection, "landing_files", [rejection], [])
+    answer = await api.get("/api/v2/watchers/landing_files/rejected")
+    assert answer["total_entries"] == 1
+    [item] = answer["rejected"]
+    assert item.pop("rejected_at")
+    assert item == {
+        "key": "a\\xff",
+        "version": "7",
+        "column": "data",
+        "sqlstate": "22012",
+        "reason": "no",
+        "retry_at": None,
+    }
+    assert (await api.client.post("/api/v2/watchers/landing_files/rejected/retry")).json() == {"retried": 1}
+    assert (await api.client.post("/api/v2/watchers/nobody/rejected/retry")).status_code == 404
+    assert api.wakes[-1].names == {"landing_files"}
+    [item] = (await api.get("/api/v2/watchers/landing_files/rejected"))["rejected"]
+    assert item["retry_at"] is not None
+    assert (await api.get("/api/v2/watchers/landing_files"))["position_version"] == 5
+    assert (await api.get("/api/v2/audit"))["audit"][0]["action"] == "watcher.rejected_retry"

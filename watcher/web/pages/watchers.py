@@ -10,10 +10,12 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
-from store.detection import rewind
+from store.database.paging import Window
+from store.detection import rejections, rewind
 from watcher.api.auth import Operator
 from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import storable
+from watcher.api.routes import rejected as api_of_rejected
 from watcher.api.routes import watchers as api
 from watcher.api.routes.logs import excerpt
 from watcher.api.shapes.base import parsed
@@ -21,6 +23,7 @@ from watcher.logs.paths import watcher_logs
 from watcher.web.addresses import path
 from watcher.web.forms import Form, go_to
 from watcher.web.pages.logs import last_lines, lines
+from watcher.web.parts import FEW
 from watcher.web.rendering import Pages, View
 
 router = APIRouter(prefix="/watchers/{name}")
@@ -39,6 +42,7 @@ async def _page(view: View, name: str, **more: object) -> Response:
         row = view.context.health.merged(await watchers.get(connection, name))
         asset = await watchers.asset_of(connection, name)
         undoable = await rewind.is_kept(connection, name)
+        rejected = await rejections.listed(connection, name, Window(limit=FEW))
     log = partial(watcher_logs, view.context.logs_directory, name)
     records = await excerpt(view.context, log, last_lines(count=_FEW_LINES))
     values = {
@@ -47,6 +51,7 @@ async def _page(view: View, name: str, **more: object) -> Response:
         "watermark": parsed(row.watermark_now),
         "sentence": await _described(view.context, row),
         "undoable": undoable,
+        "rejected": rejected,
         "lines": lines(records),
         "around": None,
         "api": path("api", "v2", "watchers", name, "logs"),
@@ -103,4 +108,10 @@ def _place(text: str) -> str:
 @router.post("/rewind/undo")
 async def undo_rewind(request: Request, context: Context, actor: Operator, name: Name) -> Response:
     await api.undo_rewind(context, actor, name)
+    return go_to(request, "watchers", name)
+
+
+@router.post("/rejected/retry")
+async def retry_rejected(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api_of_rejected.retry_rejected(context, actor, name)
     return go_to(request, "watchers", name)
