@@ -196,6 +196,7 @@ watcher = _table(
     Column("up_to_version", BigInteger),
     Column("definition", String(64)),  # a hash by which its host must know it; null: applied by an older program
     Column("findings", Text),  # JSON: what its host found that a person should look at; null: nothing
+    Column("polls", Text),  # JSON: its last polls that found something, or failed
 )
 
 watcher_position = _table(

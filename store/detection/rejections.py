@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, delete, exists, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, exists, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
-from store.database.paging import Page, Window, page
+from store.database.paging import Page, Window, all_of, page
 from store.database.schema import database_now, rejected_item, watcher_position
 
 MOST_CHARACTERS: Final = 200
@@ -111,9 +111,18 @@ async def of_watchers(connection: AsyncConnection, watchers: Collection[str]) ->
 async def listed(connection: AsyncConnection, watcher: str, window: Window) -> Page[RejectedRow]:
     """A watcher's dead letters, oldest first."""
     r = rejected_item.c
-    query = select(*_CONTENT, r.rejected_at, r.retry_at).where(r.watcher == watcher).order_by(r.rejected_at)
     order: Mapping[str, ColumnElement[Any]] = {"digest": r.digest}
-    return await page(connection, query, window, order, RejectedRow)
+    return await page(connection, _rows(watcher), window, order, RejectedRow)
+
+
+async def oldest(connection: AsyncConnection, watcher: str, *, limit: int) -> Sequence[RejectedRow]:
+    """The first of them, uncounted."""
+    return await all_of(connection, _rows(watcher).order_by(rejected_item.c.digest).limit(limit), RejectedRow)
+
+
+def _rows(watcher: str) -> Select[Any]:
+    r = rejected_item.c
+    return select(*_CONTENT, r.rejected_at, r.retry_at).where(r.watcher == watcher).order_by(r.rejected_at)
 
 
 async def retry(connection: AsyncConnection, watcher: str) -> int:

@@ -40,6 +40,11 @@ FINDINGS: Columns = {
     **texts(finding="message", remedy="remedy"),
 }
 
+POLLS: Columns = {
+    **moments(started="started"),
+    **fields(seconds="seconds", found="found", events="committed", times="times"),
+    **texts(error="error"),
+}
 REJECTED: Columns = {
     "key": Column(lambda row: json.dumps(row["key"], ensure_ascii=False)),
     **fields(version="version", column="column"),
@@ -67,6 +72,13 @@ async def _findings(api: ApiClient, show: Show, name: Name) -> None:
     """List what breaks, or may break, a condition of exact detection, each with its remedy."""
     rows = (await api.get(_path(name) + "/findings"))["findings"]
     show(rows, lambda: table(rows, FINDINGS))
+
+
+@command(watchers, "polls")
+async def _polls(api: ApiClient, show: Show, name: Name) -> None:
+    """List a watcher's last polls, the newest first; those in a row that found nothing, or failed alike, are one."""
+    rows = (await api.get(_path(name) + "/polls"))["polls"]
+    show(rows, lambda: table(rows, POLLS))
 
 
 @command(rejected, "list")

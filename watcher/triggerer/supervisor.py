@@ -179,6 +179,7 @@ class Supervisor:
     def _note_poll(self, held: HeldPosition, batch: TriggerBatch) -> None:
         """Of a batch that is durable."""
         self.report.polled_at = time.monotonic()
+        self.report.history.note(batch)
         self.report.has_position |= batch.position is not None
         if self._rejected.take(batch) or batch.findings is not None:
             self._note(self._found if batch.findings is None else batch.findings)
@@ -208,6 +209,7 @@ class Supervisor:
             await self._rest(LONGEST_WAIT)
             return
         self._failures += 1
+        self.report.history.fail(sentence(error))
         blocked, words = isinstance(error, SourceChanged), sentence(error)
         pause = backoff(self._failures, random.random, longest=LONGEST_PAUSE)
         expected = isinstance(error, (TriggerError, StoreError, OSError))

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from config.errors import Problem
+from store.catalog import watchers
 from store.database import schema
 from store.database.schema import watcher_position
 from store.detection import rejections
@@ -20,8 +21,10 @@ from store.detection.rejections import Rejection
 from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
+from triggers.base import TriggerBatch
 from watcher.api.streams import Streams
 from watcher.health import Health, WatcherReport
+from watcher.poll_history import PollHistory
 from watcher.reload_outcome import ReloadOutcome, ReloadRefused
 
 
@@ -479,3 +482,23 @@ async def test_what_is_kept_aside_is_listed_and_tried_again(api: Api) -> None:
     assert item["retry_at"] is not None
     assert (await api.get("/api/v2/watchers/landing_files"))["position_version"] == 5
     assert (await api.get("/api/v2/audit"))["audit"][0]["action"] == "watcher.rejected_retry"
+
+
+async def test_the_last_polls_are_those_that_were_stored_or_those_that_this_process_knows(api: Api) -> None:
+    assert await api.get("/api/v2/watchers/landing_files/polls") == {"polls": [], "total_entries": 0}
+    await api.get("/api/v2/watchers/nobody/polls", status=404)
+    history = PollHistory()
+    history.fail("no answer")
+    async with api.database.transaction() as connection:
+        await connection.execute(insert(watcher_position).values(watcher="landing_files", owner="t1", state="{}"))
+        await watchers.set_polls(connection, "t1", {"landing_files": history.take()})
+        await watchers.set_polls(connection, "another", {"landing_files": "[]"})
+    [poll] = (await api.get("/api/v2/watchers/landing_files/polls"))["polls"]
+    assert poll.pop("started")
+    assert poll == {"seconds": None, "found": 0, "committed": 0, "error": "no answer", "times": 1}
+    report = WatcherReport()
+    report.history.note(TriggerBatch(whole_since=time.monotonic()))
+    context = replace(api.context, health=Health(watchers={"landing_files": report}))
+    async with serving(context) as client:
+        [poll] = (await client.get("/api/v2/watchers/landing_files/polls")).json()["polls"]
+    assert (poll["error"], poll["found"]) == (None, 0)

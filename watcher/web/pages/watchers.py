@@ -10,7 +10,6 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
-from store.database.paging import Window
 from store.detection import rejections, rewind
 from watcher.api.auth import Operator
 from watcher.api.context import ApiContext, Context
@@ -18,6 +17,7 @@ from watcher.api.parameters import storable
 from watcher.api.routes import rejected as api_of_rejected
 from watcher.api.routes import watchers as api
 from watcher.api.routes.logs import excerpt
+from watcher.api.routes.watchers import WatcherPoll
 from watcher.api.shapes.base import parsed
 from watcher.logs.paths import watcher_logs
 from watcher.web.addresses import path
@@ -42,7 +42,8 @@ async def _page(view: View, name: str, **more: object) -> Response:
         row = view.context.health.merged(await watchers.get(connection, name))
         asset = await watchers.asset_of(connection, name)
         undoable = await rewind.is_kept(connection, name)
-        rejected = await rejections.listed(connection, name, Window(limit=FEW))
+        stored_polls = (await watchers.stored_polls(connection, [name])).get(name)
+        rejected = await rejections.oldest(connection, name, limit=FEW + 1)
     log = partial(watcher_logs, view.context.logs_directory, name)
     records = await excerpt(view.context, log, last_lines(count=_FEW_LINES))
     values = {
@@ -52,6 +53,7 @@ async def _page(view: View, name: str, **more: object) -> Response:
         "sentence": await _described(view.context, row),
         "undoable": undoable,
         "rejected": rejected,
+        "polls": [WatcherPoll.of(poll) for poll in view.context.health.polls(name, stored_polls)[:FEW]],
         "lines": lines(records),
         "around": None,
         "api": path("api", "v2", "watchers", name, "logs"),
