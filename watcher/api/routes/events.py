@@ -102,4 +102,6 @@ async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mappi
         await audit.record(connection, actor.name, "asset_event.create", asset.name, detail, new_write_id())
     if appended.dag_ids:
         context.hint(Hint(what="queues", names=appended.dag_ids))
+    if appended.fills_outbox:
+        context.hint(Hint(what="outbox"))
     return event
