@@ -88,7 +88,8 @@ class Paths:
     python: str
     sdk: Path | None
     """The archive that travels with every job; None for a program of our own."""
-    context: Path
+    context: Path | None
+    """The file of the try's private context; None of a driver that waits for its try."""
     properties: Path
     log4j2: Path
     scratch: Path
@@ -127,8 +128,7 @@ def configuration(submission: Submission, paths: Paths) -> dict[str, str]:
         **_java(application, paths),
         "spark.local.dir": str(paths.scratch),
         "spark.ui.port": "0",
-        "spark.asset_job.context": str(paths.context),
-        **_trace(submission),
+        **of_try(paths.context, submission.context),
         **_marks(application, submission.tag),
     }
 
@@ -146,7 +146,7 @@ def environment(submission: Submission, paths: Paths, daemon: Mapping[str, str])
         "SPARK_HOME": str(paths.spark_home),
         "PYSPARK_PYTHON": paths.python,
         "PYSPARK_DRIVER_PYTHON": paths.python,
-        "ASSET_JOB_CONTEXT": str(paths.context),
+        **({} if paths.context is None else {"ASSET_JOB_CONTEXT": str(paths.context)}),
         TAG_VARIABLE: submission.tag,
     }
 
@@ -178,10 +178,13 @@ def _java(application: SparkApplication, paths: Paths) -> dict[str, str]:
     return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **class_path}
 
 
-def _trace(submission: Submission) -> dict[str, str]:
-    """Where Spark's own UI and event log show it, and the program can read it."""
-    trace_id = submission.context.get("trace_id")
-    return {} if trace_id is None else {"spark.asset_job.trace_id": trace_id}
+def of_try(context: Path | None, content: Mapping[str, Any]) -> dict[str, str]:
+    """The try's own part of the configuration: its context, and the trace where Spark's UI and the program can read it."""
+    trace_id = content.get("trace_id")
+    return {
+        **({} if context is None else {"spark.asset_job.context": str(context)}),
+        **({} if trace_id is None else {"spark.asset_job.trace_id": trace_id}),
+    }
 
 
 def _marks(application: SparkApplication, tag: str) -> dict[str, str]:

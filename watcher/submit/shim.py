@@ -7,7 +7,8 @@ local disk, holds everything that is known of the try:
                    whatever became of their process ids
     command.json   {"argv"}: what to start; taken away while the lock is held = never to be started
     started.json   {"pid", "started_at", "boot_id"}, made with O_EXCL before anything starts: a try starts once, whoever
-                   asks and however often
+                   asks and however often. Of a try that a warm driver runs the shim is `warm_shim.py`, which adds
+                   {"warm", "tag"}
     stop.json      {"grace"}: seconds between SIGTERM and SIGKILL; SIGTERM to this process begins the stop
     exit.json      {"exit_code", "signal", "stopped", "reason", "started_at", "ended_at"}, there in whole or not at all;
                    when it is there nothing of the try but this process is alive
@@ -107,12 +108,17 @@ def listen_for_signals() -> None:
 
 
 def run(argv: list[str], lock: int, stop: Path) -> Ended:
-    """Run the job to the end of its first process, or to the end of all its processes when SIGTERM asks us to stop."""
+    """Run the job from its beginning; as `follow`."""
     os.set_inheritable(lock, True)
     try:
         first = spawn(argv)
     except OSError as error:
         return Ended(status=None, stopped=False, reason=f"{argv[0]} could not be started: {error.strerror}")
+    return follow(first, stop)
+
+
+def follow(first: int, stop: Path) -> Ended:
+    """To the end of the job's first process, or to the end of all its processes when SIGTERM asks us to stop."""
     status, deadline = None, None
     while True:
         buried, some_left = reap()
@@ -224,7 +230,11 @@ def outcome(status: int | None) -> tuple[int, int | None]:
 
 
 def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    sync_file(folder, os.O_DIRECTORY)
+
+
+def sync_file(path: Path, more: int = 0) -> None:
+    descriptor = os.open(path, os.O_RDONLY | more)
     os.fsync(descriptor)
     os.close(descriptor)
 
