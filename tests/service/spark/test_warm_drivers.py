@@ -97,8 +97,7 @@ async def test_a_program_sees_what_it_would_see_in_a_cold_start(
     [
         ("from pyspark import SparkContext; SparkContext('local')", "makes its own SparkContext.*`warm: 0`"),
         (
-            "from pyspark.sql import SparkSession\n"
-            "SparkSession.builder.config('spark.executor.memory', '9g').getOrCreate()",
+            "import pyspark.sql as s; s.SparkSession.builder.config('spark.executor.memory', '9g').getOrCreate()",
             r"asks for spark.executor.memory=9g.*no such setting.*`conf`.*`warm: 0`",
         ),
         (
