@@ -46,7 +46,7 @@ class WarmWorld(World):
             if processes:
                 with suppress(ProcessLookupError):
                     os.kill(self.random.choice(processes), SIGKILL)
-                self.hit |= {tag for tag in (before, _try_of(folder)) if tag}
+                self.hit.update(tag for tag in (before, _try_of(folder)) if tag)
                 return "used" if before else "waiting"
         return None
 

@@ -55,6 +55,8 @@ appender.ui.layout.type = PatternLayout
 appender.ui.layout.pattern = %m%n
 appender.ui.filter.port.type = RegexFilter
 appender.ui.filter.port.regex = Successfully started service 'SparkUI'.*
+logger.jetty.name = org.sparkproject.jetty
+logger.jetty.level = error
 logger.utils.name = org.apache.spark.util.Utils
 logger.utils.level = info
 logger.utils.additivity = false
@@ -62,7 +64,8 @@ logger.utils.appenderRef.ui.ref = ui
 logger.utils.appenderRef.console.ref = console
 logger.utils.appenderRef.console.level = warn
 """
-"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`ADDRESS_FILE`)."""
+"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`ADDRESS_FILE`);
+what befalls those who ask it is theirs to say."""
 REDACTED: Final = "(?i)secret|password|token|access[.]?key"
 """Spark's own default (spark.redaction.regex); a job may add to it and take nothing away."""
 _S3A: Final = "spark.hadoop.fs.s3a"

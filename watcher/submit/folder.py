@@ -25,6 +25,12 @@ class Exit:
     reason: str
     started_at: str
     ended_at: str
+    cpu_seconds: float | None = None
+    """Of all its processes; None from a shim of an earlier release, as the next."""
+    peak_mb: int | None = None
+    """Memory of its largest process."""
+    cpu_seconds_before: float = 0.0
+    """Of a warm driver, until it was handed over."""
 
 
 @dataclass(frozen=True, kw_only=True)

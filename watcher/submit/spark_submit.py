@@ -94,11 +94,12 @@ class SparkSubmit(ShimSubmitter):
     def runtime_files(self, application: SparkApplication) -> Mapping[str, str]:
         """By which a change of the runtime itself is seen. Blocking. Raises `SubmitError`."""
         runtime = self._runtime(application)
+        jars = runtime.spark_home / "jars"
         return {
             "java": f"{runtime.java}/release {runtime.java}/lib/server/libjvm.so",
             "python": str(Path(which(runtime.python) or runtime.python).resolve()),
             "spark": f"{runtime.spark_home}/RELEASE {runtime.spark_home}/python/pyspark/version.py",
-            "jars": str((runtime.spark_home / "jars").stat().st_mtime_ns),
+            "jars": str(jars.stat().st_mtime_ns) if jars.exists() else "",
         }
 
     def _check_files(self, submission: Submission) -> None:

@@ -82,7 +82,7 @@ class WarmDrivers:
     _too_large: tuple[str, ...] = ()
     _tasks: TaskGroup | None = None
     _around: Surroundings | None = None
-    _keys_at: float = 0.0
+    _keys_at: float = -math.inf
 
     def __post_init__(self) -> None:
         self.wakeup = Wakeup()
@@ -95,7 +95,7 @@ class WarmDrivers:
 
     def adopt(self, requests: Sequence[WarmRequest]) -> None:
         """From now on these are asked for."""
-        self._requests, self._keys_at = [request for request in requests if request.count], 0.0
+        self._requests, self._keys_at = [request for request in requests if request.count], -math.inf
         self.wakeup.set()
 
     async def run(self, around: Surroundings, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -156,8 +156,8 @@ class WarmDrivers:
 
     async def _settle(self, around: Surroundings) -> None:
         if anyio.current_time() - self._keys_at >= KEYS_EVERY:
-            self._jobs = await run_sync(self._job_keys)
             self._keys_at = anyio.current_time()
+            self._jobs = await run_sync(self._job_keys)
         while (decided := self._plan(around)).end:
             await self._end(decided.end)
         if decided.too_large != self._too_large:

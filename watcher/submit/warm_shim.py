@@ -153,10 +153,21 @@ def run_try(driver: Driver, one_try: Path, log: Path) -> None:
     with suppress(OSError):
         (driver.folder / shim.WORK).rename(one_try / shim.WORK)
         (driver.folder / shim.WORK).symlink_to(one_try / shim.WORK)
+    cpu_before = cpu_of_descendants()
     os.write(driver.gate, f"{one_try}\n".encode())
     ended = shim.follow(driver.first, one_try / "stop.json")
     shim.kill_what_is_left()
-    shim.write_exit(one_try / "exit.json", ended, started_at)
+    shim.write_exit(one_try / "exit.json", ended, started_at, cpu_before)
+
+
+def cpu_of_descendants() -> float:
+    """Seconds so far, of the dead among them too (proc_pid_stat(5))."""
+    ticks = 0
+    for process in shim.descendants():
+        with suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def adopt_log(log: Path, of_try: Path) -> None:

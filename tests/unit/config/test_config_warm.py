@@ -22,9 +22,9 @@ def problems(tmp_path: Path) -> Callable[..., list[str]]:
         file = tmp_path / "watchers.yaml"
         file.write_text(f"version: 1\n{scheduler}\njobs:\n  load:\n    spark:\n{words}")
         try:
-            load(file, vocabulary(), environment={})
+            load(file, vocabulary(), {})
         except ConfigurationInvalid as error:
-            return [str(problem).split(": ", 1)[1] for problem in error.problems]
+            return [f"{problem.path}: {problem.message}" for problem in error.problems]
         return []
 
     return of
