@@ -56,7 +56,7 @@ def samples() -> list[Sample]:
     run = made(Run, dag_id="load", state="failed", trace_id=TRACE, **times)
     metrics.observe_start(run)
     metrics.count_end(run)
-    metrics.observe_first_action("load", timedelta(seconds=3), TRACE)
+    metrics.observe_first_action("load", "warm", timedelta(seconds=3), TRACE)
     looks = {
         "last_poll_at": NOW,
         "lag_at_poll": 3,
