@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from store.base import AssetStoreWriterKind
 from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
+from store.detection.outbox import StuckLane
 from store.runs.runs import Run
 from watcher.vocabulary import Descriptions
 
@@ -28,7 +29,7 @@ OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "database_up", "errors", "event_loop_lag_seconds"),
         *("event_to_first_action_seconds", "events", "findings", "items", "lag_seconds", "left_out", "poll_seconds"),
-        *("position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs"),
+        *("outbox_depth", "position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs"),
         *("sign_in_failures", "state"),
         *("store_writes", "try_bytes", "try_cpu_seconds", "try_peak_memory_bytes", "try_rows", "warm_drivers"),
     }
@@ -178,6 +179,8 @@ class Snapshot(Collector):
     has_database: bool
     watchers: Sequence[WatcherRow] = ()
     expected: Sequence[Asset] = ()
+    outbox_depths: Mapping[str, int] = field(default_factory=dict)
+    stuck: Sequence[StuckLane] = ()
     descriptions: Descriptions = field(default_factory=Descriptions)
 
     def collect(self) -> Iterator[Metric]:
@@ -189,6 +192,9 @@ class Snapshot(Collector):
         yield _gauge("asset_late", "1: no event came for longer than expect_every", ("asset",), late)
         ages: dict[Labels, float] = {(asset.name,): asset.age.total_seconds() for asset in self.expected}
         yield _gauge("asset_age_seconds", "Since the asset's newest event", ("asset",), ages)
+        text = "Messages that another system is owed"
+        depths: dict[Labels, float] = {(name,): messages for name, messages in self.outbox_depths.items()}
+        yield _gauge("outbox_depth", text, ("destination",), depths)
 
     def _of_watchers(self) -> Iterator[Metric]:
         rows: dict[Labels, WatcherRow] = {(row.name, row.asset): row for row in self.watchers}
@@ -203,8 +209,9 @@ class Snapshot(Collector):
         yield _gauge("state", "1: how the watcher is doing", (*_WATCHER, "state"), states)
         text = "1: no triggerer hosts the watcher although one should"
         yield _gauge("left_out", text, _WATCHER, {labels: row.is_left_out for labels, row in rows.items()})
-        text = "Findings of a watcher: what breaks, or may break, a condition of exact detection"
+        text = "Findings: what breaks, or may break, a condition of exact detection, or keeps an asset's events from Airflow"
         checks = [(*labels, finding["check"]) for labels, row in rows.items() for finding in row.findings_now]
+        checks += [("", lane.asset, "forward") for lane in self.stuck if lane.refused and lane.asset is not None]
         yield _gauge("findings", text, (*_WATCHER, "check"), {labels: checks.count(labels) for labels in checks})
         text = "Since the last whole look of a watcher that is committed, or found nothing, began"
         lags = {labels: row.lag_seconds for labels, row in rows.items() if row.lag_seconds is not None}

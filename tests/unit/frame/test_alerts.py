@@ -70,7 +70,9 @@ def samples() -> list[Sample]:
     looks["findings"] = json.dumps([finding])
     row = made(WatcherRow, name="files", asset="inbox", trigger="postgres.new_rows", state="failing", **looks)
     asset = made(Asset, name="inbox", created_at=NOW, seen_at=NOW)
-    snapshot = Snapshot(is_ready=True, has_database=True, watchers=[row], expected=[asset])
+    snapshot = Snapshot(
+        is_ready=True, has_database=True, watchers=[row], expected=[asset], outbox_depths={"airflow": 2}
+    )
     text, content_type = metrics.exposition(snapshot, OPENMETRICS)
     assert content_type.startswith("application/openmetrics-text")
     return [sample for family in text_string_to_metric_families(text.decode()) for sample in family.samples]

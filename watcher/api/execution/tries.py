@@ -25,7 +25,7 @@ from watcher.api.execution.identity import Identity, OwnTry, Writing, answered, 
 from watcher.api.parameters import BIGGEST, Body, Moment, SmallNumber, Text, example
 from watcher.api.shapes.base import JsonObject, Shape
 
-router = APIRouter(prefix="/tries", tags=["Execution: tries"], dependencies=[OwnTry])
+router = APIRouter(prefix="/execution/tries", tags=["Execution: tries"], dependencies=[OwnTry])
 log = structlog.get_logger()
 
 
