@@ -29,7 +29,16 @@ OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "database_up", "errors", "event_loop_lag_seconds"),
         *("event_to_first_action_seconds", "events", "findings", "items", "lag_seconds", "left_out", "poll_seconds"),
-        *("outbox_depth", "position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs"),
+        *(
+            "outbox_depth",
+            "position_version",
+            "ready",
+            "rejected",
+            "reloads",
+            "run_duration_seconds",
+            "run_queue_seconds",
+        ),
+        "runs",
         *("sign_in_failures", "state"),
         *("store_writes", "try_bytes", "try_cpu_seconds", "try_peak_memory_bytes", "try_rows", "warm_drivers"),
     }
@@ -59,6 +68,9 @@ class Metrics:
         self.sign_in_failures = self._counter("sign_in_failures", "Tokens that were refused")
         self.items = self._counter("items", "Files and rows found", *_WATCHER)
         self.events = self._counter("events", "Asset events committed", *_WATCHER)
+        self.rejected = self._counter(
+            "rejected", "Files and rows that could not be told, and were kept aside", *_WATCHER
+        )
         self._writes_of = cache(self.store_writes.labels)
         self._items_and_events_of = cache(lambda *labels: (self.items.labels(*labels), self.events.labels(*labels)))
         text = "Whole looks at the source that are committed, or found nothing, from beginning to end"
@@ -107,6 +119,11 @@ class Metrics:
         of_items, of_events = self._items_and_events_of(*labels)
         of_items.inc(items)
         of_events.inc(events, _exemplar(trace_id))
+
+    def count_rejected(self, labels: tuple[str, str], items: int) -> None:
+        """Of a batch that a watcher, of an asset, committed."""
+        if items:
+            self.rejected.labels(*labels).inc(items)
 
     def observe_start(self, run: Run) -> None:
         """Of a run that was queued and runs now."""
