@@ -90,7 +90,8 @@ class S3Frames:
             reader = reader.schema(schema)
         if _SPARK >= _PARSES_FRAMES:
             return getattr(reader, kind)(lines)  # type: ignore[no-any-return]
-        texts = getattr(lines._jdf, "as")(spark._jvm.org.apache.spark.sql.Encoders.STRING())  # noqa: SLF001 - the JVM takes lines
+        java: Any = spark._jvm  # noqa: SLF001 - the JVM takes lines
+        texts = getattr(lines._jdf, "as")(java.org.apache.spark.sql.Encoders.STRING())  # noqa: SLF001
         return DataFrame(getattr(reader._jreader, kind)(texts), spark)  # noqa: SLF001
 
     def _column_names(self) -> list[str]:
