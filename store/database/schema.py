@@ -196,6 +196,7 @@ watcher = _table(
     Column("up_to_version", BigInteger),
     Column("definition", String(64)),  # a hash by which its host must know it; null: applied by an older program
     Column("findings", Text),  # JSON: what its host found that a person should look at; null: nothing
+    Column("polls", Text),  # JSON: its last polls that found something, or failed
 )
 
 watcher_position = _table(
@@ -218,6 +219,19 @@ watcher_position_row = _table(
     Column("member", BigInteger, primary_key=True),
     Column("value", BigInteger, nullable=False),
     Index("ix_watcher_position_row_watcher_value", "watcher", "value"),
+)
+
+rejected_item = _table(  # what cannot be told, kept aside in the transaction of the position that passes it
+    "rejected_item",
+    Column("watcher", NAME, primary_key=True),
+    Column("digest", String(64), primary_key=True),  # SHA-256 hex of key and version
+    Column("key", Text, nullable=False),  # JSON, as the event's `rejected` names it
+    Column("version", Text, nullable=False),  # tells contents of one key apart; empty where there is one
+    Column("column_name", Text),  # the column that fails; null where it is not one alone
+    Column("code", String(16), nullable=False),  # SQLSTATE; empty where PostgreSQL did not refuse it
+    Column("reason", Text, nullable=False),
+    Column("rejected_at", UtcDateTime, nullable=False),
+    Column("retry_at", UtcDateTime),  # somebody asked for it to be told
 )
 
 triggerer = _table(
@@ -323,6 +337,45 @@ asset_event = _table(
     Index("ix_asset_event_trace_id", "trace_id"),  # looked up whole, and in no order
     _only_of_tasks("source_dag_id", "source_run_id", table="asset_event"),
     sqlite_autoincrement=True,
+)
+
+asset_forward = _table(  # the assets whose events go to Airflow, as configured
+    "asset_forward",
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
+    Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
+    Column("partition_key", Boolean, nullable=False, server_default=false()),  # theirs gets one, too
+)
+
+outbox = _table(  # what is owed to other systems, written in the transaction that made it true
+    "outbox",
+    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("destination", String(64), nullable=False),
+    Column("lane", NAME, nullable=False),  # of the destination: what is sent in order
+    Column("message_id", NAME),  # the same over retries; null: that of the event
+    Column("asset_event_id", ForeignKey("asset_event.id"), index=True),
+    Column("body", Text),  # JSON; null: that of the event
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("first_attempt_at", UtcDateTime),
+    Column("attempt_at", UtcDateTime),  # of the last attempt, while nobody knows what became of it
+    Column("not_before", UtcDateTime),  # the next attempt waits until then
+    Column("refused", Boolean, nullable=False, server_default=false()),  # the last answer was that it is wrong
+    Column("error", Text),
+    Index("ix_outbox_destination_lane_id", "destination", "lane", "id"),
+    sqlite_autoincrement=True,
+)
+
+listen_position = _table(  # where reading the events of one of Airflow's assets stands
+    "listen_position",
+    Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
+    Column("newest", UtcDateTime),  # by Airflow's clock; null: no event was seen
+)
+
+listen_seen = _table(  # Airflow's events that were read and may be read again
+    "listen_seen",
+    Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("timestamp", UtcDateTime, nullable=False),
 )
 
 asset_alias_event = _table(  # the events that came through the alias
@@ -443,6 +496,7 @@ task_try = _table(
     Column("finish_state", String(16)),  # what the job said of itself: success | failed | skipped
     Column("message", Text),
     Column("progress", Text),
+    Column("cost", Text),  # JSON of numbers by name, as `store.runs.tries.Cost` has them
     Column("exit_code", Integer),
     Column("counted", Boolean, nullable=False, server_default=true()),  # false: it ended through our own stop
     Column("intent_at", UtcDateTime, nullable=False),
