@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SCRIPTS = [*sorted((ROOT / "tools").iterdir()), ROOT / ".ci" / "run"]
+IMAGE = [file for file in sorted((ROOT / "tools" / "image").iterdir()) if not file.suffix]
+SCRIPTS = [*(file for file in sorted((ROOT / "tools").iterdir()) if file.is_file()), *IMAGE, ROOT / ".ci" / "run"]
 
 
 def program(path: Path, output: str) -> Path:
