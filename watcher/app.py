@@ -27,6 +27,7 @@ from watcher.api.app import create_probes
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
 from watcher.api.same_site import site_of
+from watcher.backup_watch import BackupWatch
 from watcher.cleanup import Cleaner, Limits
 from watcher.configuration_watch import ConfigurationWatch
 from watcher.containment import Part, leaves, run_part
@@ -194,6 +195,8 @@ class Daemon:
         log.info("daemon.stopped")
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
+        backups = BackupWatch(database=self.database, home=self.home, health=self._health)
+        await self._start_part(workers, "watch on restored backups", backups.run)
         if self._copies is not None:
             await self._start_part(workers, "copying of watermarks", self._copies.run)
         if "scheduler" in self.options.roles:

@@ -18,6 +18,7 @@ from watcher.errors import StartRefused
 from watcher.probe import ADDRESS
 
 SHORTEST_SECRET: Final = 32
+_NEWEST_EVENT: Final = "newest_event"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MISREAD = frozenset(":,#*?[]{}\\")
 """A job gets files of the home by PYTHONPATH, Spark's lists of folders, and --py-files, which are URIs with wildcards."""
@@ -33,6 +34,17 @@ class Home:
     def remember_settings(self, digests: Mapping[str, str]) -> None:
         """For `watcher check`, which names those that need a restart. Raises `StartRefused`."""
         _replace(settings_path(self.folder), json.dumps(dict(digests)))
+
+    def newest_event(self) -> int:
+        """The highest id of an event that a daemon of this home has seen committed; 0 before the first."""
+        try:
+            return int((self.folder / _NEWEST_EVENT).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return 0
+
+    def remember_newest_event(self, event_id: int) -> None:
+        """Raises `StartRefused`."""
+        _replace(self.folder / _NEWEST_EVENT, str(event_id))
 
     def remember_address(self, url: str) -> None:
         """For this machine's commands and the health check, as long as this daemon runs. Raises `StartRefused`."""
