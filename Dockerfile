@@ -49,7 +49,8 @@ ENV PATH=/opt/watcher/bin:$PATH \
 RUN watcher spark archive
 COPY tools/image/sbom.py tools/image/
 ARG VERSION=unknown
-RUN /opt/tools/bin/python tools/image/sbom.py /opt/watcher "${VERSION}" >/opt/watcher/sbom.cdx.json
+RUN apt-get purge --yes --auto-remove binutils \
+ && /opt/tools/bin/python tools/image/sbom.py /opt/watcher "${VERSION}" >/opt/watcher/sbom.cdx.json
 
 FROM system
 COPY --from=build /opt/watcher /opt/watcher

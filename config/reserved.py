@@ -52,7 +52,7 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings.scheduler", spark_history_url=None),
     _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
-    *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None, on_bad_row="stop"),
+    *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None),
     *_reserved_keys("assets.*.watchers.*", publication=None, max_retained="10GB"),
     _word("assets.*.watchers.*.mode", "log"),
     *_reserved_keys("jobs.*", deadline=None),

@@ -8,7 +8,7 @@ in a circle: task instance, try, run.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
@@ -236,6 +236,34 @@ async def claim(
 async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
     """Keep how far the try's Spark application is; `progress` is a JSON object's text."""
     await connection.execute(update(task_try).where(_this_try(key)).values(progress=progress))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a try has taken; None is not known. Rows and bytes are those that Spark itself counts."""
+
+    cpu_seconds: float | None = None
+    peak_memory_mb: int | None = None
+    """Of its largest process."""
+    rows_read: int | None = None
+    bytes_read: int | None = None
+    rows_written: int | None = None
+    bytes_written: int | None = None
+
+    @property
+    def known(self) -> Mapping[str, float]:
+        return {name: number for name, number in vars(self).items() if number is not None}
+
+
+async def add_cost(connection: AsyncConnection, key: TryKey, cost: Cost) -> Cost:
+    """Keep what is known by now, the newer number of each; returns all of it. The try's row is locked."""
+    row = select(task_try.c.cost).where(_this_try(key)).with_for_update(key_share=True)
+    kept: str | None = (await connection.execute(row)).scalar_one_or_none()
+    before: Mapping[str, float] = {} if kept is None else json.loads(kept)
+    together: dict[str, Any] = {**before, **cost.known}
+    if together != before:
+        await connection.execute(update(task_try).where(_this_try(key)).values(cost=json.dumps(together)))
+    return Cost(**together)
 
 
 @dataclass(frozen=True, kw_only=True)

