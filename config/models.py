@@ -28,7 +28,6 @@ from config.document import KeyPath
 from config.durations import Duration, PositiveDuration
 from config.errors import Problem
 from config.names import Name, did_you_mean
-from config.reserved import without_reserved
 from config.schedules import ReferencesField, ScheduleField, needs_several
 from config.sentences import misplaced, sentences
 from config.settings import Section, Settings
@@ -151,8 +150,10 @@ class IngestOptions(Section):
 
     target: Place | None = None
     """Folder or URL of the table; null is the uri of the job's outlet."""
-    format: Literal["parquet"] = "parquet"
+    format: Literal["parquet", "delta"] = "parquet"
     """Format of the table."""
+    schema_evolution: Literal["strict", "add_columns"] = "strict"
+    """A column that the table does not have is left out, or with `format: delta` added to it."""
     schema_: Annotated[str | None, Field(alias="schema")] = None
     """Columns as Spark's DDL (`id long, amount double`); null infers them once and enforces them from then on."""
     partition_by: str | tuple[str, ...] = ()
@@ -170,6 +171,15 @@ class IngestOptions(Section):
     target_connection: ConnectionName | None = None
     """The connection to write by, likewise."""
 
+    @field_validator("schema_evolution")
+    @classmethod
+    def _check_evolution(cls, evolution: str, info: ValidationInfo) -> str:
+        if evolution == "add_columns" and info.data.get("format") == "parquet":
+            raise ValueError(
+                "`add_columns` needs `format: delta`: a Parquet table has no schema that could get columns"
+            )
+        return evolution
+
 
 class SparkConfig(Section):
     submitter: Annotated[str, Field(min_length=1)] = "spark-submit"
@@ -182,6 +192,9 @@ class SparkConfig(Section):
     """`small` starts quickly; `large` leaves the JVM as it is."""
     driver_memory: Annotated[str, AfterValidator(_check_memory)] = "512m"
     """Heap of the driver."""
+    warm: Annotated[int, Field(ge=0)] = 0
+    """Drivers started ahead, as far as `settings.scheduler.warm_memory_mb` allows; each is used for one try. Not for `yarn`
+    and `k8s` masters."""
     conf: Annotated[dict[str, Text], AfterValidator(_check_conf)] = Field(default_factory=dict)
     """Spark properties; Spark's UI and event log show them, so no credentials."""
     packages: tuple[str, ...] = ()
@@ -201,19 +214,34 @@ class SparkConfig(Section):
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the application; those of `builtin:ingest` are checked."""
 
+    @field_validator("warm")
+    @classmethod
+    def _check_warm(cls, warm: int, info: ValidationInfo) -> int:
+        if warm and (hindrance := _hindrance_of_warm(info.data)):
+            raise ValueError(f"{hindrance}; remove it")
+        return warm
+
     @field_validator("options")
     @classmethod
     def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if info.data.get("application") == INGEST:
-            given, reserved = without_reserved(IngestOptions, options, ("jobs", "*", "spark", "options"))
             try:
-                checked = IngestOptions.model_validate(given, context=info.context)
+                checked = IngestOptions.model_validate(options, context=info.context)
             except ValidationError as error:
-                raise misplaced(options, *reserved, *sentences(error, IngestOptions, given)) from None
-            if reserved:
-                raise misplaced(options, *reserved)
+                raise misplaced(options, *sentences(error, IngestOptions, options)) from None
             return checked.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return options
+
+
+def _hindrance_of_warm(spark: Mapping[str, Any]) -> str:
+    """Why there are no warm drivers with this; '' when there may be."""
+    if spark.get("submitter", "spark-submit") != "spark-submit":
+        return "drivers are started ahead by `spark-submit` only"
+    if not spark.get("master", "local").startswith(("local", "spark://")):
+        return "drivers are started ahead for masters `local…` and `spark://…` only"
+    if re.match("(?!file:)[A-Za-z][A-Za-z0-9+.-]+:", str(spark.get("application", "")).removeprefix(BUILTIN)):
+        return "drivers are started ahead for applications on this machine only"
+    return ""
 
 
 def _task_id(validated: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Final
 
 import anyio
@@ -23,10 +22,12 @@ from config.models import Configuration
 from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
-from watcher import logs, machine, try_tokens
+from watcher import machine, try_tokens
+from watcher.api.app import create_probes
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
 from watcher.api.same_site import site_of
+from watcher.backup_watch import BackupWatch
 from watcher.cleanup import Cleaner, Limits
 from watcher.configuration_watch import ConfigurationWatch
 from watcher.containment import Part, leaves, run_part
@@ -37,15 +38,16 @@ from watcher.dispatcher.submissions import Submissions
 from watcher.errors import PartEnded
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
-from watcher.home import Home, open_home, refusing_os_errors
-from watcher.http_server import listen, serve
+from watcher.home import Home, open_home
+from watcher.http_server import address_of, listen_as, serve
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
-from watcher.metadata import check_store, logs_directory, open_backend, open_database
+from watcher.metadata import check_store, logs_directory, open_backend, open_database, open_logs
 from watcher.metrics import Metrics
+from watcher.outbox.sender import Sender
 from watcher.reloader import Reloader, StartedWith, start_configuration
 from watcher.scheduler.scheduler import Scheduler
 from watcher.signing import publish, signing_secrets
@@ -61,7 +63,6 @@ from watcher.watchdog import Watchdog, force_shutdown
 from watcher.watermark_copies import WatermarkCopies
 from watcher.web import create_app
 
-TOKEN_LIFETIME: Final = timedelta(hours=1)
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})
 
 log = structlog.get_logger()
@@ -99,27 +100,15 @@ async def _build(
     settings = configuration.settings
     home = stack.enter_context(open_home(settings.home))
     process = Process(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
-    directory = logs_directory(settings)
-    with refusing_os_errors(f"log files cannot be written to {directory}"):
-        stack.enter_context(
-            logs.configure(
-                directory,
-                level=settings.logs.level,
-                json=logs.writes_json(settings.logs),
-                owner=process.id,
-                max_file_mb=settings.logs.max_file_mb,
-                open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
-            )
-        )
+    stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
     database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
     backend = open_backend(settings, database)
 
     start = await start_configuration(database, configuration, force=options.apply)
     home.remember_settings(settings_digests(settings))
-    listening_socket = None
-    if "api" in options.roles:
-        listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
+    listening_socket = stack.enter_context(listen_as(settings.api, options.roles))
+    home.remember_address(address_of(listening_socket))
     return Daemon(configuration, options, home, process, database, backend, start, listening_socket, fork_server)
 
 
@@ -134,7 +123,7 @@ class Daemon:
     database: Database
     backend: BaseStoreBackend
     start: StartedWith
-    listening_socket: socket.socket | None
+    listening_socket: socket.socket
     fork_server: ForkServer
 
     def __post_init__(self) -> None:
@@ -161,6 +150,7 @@ class Daemon:
             health=self._health,
         )
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
+        self._sender = Sender(database=self.database, leadership=self._leadership, destinations=())
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -181,9 +171,9 @@ class Daemon:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
                 clients = self._clients = Clients(self.configuration.connections, tasks, children)
                 await self._start_part(tasks, "exchange of hints", self._relay.run)
-                if self.listening_socket is not None:
-                    self._api = create_app(self._api_context(clients))
-                    await self._start_part(tasks, "API", serve, self._api, self.listening_socket, self._settings.api)
+                create = create_app if "api" in self.options.roles else create_probes
+                self._api = create(self._api_context(clients))
+                await self._start_part(tasks, "API", serve, self._api, self.listening_socket, self._settings.api)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     await self._start_part(workers, "reloads", self._reloader.run)
@@ -191,8 +181,8 @@ class Daemon:
                     await self._start_part(workers, "watch on the configuration", watch.run)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
-                    url = {} if self.listening_socket is None else {"url": self._local_url()}
-                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid, **url)
+                    url = address_of(self.listening_socket)
+                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid, url=url)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
@@ -205,6 +195,8 @@ class Daemon:
         log.info("daemon.stopped")
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
+        backups = BackupWatch(database=self.database, home=self.home, health=self._health)
+        await self._start_part(workers, "watch on restored backups", backups.run)
         if self._copies is not None:
             await self._start_part(workers, "copying of watermarks", self._copies.run)
         if "scheduler" in self.options.roles:
@@ -214,6 +206,7 @@ class Daemon:
             cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), limits)
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
             await self._start_part(workers, "dispatcher", self._dispatcher.run)
+            await self._start_part(workers, "outbox", self._sender.run)
         if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
             await self._start_part(workers, "triggerer", self._triggerer.run)
@@ -231,9 +224,9 @@ class Daemon:
         await tasks.start(part, name=name)
 
     def _hint(self, hint: Hint) -> None:
-        """Wake who has something to do after a commit, in this process and in others; queues are the leader's."""
+        """Wake who has something to do after a commit, in this process and in others; queues and outbox are the leader's."""
         self._deliver(hint)
-        if hint.what != "queues" or not self._leadership.leads:
+        if hint.what not in {"queues", "outbox"} or not self._leadership.leads:
             self._relay.send(hint)
 
     def _deliver(self, hint: Hint) -> None:
@@ -246,12 +239,14 @@ class Daemon:
                 self._dispatcher.wakeup.set(hint.names)
             case "watchers" if self._triggerer is not None:
                 self._triggerer.wakeup.set(hint.names)
+            case "outbox":
+                self._sender.wake()
             case "configuration":
                 self._reloader.follow(announced=bool(hint.names))
 
     def _look_for_runs(self) -> None:
-        self._deliver(Hint(what="queues"))
-        self._deliver(Hint(what="tries"))
+        for what in ("queues", "tries", "outbox"):
+            self._deliver(Hint(what=what))
 
     def _after_try(self) -> None:
         """The leader looks what may start instead."""
@@ -271,6 +266,7 @@ class Daemon:
             metrics=self._metrics,
             on_events=lambda dag_ids: self._hint(Hint(what="queues", names=dag_ids)),
             on_watermark=self._owe_copy,
+            on_outbox=lambda: self._hint(Hint(what="outbox")),
         )
         return Triggerer(
             database=self.database,
@@ -298,17 +294,15 @@ class Daemon:
             jobs=jobs_to_start(self.configuration),
             submitters=self._submitters,
             addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
-            issue_token=lambda key, trace_id: try_tokens.issue(
-                self._secrets[0], key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME, trace_id=trace_id
-            ),
+            issue_token=try_tokens.issuer(self._secrets[0]),
         )
-        scheduler, share = self._settings.scheduler, machine.memory_mb() * 60 // 100
+        own = self._settings.scheduler
         return Dispatcher(
             self.database,
             submissions,
             self._leadership,
             replace(self.process, id=self.home.id),
-            limits=admission.Limits(parallelism=scheduler.parallelism, memory_mb=scheduler.memory_mb or share),
+            limits=admission.Limits.of(machine.memory_mb(), own.parallelism, own.memory_mb, own.warm_memory_mb),
             lease=self._settings.triggerer.lease,
             on_end=self._after_try,
             configuration=self.configuration.hash,
@@ -394,7 +388,6 @@ class Daemon:
 
     def _local_url(self) -> str:
         """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
-        api = self._settings.api
-        if self.listening_socket is None:
-            return api.base_url or f"http://{api.host}:{api.port}"
-        return machine.url_here(*self.listening_socket.getsockname()[:2])
+        if "api" in self.options.roles:
+            return address_of(self.listening_socket)
+        return self._settings.api.base_url or f"http://{self._settings.api.host}:{self._settings.api.port}"

@@ -17,12 +17,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
 from store.database.schema import (
-    asset_event,
     database_now,
     dispatcher,
     job,
     run,
-    run_asset_event,
     task_instance,
     task_try,
 )
@@ -235,21 +233,6 @@ async def claim(
 async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
     """Keep how far the try's Spark application is; `progress` is a JSON object's text."""
     await connection.execute(update(task_try).where(_this_try(key)).values(progress=progress))
-
-
-async def note_first_action(connection: AsyncConnection, key: TryKey, at: datetime) -> timedelta | None:
-    """Keep when the try's first Spark job began; returns how long after the newest event that its run consumes.
-
-    None when it is kept already, of a run without events, and of later tries, which waited for other things.
-    """
-    a, e, r = task_try.c, asset_event.c, run_asset_event.c
-    new = update(task_try).where(_this_try(key), a.first_action_at.is_(None)).values(first_action_at=at)
-    if (await connection.execute(new.returning(a.tag))).one_or_none() is None or key.try_number > 1:
-        return None
-    newest = select(func.max(e.timestamp, type_=e.timestamp.type)).join(run_asset_event, r.event_id == e.id)
-    of_run = newest.where(r.dag_id == key.dag_id, r.run_id == key.run_id)
-    event_at: datetime | None = (await connection.execute(of_run)).scalar_one()
-    return None if event_at is None else max(at - event_at, timedelta(0))
 
 
 async def is_silent(connection: AsyncConnection, key: TryKey) -> bool:

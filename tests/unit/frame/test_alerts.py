@@ -49,6 +49,7 @@ def samples() -> list[Sample]:
     metrics.count_writes(AssetStoreWriterKind.TASK, 1, TRACE)
     metrics.items.labels("files", "inbox").inc()
     metrics.events.labels("files", "inbox").inc(1, {"trace_id": TRACE})
+    metrics.count_rejected(("files", "inbox"), 1)
     metrics.polls.labels("files", "inbox").observe(0.1)
     metrics.blocked.labels("files").inc(2)
     metrics.loop_lag.observe(0.1)
@@ -56,7 +57,9 @@ def samples() -> list[Sample]:
     run = made(Run, dag_id="load", state="failed", trace_id=TRACE, **times)
     metrics.observe_start(run)
     metrics.count_end(run)
-    metrics.observe_first_action("load", timedelta(seconds=3), TRACE)
+    metrics.observe_first_action("load", "warm", timedelta(seconds=3), TRACE)
+    metrics.observe_cost("load", {"cpu_seconds": 3, "peak_memory_mb": 400, "rows_read": 1, "bytes_written": 1})
+    metrics.count_warm_drivers(lambda: {"starting": 1, "ready": 0, "used": 2})
     looks = {
         "last_poll_at": NOW,
         "lag_at_poll": 3,
@@ -68,7 +71,9 @@ def samples() -> list[Sample]:
     looks["findings"] = json.dumps([finding])
     row = made(WatcherRow, name="files", asset="inbox", trigger="postgres.new_rows", state="failing", **looks)
     asset = made(Asset, name="inbox", created_at=NOW, seen_at=NOW)
-    snapshot = Snapshot(is_ready=True, has_database=True, watchers=[row], expected=[asset])
+    snapshot = Snapshot(
+        is_ready=True, has_database=True, watchers=[row], expected=[asset], outbox_depths={"airflow": 2}
+    )
     text, content_type = metrics.exposition(snapshot, OPENMETRICS)
     assert content_type.startswith("application/openmetrics-text")
     return [sample for family in text_string_to_metric_families(text.decode()) for sample in family.samples]

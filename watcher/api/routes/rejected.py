@@ -19,7 +19,7 @@ from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import new_write_id
 from watcher.loops import Hint
 
-router = APIRouter(prefix="/watchers/{name}/rejected", tags=["Watcher"])
+router = APIRouter(prefix="/api/v2/watchers/{name}/rejected", tags=["Watcher"])
 
 
 class RejectedItem(Shape):

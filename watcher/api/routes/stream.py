@@ -25,7 +25,7 @@ from watcher.api.shapes.entries import HistoryResponse, history_response
 from watcher.api.shapes.task_instances import task_instance_response
 from watcher.api.streams import COMMENT
 
-router = APIRouter(tags=["Stream"])
+router = APIRouter(prefix="/api/v2", tags=["Stream"])
 _EVENT: Final = TypeAdapter(AssetEventResponse)
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
