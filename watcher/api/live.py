@@ -64,7 +64,7 @@ Shown: TypeAlias = Callable[[AsyncConnection, Changed], Awaitable[list[Change]]]
 
 @dataclass(kw_only=True, eq=False)
 class _Listener:
-    wanted: ChangeFilter
+    selection: ChangeFilter
     pending: list[str] = field(default_factory=list)
     size: int = 0
 
@@ -101,14 +101,14 @@ class LiveChanges:
             self._woken.set()
 
     async def follow(
-        self, database: Database, shown: Shown, wanted: ChangeFilter, last: str | None, stopping: anyio.Event
+        self, database: Database, shown: Shown, selection: ChangeFilter, last: str | None, stopping: anyio.Event
     ) -> AsyncGenerator[str, None]:
         """Server-sent events from now on, or from the change behind the cursor `last` on; the first step waits for neither.
 
         Yields an empty text where a look has shown nothing new. Ends with `stopping`, and for a client that is too far behind.
         """
         await self._look(database, shown, after=NOT_BEFORE)
-        with self._joined(wanted) as listener:
+        with self._joined(selection) as listener:
             if last is not None:
                 self._replay(listener, last)
             while not stopping.is_set() and listener.size <= self.most_pending:
@@ -161,7 +161,7 @@ class LiveChanges:
             if len(self._kept) > self.most_kept:
                 self._kept.popleft()
             for listener in self._listeners:
-                if listener.wanted.takes(change):
+                if listener.selection.takes(change):
                     listener.add(self._text(self._number, change))
         if changes:
             self._handed_out.set()
@@ -175,15 +175,15 @@ class LiveChanges:
             listener.add(self._reset)
             return
         for place, change in self._kept:
-            if place > int(number) and listener.wanted.takes(change):
+            if place > int(number) and listener.selection.takes(change):
                 listener.add(self._text(place, change))
 
     def _text(self, number: int, change: Change) -> str:
         return f"event: {change.type}\nid: {self._name}-{number}\ndata: {change.data}\n\n"
 
     @contextmanager
-    def _joined(self, wanted: ChangeFilter) -> Iterator[_Listener]:
-        listener = _Listener(wanted=wanted)
+    def _joined(self, selection: ChangeFilter) -> Iterator[_Listener]:
+        listener = _Listener(selection=selection)
         self._listeners.add(listener)
         try:
             yield listener

@@ -55,13 +55,13 @@ async def stream(
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> StreamingResponse:
     """What changes from now on; of everything, or of an asset or a job."""
-    wanted = ChangeFilter(types=_types(types), asset_id=asset_id, dag_id=dag_id)
+    selection = ChangeFilter(types=_types(types), asset_id=asset_id, dag_id=dag_id)
     context.streams.check()
 
     async def shown(connection: AsyncConnection, changed: Changed) -> list[Change]:
         return await _shown(context, connection, changed)
 
-    changes = context.changes.follow(context.database, shown, wanted, last_event_id, context.stopping)
+    changes = context.changes.follow(context.database, shown, selection, last_event_id, context.stopping)
     return StreamingResponse(
         context.streams.commented(_begun(changes)),
         media_type="text/event-stream",
@@ -86,7 +86,7 @@ async def _begun(changes: AsyncIterator[str]) -> AsyncIterator[str]:
 
 async def _shown(context: ApiContext, connection: AsyncConnection, changed: Changed) -> list[Change]:
     consuming = await runs.runs_of_events(connection, [event.id for event in changed.events]) if changed.events else []
-    told = [
+    changes = [
         Change(
             type="asset_event",
             data=_EVENT.dump_json(event_response(event, consuming)).decode(),
@@ -95,10 +95,10 @@ async def _shown(context: ApiContext, connection: AsyncConnection, changed: Chan
         )
         for event in changed.events
     ]
-    told += [Change(type="run", data=_json(run_response(run)), dag_id=run.dag_id) for run in changed.runs]
-    told += [Change(type="try", data=_json(task_instance_response(one)), dag_id=one.dag_id) for one in changed.tries]
-    told += await _watchers(context, connection, changed.watchers)
-    return told + [_write(context, row) for row in changed.writes]
+    changes += [Change(type="run", data=_json(run_response(run)), dag_id=run.dag_id) for run in changed.runs]
+    changes += [Change(type="try", data=_json(task_instance_response(one)), dag_id=one.dag_id) for one in changed.tries]
+    changes += await _watchers(context, connection, changed.watchers)
+    return changes + [_write(context, row) for row in changed.writes]
 
 
 async def _watchers(context: ApiContext, connection: AsyncConnection, names: Sequence[str]) -> list[Change]:
