@@ -300,6 +300,8 @@ class Configuration(Section):
         """
         content = self._shared
         settings = self.settings.model_dump(mode="json", include={"store", "workers"}, fallback=str)
+        if self.settings.airflow is not None:
+            settings |= self.settings.model_dump(mode="json", include={"airflow": {"forward", "listen"}})
         return _digest([settings, content])
 
     @cached_property

@@ -47,7 +47,7 @@ def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
 
 
 RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
-    *_reserved_keys("settings", airflow=None, alerts=[], openlineage=None),
+    *_reserved_keys("settings", alerts=[], openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
     *_reserved_keys("settings.scheduler", warm_memory_mb=None, spark_history_url=None),
     _word("connections.*.type", "iceberg"),

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -23,6 +23,7 @@ from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
 from watcher import machine, try_tokens
+from watcher.airflow.neighbour import Neighbour
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
 from watcher.api.same_site import site_of
@@ -149,7 +150,10 @@ class Daemon:
             health=self._health,
         )
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
-        self._sender = Sender(database=self.database, leadership=self._leadership, destinations=())
+        of_leader: dict[str, Any] = {"database": self.database, "leadership": self._leadership, "health": self._health}
+        instance = self.start.instance
+        self._neighbour = Neighbour(settings=self._settings.airflow, instance=instance, hint=self._hint, **of_leader)
+        self._sender = Sender(destinations=self._neighbour.destinations, **of_leader)
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -204,6 +208,7 @@ class Daemon:
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
             await self._start_part(workers, "dispatcher", self._dispatcher.run)
             await self._start_part(workers, "outbox", self._sender.run)
+            await self._start_part(workers, "Airflow", self._neighbour.run)
         if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
             await self._start_part(workers, "triggerer", self._triggerer.run)

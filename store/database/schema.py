@@ -329,7 +329,6 @@ asset_forward = _table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
-    Column("partition_key", Boolean, nullable=False, server_default=false()),  # theirs gets one, too
 )
 
 outbox = _table(  # what is owed to other systems, written in the transaction that made it true
@@ -361,7 +360,7 @@ listen_seen = _table(  # Airflow's events that were read and may be read again
     "listen_seen",
     Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("timestamp", UtcDateTime, nullable=False),
+    Column("timestamp", UtcDateTime, primary_key=True),  # ids of a database that was made anew begin again
 )
 
 asset_alias_event = _table(  # the events that came through the alias
