@@ -23,7 +23,7 @@ TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadscope --n
 MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java airflow demo test test-more torture soak check bench requirements
+.PHONY: help setup java airflow demo test test-more torture soak check bench site requirements
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -73,10 +73,17 @@ check: setup ## Lint, format, types, import boundaries
 bench: setup ## Run the side-by-side measurements
 	@for script in $(wildcard bench/*.py); do $(BIN)/python "$$script" $(ARGS) || exit 1; done
 
+site: ## Build the documentation as a site into build/site; every link is followed
+	@tools/venv "$(PYTHON)" build/site-venv
+	@build/site-venv/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/docs.txt
+	@NO_MKDOCS_2_WARNING=1 build/site-venv/bin/mkdocs build --quiet
+	@echo "Ready: build/site/index.html"
+
 requirements: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashes
 	@$(COMPILE) --upgrade requirements/build.in -o requirements/build.txt
 	@$(COMPILE) --upgrade --extra demo --extra dev pyproject.toml -o requirements/dev.txt
 	@$(COMPILE) --upgrade requirements/clients.in -o requirements/clients.txt
 	@$(COMPILE) --upgrade requirements/airflow.in -o requirements/airflow.txt
+	@$(COMPILE) --upgrade requirements/docs.in -o requirements/docs.txt
 	@$(COMPILE) --constraint requirements/dev.txt --extra demo --extra spark pyproject.toml -o requirements/demo.txt
 	@$(COMPILE) --constraint requirements/dev.txt --extra spark pyproject.toml -o requirements/runtime.txt

@@ -296,13 +296,13 @@ class Daemon:
             addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
             issue_token=try_tokens.issuer(self._secrets[0]),
         )
-        scheduler, share = self._settings.scheduler, machine.memory_mb() * 60 // 100
+        own = self._settings.scheduler
         return Dispatcher(
             self.database,
             submissions,
             self._leadership,
             replace(self.process, id=self.home.id),
-            limits=admission.Limits(parallelism=scheduler.parallelism, memory_mb=scheduler.memory_mb or share),
+            limits=admission.Limits.of(machine.memory_mb(), own.parallelism, own.memory_mb, own.warm_memory_mb),
             lease=self._settings.triggerer.lease,
             on_end=self._after_try,
             configuration=self.configuration.hash,

@@ -17,6 +17,7 @@ from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
 from store.values import to_json
 from triggers.base import Finding, JsonValue
+from watcher.poll_history import Poll, PollHistory, newest_first, parse
 from watcher.watchdog import Block
 
 PROBE_DEADLINE: Final = 3.0
@@ -50,6 +51,7 @@ class WatcherReport:
     error_count: int = 0
     findings: Sequence[Mapping[str, str]] = ()
     """What a person should look at: `check`, `level`, `message`, `remedy` and `since`."""
+    history: PollHistory = field(default_factory=PollHistory)
     has_position: bool = False
     has_failed: bool = False
     polled_at: float | None = None
@@ -174,6 +176,11 @@ class Health:
 
     def _named(self) -> list[tuple[str, WatcherReport]]:
         return sorted(self.watchers.items())
+
+    def polls(self, name: str, stored: str | None) -> Sequence[Poll]:
+        """A watcher's last polls, the newest first: what this process knows of one that it hosts, else what was stored."""
+        report = self.watchers.get(name)
+        return newest_first(parse(stored) if report is None else report.history.polls)
 
     def merged(self, row: WatcherRow) -> WatcherRow:
         """The row with what this process knows better: it may have been unable to record it."""

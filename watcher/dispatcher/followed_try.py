@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.processes.tokens import digest
 from store.runs import tries
-from store.runs.tries import OpenTry
+from store.runs.tries import Cost, OpenTry
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.submissions import Submissions
 from watcher.loops import keep_going
@@ -27,7 +27,11 @@ from watcher.submit.base import Attachment, Handle, Needs, Progress, Status, Sub
 LOOK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
 PROGRESS_EVERY: Final = timedelta(seconds=2)
+SELDOM_PROGRESS: Final = timedelta(seconds=30)
+"""While nothing changes, progress is asked for less and less often: an answer costs the driver more than the daemon."""
 CANCEL_GRACE: Final = 10.0
+LONGEST_START: Final = 30.0
+"""Seconds after which a driver is no longer taken for one that starts."""
 LOST: Final = Status(phase="exited", reason="the job was lost: its process is gone without a word")
 
 Transaction: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
@@ -52,6 +56,16 @@ class FollowedTry:
         self._stop_requested = anyio.Event()
         self._stops_with_daemon = False
         self._following = anyio.CancelScope()
+        self._starts_until = 0.0
+
+    @property
+    def is_starting(self) -> bool:
+        """Until it has come to its work, as far as that is known: for so long nothing else is started that can wait."""
+        return anyio.current_time() < self._starts_until
+
+    @property
+    def started_warm(self) -> bool:
+        return self._handle is not None and self._handle.get("start") == "warm"
 
     def request_stop(self, *, with_daemon: bool = False) -> None:
         """Have the driver stopped, at the latest once it is known how; `with_daemon`: it shall start again."""
@@ -93,6 +107,7 @@ class FollowedTry:
         return False
 
     async def _submit(self, database: Database, submissions: Submissions, token: str) -> Handle:
+        self._starts_until = anyio.current_time() + LONGEST_START
         handle = await self._submitter.submit(submissions.submission(self.open_try, token))
         await self._keep(database, handle)
         log.info("run.submitted", tag=self.open_try.tag)
@@ -149,27 +164,33 @@ class FollowedTry:
     async def _note_progress(self, database: Database) -> None:
         """Of a job that does not use the SDK, which tells it better: answering costs a driver seconds of CPU time once."""
         await self._submitted.wait()
-        noted = None
+        noted, pause = None, PROGRESS_EVERY.total_seconds()
         while self._handle is not None:
             async with keep_going("run.progress_failed"):
                 async with database.reading() as connection:
                     if not await tries.is_silent(connection, self.open_try.key):
+                        self._starts_until = 0.0
                         return
                 progress = await self._submitter.progress(self._handle)
                 if progress is not None and progress != noted:
+                    self._starts_until = 0.0
                     await self._note(database, progress)
-                    noted = progress
-            await anyio.sleep(PROGRESS_EVERY.total_seconds())
+                    noted, pause = progress, PROGRESS_EVERY.total_seconds()
+            await anyio.sleep(pause)
+            pause = min(2 * pause, SELDOM_PROGRESS.total_seconds())
 
     async def _note(self, database: Database, progress: Progress) -> None:
-        counts = asdict(progress)
-        first_action_at, since_event = counts.pop("first_action_at"), None
+        numbers = asdict(progress)
+        first_action_at, first = numbers.pop("first_action_at"), None
+        counts = {name: numbers.pop(name) for name in ("stages", "tasks", "tasks_done")}
         async with database.transaction() as connection:
             await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
+            await tries.add_cost(connection, self.open_try.key, Cost(**numbers))
             if first_action_at is not None:
-                since_event = await tries.note_first_action(connection, self.open_try.key, first_action_at)
-        if since_event is not None:
-            self._metrics.observe_first_action(self.open_try.key.dag_id, since_event, self.open_try.trace_id)
+                first = await tries.note_first_action(connection, self.open_try.key, first_action_at)
+        if first is not None:
+            of_try = (self.open_try.key.dag_id, first.start, first.since_event, self.open_try.trace_id)
+            self._metrics.observe_first_action(*of_try)
 
 
 async def record_end(
@@ -203,6 +224,9 @@ async def record_end(
         retry_in = None if outcome.retry_in is None else outcome.retry_in.total_seconds()
         become = {**vars(outcome), "retry_in": retry_in}
         run = await tries.end(connection, current, exit_code=status.exit_code, **become)
+        of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
+        cost = await tries.add_cost(connection, open_try.key, of_processes)
+    metrics.observe_cost(open_try.key.dag_id, cost.known)
     if run is not None:
         metrics.count_end(run)
     if current.cancelled:

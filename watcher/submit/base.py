@@ -140,6 +140,10 @@ class Status:
     reason: str = ""
     restarted: bool = False
     """It ended without a word because its machine was restarted."""
+    cpu_seconds: float | None = None
+    """What all its processes have taken, once it has exited; None where that is not known."""
+    peak_memory_mb: int | None = None
+    """Memory of the largest of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +155,11 @@ class Progress:
     tasks_done: int
     first_action_at: datetime | None = None
     """When its first job began, by Spark's own clock; None where that is not known."""
+    rows_read: int | None = None
+    """So far, as Spark counts; so the next. None where it is not known."""
+    bytes_read: int | None = None
+    rows_written: int | None = None
+    bytes_written: int | None = None
 
 
 class SubmitError(Exception):

@@ -68,7 +68,13 @@ def test_an_empty_configuration_has_the_documented_settings(
             "batch": {"max_events": 10_000, "max_bytes": 16_000_000},
             "isolation": {"memory_mb": 512},
         },
-        "scheduler": {"parallelism": 4, "driver_memory_mb": 550, "memory_mb": None, "cancel_jobs": False},
+        "scheduler": {
+            "parallelism": 4,
+            "driver_memory_mb": 550,
+            "memory_mb": None,
+            "warm_memory_mb": None,
+            "cancel_jobs": False,
+        },
         "logs": {
             "directory": None,
             "level": "info",
@@ -102,6 +108,7 @@ def test_a_job_needs_no_more_than_its_application(load_text: Callable[..., Confi
             "master": "local[*]",
             "profile": "small",
             "driver_memory": "512m",
+            "warm": 0,
             "conf": {},
             "packages": [],
             "jars": [],

@@ -56,7 +56,9 @@ def samples() -> list[Sample]:
     run = made(Run, dag_id="load", state="failed", trace_id=TRACE, **times)
     metrics.observe_start(run)
     metrics.count_end(run)
-    metrics.observe_first_action("load", timedelta(seconds=3), TRACE)
+    metrics.observe_first_action("load", "warm", timedelta(seconds=3), TRACE)
+    metrics.observe_cost("load", {"cpu_seconds": 3, "peak_memory_mb": 400, "rows_read": 1, "bytes_written": 1})
+    metrics.count_warm_drivers(lambda: {"starting": 1, "ready": 0, "used": 2})
     looks = {
         "last_poll_at": NOW,
         "lag_at_poll": 3,

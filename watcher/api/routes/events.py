@@ -24,7 +24,7 @@ from watcher.api.shapes.assets import AssetEventCollectionResponse, AssetEventRe
 from watcher.api.writes import new_write_id
 from watcher.loops import Hint
 
-router = APIRouter(prefix="/assets/events", tags=["Asset event"])
+router = APIRouter(prefix="/api/v2/assets/events", tags=["Asset event"])
 
 
 class CreateAssetEventsBody(Body):

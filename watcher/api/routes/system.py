@@ -32,7 +32,7 @@ from watcher.metrics import Snapshot
 _OPEN_METRICS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/openmetrics-text": {"schema": {"type": "string"}}}}
 }
-router = APIRouter(tags=["Monitor"])
+router = APIRouter(prefix="/api/v2", tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])
 log = structlog.get_logger()
 

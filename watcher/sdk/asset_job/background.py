@@ -21,6 +21,12 @@ log = logging.getLogger("asset_job")
 
 _PROGRESS_EVERY = 2.0
 _RENEW_EVERY = 300.0
+_COSTS = {
+    "rows_read": "inputRecords",
+    "bytes_read": "inputBytes",
+    "rows_written": "outputRecords",
+    "bytes_written": "outputBytes",
+}
 
 
 class Background(threading.Thread, ABC):
@@ -76,6 +82,7 @@ class Progress(Background):
         self._stages: dict[int, tuple[int, int]] = {}
         self._settled: set[int] = set()
         self._began: dict[str, str] = {}
+        self._costs: dict[str, int] = {}
         self._reported: dict[str, int | str] = {}
 
     def pause(self) -> float:
@@ -84,9 +91,9 @@ class Progress(Background):
     def act(self) -> None:
         if "pyspark.sql" in sys.modules:
             context = sys.modules["pyspark.sql"].SparkSession.active().sparkContext
-            self.look(context.statusTracker())
+            self._add_costs(context, self.look(context.statusTracker()))
             self._began = self._began or _began(context)
-        progress: dict[str, int | str] = {**self.counts(), **self._began} if self._stages else {}
+        progress: dict[str, int | str] = {**self.counts(), **self._began, **self._costs} if self._stages else {}
         if progress != self._reported:
             self._client.call("POST", "tries/progress", body=progress, patience=0)
             self._reported = progress
@@ -95,8 +102,9 @@ class Progress(Background):
         super().run()
         self._safely()  # the last counts, so that a bar ends where the job ended
 
-    def look(self, tracker: StatusTracker) -> None:
-        """Of an ended job only finished tasks count: its skipped stages have none."""
+    def look(self, tracker: StatusTracker) -> list[int]:
+        """Of an ended job only finished tasks count: its skipped stages have none. Returns the stages of jobs that just ended."""
+        settled: list[int] = []
         for job in {*tracker.getJobIdsForGroup(None), *tracker.getActiveJobsIds()} - self._settled:
             info = tracker.getJobInfo(job)
             ended = info is not None and info.status != "RUNNING"
@@ -106,6 +114,17 @@ class Progress(Background):
                     self._stages[stage] = (done if ended else counts.numTasks, done)
             if ended:
                 self._settled.add(job)
+                settled += info.stageIds if info else ()
+        return settled
+
+    def _add_costs(self, context: SparkContext, stages: list[int]) -> None:
+        """Rows and bytes as Spark counts them, of stages that ended; it keeps the newest thousand."""
+        status = context._jsc.sc().statusStore()  # noqa: SLF001  Python has no other way to it
+        for stage in stages:
+            with suppress(Exception):  # a skipped one was never there
+                data = status.lastStageAttempt(stage)
+                counted = {name: int(getattr(data, method)()) for name, method in _COSTS.items()}
+                self._costs = {name: self._costs.get(name, 0) + number for name, number in counted.items()}
 
     def counts(self) -> dict[str, int]:
         tasks, done = (sum(column) for column in zip(*self._stages.values(), strict=True))
@@ -115,7 +134,9 @@ class Progress(Background):
 def _began(context: SparkContext) -> dict[str, str]:
     """When the first job began, by Spark's own clock; {} before there was one, or where Spark does not tell."""
     with suppress(Exception):
-        at = context._jsc.sc().statusStore().job(0).submissionTime().get()  # noqa: SLF001  Python has no other way to it
+        # Python has no other way to it. What a warm driver has done before it got its try is not the job's.
+        first = int(context.getConf().get("spark.asset_job.first_job", "0") or 0)
+        at = context._jsc.sc().statusStore().job(first).submissionTime().get()  # noqa: SLF001
         return {"first_action_at": datetime.fromtimestamp(at.getTime() / 1000, UTC).isoformat()}
     return {}
 
