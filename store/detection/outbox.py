@@ -183,8 +183,8 @@ class StuckLane:
     since: datetime
 
 
-async def stuck(connection: AsyncConnection) -> Sequence[StuckLane]:
-    """The lanes that wait after a failure, in order."""
+async def stuck(connection: AsyncConnection, asset_id: int | None = None) -> Sequence[StuckLane]:
+    """The lanes that wait after a failure, in order; of one asset, or all."""
     earlier = outbox.alias("earlier").c
     is_first = (
         ~select(earlier.id)
@@ -200,4 +200,6 @@ async def stuck(connection: AsyncConnection) -> Sequence[StuckLane]:
         .where(and_(_o.error.is_not(None), is_first))
         .order_by(_o.destination, _o.lane)
     )
+    if asset_id is not None:
+        query = query.where(_o.destination == AIRFLOW, _o.lane == str(asset_id))
     return await all_of(connection, query, StuckLane)

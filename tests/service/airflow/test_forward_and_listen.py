@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -99,6 +99,10 @@ class Ours:
         async with self.database.reading() as connection:
             return sum((await outbox.depths(connection)).values())
 
+    async def stuck(self, name: str) -> Sequence[outbox.StuckLane]:
+        async with self.database.reading() as connection:
+            return await outbox.stuck(connection, self.asset_ids[name])
+
     async def all_sent(self) -> None:
         with anyio.fail_after(PATIENCE):
             while await self.owed():
@@ -162,12 +166,12 @@ async def test_an_asset_that_airflow_refuses_waits_alone_and_says_why(ours: Ours
         await ours.tell("b", "{}")
         await ours.tell("orders", '{"n": 1}')
         with anyio.fail_after(PATIENCE):
-            while not ours.health.warnings() or await ours.owed() > 1:
+            while await ours.owed() > 1 or not (lanes := await ours.stuck("b")):
                 await anyio.sleep(0.02)
         (warning,) = ours.health.warnings()
         assert warning == "Airflow has no active asset 'missing': name one that a Dag there uses, by name or uri"
-        async with ours.database.reading() as connection:
-            (lane,) = await outbox.stuck(connection)
+        (lane,) = lanes
+        assert await ours.stuck("orders") == []
         assert (lane.asset, lane.target, lane.refused, lane.error) == ("b", "missing", True, warning)
         ours.airflow.assets["missing"] = "s3://missing"
         await ours.all_sent()
