@@ -145,7 +145,7 @@ class Metrics:
         self._first_action.labels(dag_id, start).observe(_seconds(since_event), _exemplar(trace_id))
 
     def observe_cost(self, dag_id: str, cost: Mapping[str, float]) -> None:
-        """Of a try that has ended: the numbers of `store.runs.tries.Cost` that are known."""
+        """Of a try that has ended: the numbers of `store.runs.measures.Cost` that are known."""
         if "cpu_seconds" in cost:
             self._cpu.labels(dag_id).observe(cost["cpu_seconds"])
         if "peak_memory_mb" in cost:

@@ -496,7 +496,7 @@ task_try = _table(
     Column("finish_state", String(16)),  # what the job said of itself: success | failed | skipped
     Column("message", Text),
     Column("progress", Text),
-    Column("cost", Text),  # JSON of numbers by name, as `store.runs.tries.Cost` has them
+    Column("cost", Text),  # JSON of numbers by name, as `store.runs.measures.Cost` has them
     Column("exit_code", Integer),
     Column("counted", Boolean, nullable=False, server_default=true()),  # false: it ended through our own stop
     Column("intent_at", UtcDateTime, nullable=False),

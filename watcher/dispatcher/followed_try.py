@@ -16,8 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
 from store.processes.tokens import digest
-from store.runs import tries
-from store.runs.tries import Cost, OpenTry
+from store.runs import measures, tries
+from store.runs.measures import Cost
+from store.runs.tries import OpenTry
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.submissions import Submissions
 from watcher.loops import keep_going
@@ -185,9 +186,9 @@ class FollowedTry:
         counts = {name: numbers.pop(name) for name in ("stages", "tasks", "tasks_done")}
         async with database.transaction() as connection:
             await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
-            await tries.add_cost(connection, self.open_try.key, Cost(**numbers))
+            await measures.add_cost(connection, self.open_try.key, Cost(**numbers))
             if first_action_at is not None:
-                first = await tries.note_first_action(connection, self.open_try.key, first_action_at)
+                first = await measures.note_first_action(connection, self.open_try.key, first_action_at)
         if first is not None:
             of_try = (self.open_try.key.dag_id, first.start, first.since_event, self.open_try.trace_id)
             self._metrics.observe_first_action(*of_try)
@@ -225,7 +226,7 @@ async def record_end(
         become = {**vars(outcome), "retry_in": retry_in}
         run = await tries.end(connection, current, exit_code=status.exit_code, **become)
         of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
-        cost = await tries.add_cost(connection, open_try.key, of_processes)
+        cost = await measures.add_cost(connection, open_try.key, of_processes)
     metrics.observe_cost(open_try.key.dag_id, cost.known)
     if run is not None:
         metrics.count_end(run)

@@ -156,7 +156,10 @@ def become(application: str, args: list[str]) -> None:
     sys.argv = [application, *args]
     module = ModuleType("__main__")
     module.__dict__.update(
-        __file__=application, __loader__=SourceFileLoader("__main__", application), __builtins__=__builtins__
+        __file__=application,
+        __cached__=None,
+        __loader__=SourceFileLoader("__main__", application),
+        __builtins__=__builtins__,
     )
     sys.modules["__main__"] = module
     try:

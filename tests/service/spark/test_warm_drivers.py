@@ -135,6 +135,10 @@ from datetime import datetime
 assert datetime.fromisoformat(_began(spark.sparkContext)["first_action_at"]).timestamp() >= before - 0.01
 progress.look(spark.sparkContext.statusTracker())
 print("COUNTS", progress.counts())
+open("three.csv", "w").write("id\\n1\\n2\\n3\\n")
+spark.read.csv("three.csv", header=True, schema="id long").write.parquet("three.parquet")
+progress._add_costs(spark.sparkContext, progress.look(spark.sparkContext.statusTracker()))
+print("COSTS", progress._costs["rows_read"], progress._costs["rows_written"], progress._costs["bytes_written"] > 0)
 """)
     handle = await submitter.submit(submission)
     assert handle["start"] == "warm"
@@ -142,3 +146,4 @@ print("COUNTS", progress.counts())
     log = await log_of(submitter, handle)
     assert status.exit_code == 0, log
     assert "COUNTS {'stages': 1, 'tasks': 1" in log, log
+    assert "COSTS 3 3 True" in log, log

@@ -16,8 +16,8 @@ from store.catalog import aliases, assets
 from store.catalog.assets import AssetOfJob
 from store.detection.events import AssetEvent
 from store.keys import Role, TryKey
-from store.runs import jobs, runs, tries
-from store.runs.tries import Cost
+from store.runs import jobs, measures, runs, tries
+from store.runs.measures import Cost
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
@@ -142,10 +142,10 @@ async def report_progress(call: Writing, body: Progress) -> None:
         held = await fenced(connection, call)
         await tries.set_progress(connection, held, body.model_dump_json(include={"stages", "tasks", "tasks_done"}))
         if body.cost.known:
-            await tries.add_cost(connection, held, body.cost)
+            await measures.add_cost(connection, held, body.cost)
         first = None
         if body.first_action_at is not None:
-            first = await tries.note_first_action(connection, held, body.first_action_at)
+            first = await measures.note_first_action(connection, held, body.first_action_at)
     if first is not None:
         call.context.metrics.observe_first_action(held.dag_id, first.start, first.since_event, call.trace_id)
 

@@ -21,12 +21,6 @@ log = logging.getLogger("asset_job")
 
 _PROGRESS_EVERY = 2.0
 _RENEW_EVERY = 300.0
-_COSTS = {
-    "rows_read": "inputRecords",
-    "bytes_read": "inputBytes",
-    "rows_written": "outputRecords",
-    "bytes_written": "outputBytes",
-}
 
 
 class Background(threading.Thread, ABC):
@@ -123,8 +117,12 @@ class Progress(Background):
         for stage in stages:
             with suppress(Exception):  # a skipped one was never there
                 data = status.lastStageAttempt(stage)
-                counted = {name: int(getattr(data, method)()) for name, method in _COSTS.items()}
-                self._costs = {name: self._costs.get(name, 0) + number for name, number in counted.items()}
+                self._costs = {
+                    "rows_read": self._costs.get("rows_read", 0) + data.inputRecords(),
+                    "bytes_read": self._costs.get("bytes_read", 0) + data.inputBytes(),
+                    "rows_written": self._costs.get("rows_written", 0) + data.outputRecords(),
+                    "bytes_written": self._costs.get("bytes_written", 0) + data.outputBytes(),
+                }
 
     def counts(self) -> dict[str, int]:
         tasks, done = (sum(column) for column in zip(*self._stages.values(), strict=True))
