@@ -24,7 +24,7 @@ from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
 from watcher.submit.processes import TAG_VARIABLE
 
-BAR, INTERVAL = 1.5, 1.0
+BAR, INTERVAL = 1.5, 1
 BURSTS, BURST = 3, 5
 IDLE_FOR = 20.0
 LONGEST = 600.0
