@@ -65,8 +65,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("jobs.*.schedule.**", asset=None, where=None),
     *_reserved_keys("jobs.*.spark", files=[], archives=[], properties_file=None, dynamic_allocation=False),
     *_reserved_keys("jobs.*.spark", executor_memory=None, executor_cores=None, num_executors=None),
-    *_reserved_keys("jobs.*.spark.options", schema_evolution="strict"),
-    _word("jobs.*.spark.options.format", "delta"),
     _word("jobs.*.spark.options.format", "iceberg"),
 )
 

@@ -49,6 +49,7 @@ def samples() -> list[Sample]:
     metrics.count_writes(AssetStoreWriterKind.TASK, 1, TRACE)
     metrics.items.labels("files", "inbox").inc()
     metrics.events.labels("files", "inbox").inc(1, {"trace_id": TRACE})
+    metrics.count_rejected(("files", "inbox"), 1)
     metrics.polls.labels("files", "inbox").observe(0.1)
     metrics.blocked.labels("files").inc(2)
     metrics.loop_lag.observe(0.1)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SCRIPTS = [*sorted((ROOT / "tools").iterdir()), ROOT / ".ci" / "run"]
+SCRIPTS = [*(path for path in sorted((ROOT / "tools").iterdir()) if not path.suffix), ROOT / ".ci" / "run"]
 
 
 def program(path: Path, output: str) -> Path:
