@@ -109,6 +109,8 @@ class Health:
 
     recent_block: Callable[[], Block | None] = lambda: None
     waits_for: str | None = None
+    restored: str | None = None
+    """That the database is an older one than before."""
     reload_fault: str | None = None
     """Why the last reload was refused; None once one was not."""
     watchers: dict[str, WatcherReport] = field(default_factory=dict)
@@ -162,6 +164,8 @@ class Health:
         ]
         lines += [f"nobody hosts the watcher {name}: {reason}" for name, reason in sorted(self.left_out.items())]
         lines += [self.concerns[subject] for subject in sorted(self.concerns)]
+        if self.restored is not None:
+            lines.append(self.restored)
         if self.reload_fault is not None:
             lines.append(f"the last reload was refused, and what was there before goes on: {self.reload_fault}")
         block = self.recent_block()

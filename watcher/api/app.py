@@ -53,6 +53,16 @@ RESOURCES: Final = (
 """The first route that matches wins: `assets/events` before `assets/{asset_id}`."""
 
 
+def create_probes(context: ApiContext) -> FastAPI:
+    """What a process answers that has not the role `api`: /healthz, /readyz and /metrics, and nothing else."""
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    app.state.context = context
+    app.include_router(system.probes)
+    add_handlers(app)
+    app.add_middleware(Guards)
+    return app
+
+
 def create_app(context: ApiContext) -> FastAPI:
     """The REST API, the Execution API and the probes."""
     # FastAPI's own pages load scripts of other machines.
