@@ -257,6 +257,8 @@ class SchedulerSettings(Section):
     """Memory for all of them, in MB; null is 60 % of the machine's, or of the container's limit."""
     cancel_jobs: bool = False
     """Stop the Spark applications together with the daemon, as `watcher run --cancel-jobs`; they start again with it."""
+    spark_history_url: Address | None = None
+    """Address of Spark's history server, for the links of tries; null shows none."""
 
 
 class LogSettings(Section):

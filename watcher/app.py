@@ -372,6 +372,7 @@ class Daemon:
             worker_backend=worker_backend,
             hint=self._hint,
             configuration_hash=self.configuration.hash,
+            spark_history_url=settings.scheduler.spark_history_url,
             signing_keys=self._signing_keys,
             known_tokens=KnownTokens(trusted_for=TRUSTED_FOR),
             health=self._health,

@@ -18,6 +18,7 @@ from store.database import Database
 from store.processes.tokens import digest
 from store.runs import tries
 from store.runs.tries import OpenTry
+from watcher.dispatcher.arguments import with_rendered_arguments
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.submissions import Submissions
 from watcher.loops import keep_going
@@ -86,14 +87,15 @@ class FollowedTry:
                     reached = await self._submit(database, submissions, token)
                 status = reached if isinstance(reached, Status) else await self._watch(reached)
             except SubmitError as error:
-                status = Status(phase="exited", reason=str(error))
+                status = Status(phase="exited", reason=str(error), retryable=error.retryable)
             stopped = self._stops_with_daemon
             await record_end(database.transaction, self.open_try, status, self._metrics, stopped=stopped)
             return True
         return False
 
     async def _submit(self, database: Database, submissions: Submissions, token: str) -> Handle:
-        handle = await self._submitter.submit(submissions.submission(self.open_try, token))
+        submission = await with_rendered_arguments(submissions.submission(self.open_try, token), database)
+        handle = await self._submitter.submit(submission)
         await self._keep(database, handle)
         log.info("run.submitted", tag=self.open_try.tag)
         return handle
@@ -162,8 +164,8 @@ class FollowedTry:
             await anyio.sleep(PROGRESS_EVERY.total_seconds())
 
     async def _note(self, database: Database, progress: Progress) -> None:
-        counts = asdict(progress)
-        first_action_at, since_event = counts.pop("first_action_at"), None
+        counts = {name: value for name, value in asdict(progress).items() if value is not None}
+        first_action_at, since_event = counts.pop("first_action_at", None), None
         async with database.transaction() as connection:
             await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
             if first_action_at is not None:
@@ -198,7 +200,8 @@ async def record_end(
         )
         definition = open_try.definition
         used = await tries.counted_tries(connection, open_try.key.task_instance_id)
-        retries = Retries(allowed=definition.retries, delay=definition.retry_delay, used=used)
+        allowed = definition.retries if status.retryable else 0
+        retries = Retries(allowed=allowed, delay=definition.retry_delay, used=used)
         outcome = decide(ending, retries)
         retry_in = None if outcome.retry_in is None else outcome.retry_in.total_seconds()
         become = {**vars(outcome), "retry_in": retry_in}

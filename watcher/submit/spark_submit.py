@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,8 @@ from typing import Any, Final
 import httpx
 from anyio.to_thread import run_sync
 
+from config.java_properties import read_properties, write_properties
+from watcher.logs import event_logs
 from watcher.submit import command
 from watcher.submit.base import Finding, Handle, Needs, Progress, SparkApplication, Submission, SubmitError
 from watcher.submit.class_archive import archive_folder, find_archive
@@ -35,11 +38,12 @@ class SparkSubmit(ShimSubmitter):
         return Needs(memory_mb=self.workspace.driver_memory_mb + max(0, round(heap_mb) - USUAL_HEAP_MB))
 
     def command(self, submission: Submission, folder: TryFolder) -> Command:
-        application = submission.application
-        if missing := next(_missing_files(application), None):
+        where = f"jobs.{submission.key.instance.dag_id}.spark"
+        if missing := next(_missing_files(submission.application), None):
             option, path = missing
-            where = f"jobs.{submission.key.instance.dag_id}.spark.{option}"
-            raise SubmitError(f"{path} does not exist: create it, or correct {where}")
+            raise SubmitError(f"{path} does not exist: create it, or correct {where}.{option}")
+        application = _with_properties(submission.application, where)
+        submission = replace(submission, application=application)
         runtime = self._runtime(application)
         paths = command.Paths(
             spark_home=self._spark_home(runtime, application),
@@ -50,12 +54,13 @@ class SparkSubmit(ShimSubmitter):
             log4j2=folder.path / "log4j2.properties",
             scratch=folder.scratch,
             class_archive=self._archive(runtime, application),
+            event_logs=self._event_logs(),
         )
         return Command(
             argv=command.arguments(submission, paths),
             environment=command.environment(submission, paths, self.workspace.environment),
             files={
-                paths.properties.name: command.properties(command.configuration(submission, paths)),
+                paths.properties.name: write_properties(command.configuration(submission, paths)),
                 paths.log4j2.name: command.LOG4J2,
             },
         )
@@ -92,6 +97,17 @@ class SparkSubmit(ShimSubmitter):
         except OSError:  # it only costs time
             return runtime.spark_home
 
+    def _event_logs(self) -> Path | None:
+        """Spark makes no such folder, and fails without it."""
+        if not self.workspace.event_logs:
+            return None
+        folder = event_logs(self.workspace.logs)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SubmitError(f"the folder {folder} for Spark's event logs cannot be made: {error.strerror}") from error
+        return folder
+
     def _archive(self, runtime: Runtime, application: SparkApplication) -> ClassArchive | None:
         """None, too, where the site's own defaults have a class path, which the archive's would replace."""
         defaults = Path(application.env.get("SPARK_CONF_DIR") or runtime.spark_home / "conf") / "spark-defaults.conf"
@@ -100,9 +116,29 @@ class SparkSubmit(ShimSubmitter):
         return find_archive(archive_folder(self.workspace.environment), runtime)
 
 
+def _with_properties(application: SparkApplication, where: str) -> SparkApplication:
+    """With the properties of its file under its own."""
+    if application.properties_file is None:
+        return application
+    file = Path(application.properties_file.removeprefix("file:"))
+    try:
+        properties = read_properties(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise SubmitError(f"{file} cannot be read ({error}): mend it, or correct {where}.properties_file") from error
+    return replace(application, conf={**properties, **application.conf})
+
+
 def _missing_files(application: SparkApplication) -> Iterator[tuple[str, str]]:
     """Option and path. Spark itself only warns of a jar that is not there; what has a scheme is looked up by Spark."""
-    options = {"application": (application.application,), "jars": application.jars, "py_files": application.py_files}
+    properties = application.properties_file
+    options = {
+        "application": (application.application,),
+        "jars": application.jars,
+        "py_files": application.py_files,
+        "files": [file.partition("#")[0] for file in application.files],
+        "archives": [archive.partition("#")[0] for archive in application.archives],
+        "properties_file": () if properties is None else (properties,),
+    }
     for option, paths in options.items():
         for path in paths:
             if ":" not in path and "*" not in path and not Path(path).exists():
@@ -122,7 +158,8 @@ async def ask_spark_ui(log: Path) -> Progress | None:
         async with httpx.AsyncClient(timeout=_UI_TIMEOUT, trust_env=False) as client:
             applications = (await client.get(address)).raise_for_status().json()
             stages = await client.get(f"{address}/{applications[0]['id']}/stages", params={"withSummaries": "false"})
-            return progress_of(stages.raise_for_status().json())
+            progress = progress_of(stages.raise_for_status().json())
+            return progress and replace(progress, application_id=applications[0]["id"])
     except (httpx.HTTPError, ValueError, LookupError):
         return None
 

@@ -7,6 +7,7 @@ import os
 import signal
 import uuid
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -72,6 +73,11 @@ class Jobs:
     @property
     def started(self) -> int:
         return self.marks.read_text().count("started") if self.marks.exists() else 0
+
+
+def with_args(jobs, dag_id, *args):
+    job = jobs.programs[dag_id]
+    jobs.programs[dag_id] = replace(job, application=replace(job.application, args=args))
 
 
 @pytest.fixture
@@ -170,6 +176,26 @@ async def test_a_failed_try_is_repeated_as_often_as_allowed(database, jobs):
     assert jobs.started == 3
     ((number, state),) = await rows(database, select(task_instance.c.try_number, task_instance.c.state))
     assert (number, state) == (3, "failed")
+
+
+async def test_arguments_are_rendered_for_the_run(database, jobs, tmp_path):
+    jobs.add("load", f"import sys; open({str(tmp_path / 'args')!r}, 'w').write(repr(sys.argv[1:]))\n")
+    with_args(jobs, "load", "--run={{ run_id }}", "{{ conf }} {{ try_number }}", "$HOME; x")
+    await queue(database, jobs, "load")
+    async with dispatching(database, jobs):
+        await until_states(database, "success")
+    assert (tmp_path / "args").read_text() == repr(["--run=manual__0", "{} 1", "$HOME; x"])
+
+
+async def test_an_argument_that_cannot_be_made_fails_the_run_at_once_whatever_its_retries(database, jobs):
+    jobs.add("load", "", retries=3)
+    with_args(jobs, "load", "x", "{{ triggering_asset_events.orders[-1].extra.key }}")
+    await queue(database, jobs, "load")
+    async with dispatching(database, jobs):
+        await until_states(database, "failed")
+    [(reason,)] = await rows(database, select(run.c.reason))
+    assert reason == "spark.args[1] cannot be rendered: 'dict object' has no attribute 'orders'"
+    assert jobs.started == 0
 
 
 async def test_max_active_runs_and_parallelism_bound_what_runs(database, jobs):

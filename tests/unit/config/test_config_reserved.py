@@ -26,7 +26,6 @@ OTHERS: Mapping[str, Any] = {
     "settings.alerts": [{"on": ["run_failed"], "to": {"webhook": {"url": "http://alerts"}}}],
     "assets.*.watchers.*.assets": {"landing": "orders/**"},
     "jobs.*.spark.warm": 1,
-    "jobs.*.spark.dynamic_allocation": {"min": 1, "max": 4},
 }
 
 

@@ -69,6 +69,7 @@ class Progress(Body):
     tasks_done: SmallNumber
     first_action_at: Moment | None = None
     """When its first job began, by Spark's own clock."""
+    application_id: Annotated[Text, Field(max_length=250)] | None = None
 
 
 class Finish(Body):
@@ -126,7 +127,7 @@ async def _named(
 async def report_progress(call: Writing, body: Progress) -> None:
     async with call.context.database.transaction() as connection:
         held = await fenced(connection, call)
-        await tries.set_progress(connection, held, body.model_dump_json(exclude={"first_action_at"}))
+        await tries.set_progress(connection, held, body.model_dump_json(exclude={"first_action_at"}, exclude_none=True))
         since_event = None
         if body.first_action_at is not None:
             since_event = await tries.note_first_action(connection, held, body.first_action_at)
