@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.processes.tokens import digest
 from store.runs import tries
+from store.runs.outlets import tell_outlets
 from store.runs.tries import OpenTry
 from watcher.dispatcher.arguments import with_rendered_arguments
 from watcher.dispatcher.outcomes import Ending, Retries, decide
@@ -132,7 +133,8 @@ class FollowedTry:
         log.warning("run.timed_out", timeout=seconds)
         await self._submitter.cancel(handle, CANCEL_GRACE)
         status = await self._exit(handle)
-        return replace(status, reason=f"the job ran longer than its timeout of {seconds:g} s and was stopped")
+        reason = f"the job ran longer than its timeout of {seconds:g} s and was stopped"
+        return replace(status, reason=reason, timed_out=True)
 
     async def _exit(self, handle: Handle) -> Status:
         while (status := await self._submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
@@ -197,6 +199,7 @@ async def record_end(
             stopped=stopped,
             home_gone=home_gone,
             restarted=status.restarted,
+            timed_out=status.timed_out,
         )
         definition = open_try.definition
         used = await tries.counted_tries(connection, open_try.key.task_instance_id)
@@ -205,7 +208,11 @@ async def record_end(
         outcome = decide(ending, retries)
         retry_in = None if outcome.retry_in is None else outcome.retry_in.total_seconds()
         become = {**vars(outcome), "retry_in": retry_in}
+        tells_outlets = become.pop("tells_outlets")
         run = await tries.end(connection, current, exit_code=status.exit_code, **become)
+        if run is not None and tells_outlets:
+            told = await tell_outlets(connection, current.key.instance, run.trace_id)
+            log.info("run.told_outlets", events=len(told.rows))
     if run is not None:
         metrics.count_end(run)
     if current.cancelled:

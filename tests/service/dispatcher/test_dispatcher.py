@@ -17,8 +17,8 @@ from sqlalchemy import select, update
 from structlog.testing import capture_logs
 
 from store.catalog import catalog_sync
-from store.catalog.catalog_sync import Declared, DeclaredJob
-from store.database.schema import leader, run, task_instance, task_try
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
+from store.database.schema import asset, asset_event, leader, queued_event, run, task_instance, task_try
 from store.errors import TryFenced
 from store.keys import JobDefinition
 from store.processes import triggerers
@@ -51,6 +51,7 @@ class Jobs:
         self.marks = folder / "marks"
         self.programs: dict[str, JobToStart] = {}
         self.declared: list[DeclaredJob] = []
+        self.assets: list[DeclaredAsset] = []
 
     def add(
         self, dag_id: str, program: str, driver_memory: str = "512m", submitter: str = "spark-submit", **definition
@@ -59,6 +60,9 @@ class Jobs:
         path.write_text(COUNTED.format(marks=str(self.marks)) + program)
         application = SparkApplication(application=str(path), driver_memory=driver_memory, conf={}, env={})
         self.programs[dag_id] = JobToStart(application=application, connections={}, submitter=submitter)
+        roles = {"outlet": definition.pop("outlets", set()), "inlet": definition.pop("inlets", set())}
+        roles["schedule"] = definition.pop("waits_for", set())
+        aliases = definition.pop("aliases", {})
         spark = {"submitter": submitter}
         known = {"max_active_runs": 1, "retries": 0, "retry_delay": 0, "timeout": None, "spark": spark, **definition}
         self.declared.append(
@@ -67,8 +71,13 @@ class Jobs:
                 task_id=dag_id,
                 definition=JobDefinition.from_json(json.dumps(known)),
                 paused=False,
+                assets={role: frozenset(names) for role, names in roles.items()},
+                aliases=aliases,
             )
         )
+
+    def declare_assets(self, *names: str):
+        self.assets = [DeclaredAsset(name=name, uri=f"x://{name}", group="asset", extra="{}") for name in names]
 
     @property
     def started(self) -> int:
@@ -126,7 +135,9 @@ async def dispatching(database, jobs, **options):
 async def queue(database, jobs, *runs_of):
     async with database.transaction() as session:
         await catalog_sync.apply(
-            session, Declared(hash="", assets=[], watchers=[], jobs=jobs.declared), database.dialect
+            session,
+            Declared(hash="", assets=jobs.assets, watchers=[], aliases={"daily": "asset"}, jobs=jobs.declared),
+            database.dialect,
         )
         for number, dag_id in enumerate(runs_of):
             await runs.create_run(
@@ -176,6 +187,66 @@ async def test_a_failed_try_is_repeated_as_often_as_allowed(database, jobs):
     assert jobs.started == 3
     ((number, state),) = await rows(database, select(task_instance.c.try_number, task_instance.c.state))
     assert (number, state) == (3, "failed")
+
+
+async def emitted(database):
+    names = select(asset.c.name, asset_event.c.extra).join(asset_event, asset_event.c.asset_id == asset.c.id)
+    made_by = (asset_event.c.source_dag_id, asset_event.c.source_run_id, asset_event.c.source_task_id)
+    return await rows(database, names.add_columns(*made_by).order_by(asset_event.c.id))
+
+
+@on_both
+async def test_a_program_without_the_sdk_tells_its_outlets_when_it_succeeds_and_starts_what_waits_for_them(
+    database, jobs
+):
+    jobs.declare_assets("orders", "sums", "customers")
+    jobs.add("plain", "", outlets={"sums", "orders"}, inlets={"customers"}, aliases={"outlet": frozenset({"daily"})})
+    jobs.add("after", "", waits_for={"orders"})
+    await queue(database, jobs, "plain")
+    async with dispatching(database, jobs):
+        await until_states(database, "success")
+    made_by = ("plain", "manual__0", "plain")
+    assert [tuple(row) for row in await emitted(database)] == [("orders", "{}", *made_by), ("sums", "{}", *made_by)]
+    queued = await rows(database, select(queued_event.c.dag_id))
+    assert [dag_id for (dag_id,) in queued] == ["after"]
+
+
+@pytest.mark.parametrize(
+    ("program", "state"),
+    [
+        ("raise SystemExit(1)", "failed"),
+        ("import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); time.sleep(600)", "failed"),
+    ],
+)
+async def test_a_program_without_the_sdk_that_fails_or_is_stopped_tells_nothing(database, jobs, program, state):
+    jobs.declare_assets("orders")
+    jobs.add("plain", program, outlets={"orders"}, timeout=0.5)
+    await queue(database, jobs, "plain")
+    async with dispatching(database, jobs):
+        await until_states(database, state)
+    assert await emitted(database) == []
+
+
+async def test_one_that_was_claimed_by_any_of_its_processes_or_settled_by_a_person_tells_nothing(
+    database, jobs, tmp_path
+):
+    jobs.declare_assets("orders")
+    wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.02)\n"
+    jobs.add("claimed", wait, outlets={"orders"})
+    jobs.add("settled", wait, outlets={"orders"})
+    await queue(database, jobs, "claimed", "settled")
+    async with dispatching(database, jobs):
+        await until_states(database, "running", "running")
+        with anyio.fail_after(PATIENCE):
+            while jobs.started < 2:
+                await anyio.sleep(0.02)
+        async with database.transaction() as connection:
+            [open_claimed] = [each for each in await tries.open_tries(connection, HOME) if each.key.dag_id == "claimed"]
+            await tries.claim(connection, open_claimed.key.task_instance_id, 1, "a child")
+            await decisions.settle(connection, "settled", "manual__1", "success")
+        (tmp_path / "go").touch()
+        await until_states(database, "failed", "success")
+    assert await emitted(database) == []
 
 
 async def test_arguments_are_rendered_for_the_run(database, jobs, tmp_path):
