@@ -20,6 +20,7 @@ from watcher.submit.class_archive import archive_folder, find_archive
 from watcher.submit.command import ClassArchive
 from watcher.submit.folder import TryFolder
 from watcher.submit.linked_spark import linked_spark
+from watcher.submit.packages import packages_finding
 from watcher.submit.runtime import Runtime, find_runtime
 from watcher.submit.shimmed import Command, ShimSubmitter
 
@@ -69,19 +70,25 @@ class SparkSubmit(ShimSubmitter):
         return await ask_spark_ui(TryFolder(Path(handle["folder"])).scratch / command.ADDRESS_FILE)
 
     async def check(self, application: SparkApplication) -> Sequence[Finding]:
-        """Files, Python with PySpark, and Java; Spark itself looks up what has a scheme."""
+        """Files, Python with PySpark, Java, packages; Spark itself looks up what has a scheme."""
         return await run_sync(lambda: list(self._findings(application)))
 
     def _findings(self, application: SparkApplication) -> Iterator[Finding]:
-        for option, path in _missing_files(application):
+        missing = list(_missing_files(application))
+        for option, path in missing:
             yield Finding(
                 check=option, level="error", message=f"{path} does not exist", remedy="create it, or correct the path"
             )
         try:
-            self._runtime(application)
+            runtime = self._runtime(application)
         except SubmitError as error:
             problem, _, remedy = str(error).partition(": ")
             yield Finding(check="runtime", level="error", message=problem, remedy=remedy)
+            return
+        if application.packages and "properties_file" not in dict(missing):
+            whole = _with_properties(application, "spark")
+            if finding := packages_finding(whole, runtime, self.workspace.environment):
+                yield finding
 
     def _runtime(self, application: SparkApplication) -> Runtime:
         """Which interpreter, Spark and Java the job gets; blocking. Raises `SubmitError` when one is missing."""
