@@ -4,6 +4,8 @@ CPU seconds and peak memory are the kernel's, of everything each start made; mem
 action" is the time from the event (here: the submission) to the moment Spark has answered the job's first action. The bar is
 that `small` costs at most half of the plain start's CPU. Then a burst of events through a whole daemon: how many Sparks does
 it start?
+
+`bench/spark_starts.py` measures the same from the commit in the source, with drivers that were started ahead.
 """
 
 from __future__ import annotations

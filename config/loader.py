@@ -233,6 +233,10 @@ def _content(report: Report, vocabulary: Vocabulary, scope: Scope) -> dict[str, 
     for name, (job, _) in jobs.items():
         for place, sentence in ingest_faults(job, assets, connections) if job else ():
             report.add(("jobs", name, *place), sentence)
+        if job and job.spark.warm and settings and settings.scheduler.warm_memory_mb == 0:
+            report.add(
+                ("jobs", name, "spark", "warm"), "needs memory: raise settings.scheduler.warm_memory_mb, which is 0"
+            )
     return {
         "settings": settings,
         "connections": connections,

@@ -194,6 +194,9 @@ class SparkConfig(Section):
     """How many executors, on YARN and Kubernetes; with `dynamic_allocation` how many at first."""
     dynamic_allocation: Allocation = False
     """As many executors as there is work for: `true`, or `{min, max}`."""
+    warm: Annotated[int, Field(ge=0)] = 0
+    """Drivers started ahead, as far as `settings.scheduler.warm_memory_mb` allows; each is used for one try. Not for `yarn`
+    and `k8s` masters."""
     conf: Annotated[dict[str, Text], AfterValidator(_check_conf)] = Field(default_factory=dict)
     """Spark properties; Spark's UI and event log show them, so no credentials."""
     packages: tuple[str, ...] = ()
@@ -229,6 +232,13 @@ class SparkConfig(Section):
     def _check_deploy_mode(cls, section: Any) -> Any:
         return check_mode_key(section)
 
+    @field_validator("warm")
+    @classmethod
+    def _check_warm(cls, warm: int, info: ValidationInfo) -> int:
+        if warm and (hindrance := _hindrance_of_warm(info.data)):
+            raise ValueError(f"{hindrance}; remove it")
+        return warm
+
     @field_validator("options")
     @classmethod
     def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
@@ -242,6 +252,17 @@ class SparkConfig(Section):
                 raise misplaced(options, *reserved)
             return checked.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return options
+
+
+def _hindrance_of_warm(spark: Mapping[str, Any]) -> str:
+    """Why there are no warm drivers with this; '' when there may be."""
+    if spark.get("submitter", "spark-submit") != "spark-submit":
+        return "drivers are started ahead by `spark-submit` only"
+    if not spark.get("master", "local").startswith(("local", "spark://")):
+        return "drivers are started ahead for masters `local…` and `spark://…` only"
+    if re.match("(?!file:)[A-Za-z][A-Za-z0-9+.-]+:", str(spark.get("application", "")).removeprefix(BUILTIN)):
+        return "drivers are started ahead for applications on this machine only"
+    return ""
 
 
 def _task_id(validated: Mapping[str, Any]) -> str:

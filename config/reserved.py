@@ -49,7 +49,6 @@ def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
 RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", airflow=None, alerts=[], openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
-    *_reserved_keys("settings.scheduler", warm_memory_mb=None),
     _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
     *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None, on_bad_row="stop"),
@@ -63,7 +62,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
         matches=lambda schedule: isinstance(schedule, dict) and {"all", "cron"} <= schedule.keys(),
     ),
     *_reserved_keys("jobs.*.schedule.**", asset=None, where=None),
-    *_reserved_keys("jobs.*.spark", warm=0),
     *_reserved_keys("jobs.*.spark.options", schema_evolution="strict"),
     _word("jobs.*.spark.options.format", "delta"),
     _word("jobs.*.spark.options.format", "iceberg"),

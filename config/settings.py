@@ -255,6 +255,8 @@ class SchedulerSettings(Section):
     """Memory reckoned for each of them, in MB; by how much a job's `driver_memory` exceeds 512m comes on top."""
     memory_mb: Annotated[int, Field(ge=1)] | None = None
     """Memory for all of them, in MB; null is 60 % of the machine's, or of the container's limit."""
+    warm_memory_mb: Annotated[int, Field(ge=0)] | None = None
+    """Of it, what drivers may take that wait for their try (`spark.warm`), in MB; null is half of it."""
     cancel_jobs: bool = False
     """Stop the Spark applications together with the daemon, as `watcher run --cancel-jobs`; they start again with it."""
     spark_history_url: Address | None = None

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Final
 
 import anyio
@@ -23,7 +22,7 @@ from config.models import Configuration
 from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
-from watcher import logs, machine, try_tokens
+from watcher import machine, try_tokens
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
 from watcher.api.same_site import site_of
@@ -37,15 +36,16 @@ from watcher.dispatcher.submissions import Submissions
 from watcher.errors import PartEnded
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
-from watcher.home import Home, open_home, refusing_os_errors
+from watcher.home import Home, open_home
 from watcher.http_server import listen, serve
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
-from watcher.metadata import check_store, logs_directory, open_backend, open_database
+from watcher.metadata import check_store, logs_directory, open_backend, open_database, open_logs
 from watcher.metrics import Metrics
+from watcher.outbox.sender import Sender
 from watcher.reloader import Reloader, StartedWith, start_configuration
 from watcher.scheduler.scheduler import Scheduler
 from watcher.signing import publish, signing_secrets
@@ -61,7 +61,6 @@ from watcher.watchdog import Watchdog, force_shutdown
 from watcher.watermark_copies import WatermarkCopies
 from watcher.web import create_app
 
-TOKEN_LIFETIME: Final = timedelta(hours=1)
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})
 
 log = structlog.get_logger()
@@ -99,18 +98,7 @@ async def _build(
     settings = configuration.settings
     home = stack.enter_context(open_home(settings.home))
     process = Process(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
-    directory = logs_directory(settings)
-    with refusing_os_errors(f"log files cannot be written to {directory}"):
-        stack.enter_context(
-            logs.configure(
-                directory,
-                level=settings.logs.level,
-                json=logs.writes_json(settings.logs),
-                owner=process.id,
-                max_file_mb=settings.logs.max_file_mb,
-                open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
-            )
-        )
+    stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
     database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
     backend = open_backend(settings, database)
@@ -161,6 +149,7 @@ class Daemon:
             health=self._health,
         )
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
+        self._sender = Sender(database=self.database, leadership=self._leadership, destinations=())
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -214,6 +203,7 @@ class Daemon:
             cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), limits)
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
             await self._start_part(workers, "dispatcher", self._dispatcher.run)
+            await self._start_part(workers, "outbox", self._sender.run)
         if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
             await self._start_part(workers, "triggerer", self._triggerer.run)
@@ -231,9 +221,9 @@ class Daemon:
         await tasks.start(part, name=name)
 
     def _hint(self, hint: Hint) -> None:
-        """Wake who has something to do after a commit, in this process and in others; queues are the leader's."""
+        """Wake who has something to do after a commit, in this process and in others; queues and outbox are the leader's."""
         self._deliver(hint)
-        if hint.what != "queues" or not self._leadership.leads:
+        if hint.what not in {"queues", "outbox"} or not self._leadership.leads:
             self._relay.send(hint)
 
     def _deliver(self, hint: Hint) -> None:
@@ -244,12 +234,14 @@ class Daemon:
                 self._dispatcher.wakeup.set(hint.names)
             case "watchers" if self._triggerer is not None:
                 self._triggerer.wakeup.set(hint.names)
+            case "outbox":
+                self._sender.wake()
             case "configuration":
                 self._reloader.follow(announced=bool(hint.names))
 
     def _look_for_runs(self) -> None:
-        self._deliver(Hint(what="queues"))
-        self._deliver(Hint(what="tries"))
+        for what in ("queues", "tries", "outbox"):
+            self._deliver(Hint(what=what))
 
     def _after_try(self) -> None:
         """The leader looks what may start instead."""
@@ -269,6 +261,7 @@ class Daemon:
             metrics=self._metrics,
             on_events=lambda dag_ids: self._hint(Hint(what="queues", names=dag_ids)),
             on_watermark=self._owe_copy,
+            on_outbox=lambda: self._hint(Hint(what="outbox")),
         )
         return Triggerer(
             database=self.database,
@@ -296,17 +289,15 @@ class Daemon:
             jobs=jobs_to_start(self.configuration),
             submitters=self._submitters,
             addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
-            issue_token=lambda key, trace_id: try_tokens.issue(
-                self._secrets[0], key.task_instance_id, key.try_number, lifetime=TOKEN_LIFETIME, trace_id=trace_id
-            ),
+            issue_token=try_tokens.issuer(self._secrets[0]),
         )
-        scheduler, share = self._settings.scheduler, machine.memory_mb() * 60 // 100
+        own = self._settings.scheduler
         return Dispatcher(
             self.database,
             submissions,
             self._leadership,
             replace(self.process, id=self.home.id),
-            limits=admission.Limits(parallelism=scheduler.parallelism, memory_mb=scheduler.memory_mb or share),
+            limits=admission.Limits.of(machine.memory_mb(), own.parallelism, own.memory_mb, own.warm_memory_mb),
             lease=self._settings.triggerer.lease,
             on_end=self._after_try,
             configuration=self.configuration.hash,

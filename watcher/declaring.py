@@ -98,6 +98,7 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
             application=_application(job, configuration.submitter_options.get(dag_id)),
             connections={name: _revealed(name, configuration.connections[name]) for name in job.spark.connections},
             submitter=job.spark.submitter,
+            warm=job.spark.warm,
         )
         for dag_id, job in configuration.jobs.items()
     }

@@ -111,6 +111,8 @@ class Health:
     """Why the last reload was refused; None once one was not."""
     watchers: dict[str, WatcherReport] = field(default_factory=dict)
     """The hosted watchers that are not paused."""
+    concerns: dict[str, str] = field(default_factory=dict)
+    """What a part has to say of its neighbours, by subject; it takes back what is over."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The watchers that no living triggerer hosts although it should, as far as this one knows, each with the reason."""
     _beats: dict[str, Beat] = field(default_factory=dict)
@@ -157,6 +159,7 @@ class Health:
             if not report.has_position and report.state not in {"", "starting", "running"}
         ]
         lines += [f"nobody hosts the watcher {name}: {reason}" for name, reason in sorted(self.left_out.items())]
+        lines += [self.concerns[subject] for subject in sorted(self.concerns)]
         if self.reload_fault is not None:
             lines.append(f"the last reload was refused, and what was there before goes on: {self.reload_fault}")
         block = self.recent_block()

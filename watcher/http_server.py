@@ -34,7 +34,9 @@ class _Server(uvicorn.Server):
 def listen(host: str, port: int) -> socket.socket:
     """A bound socket. Raises `StartRefused` when the address is taken or not ours."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(
+        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # named: asyncio sends at once only where it is
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))

@@ -23,14 +23,15 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 
-HintKind: TypeAlias = Literal["queues", "tries", "watchers", "configuration"]
+HintKind: TypeAlias = Literal["queues", "tries", "watchers", "configuration", "outbox"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
     """Something may be due, said between tasks and, on PostgreSQL, processes; losing one costs time, never work.
 
-    Queues of jobs, tries to start or stop, watchers, or the configuration (named by its hash); no names mean all of them.
+    Queues of jobs, tries to start or stop, watchers, the configuration (named by its hash), or the outbox; no names mean
+    all of them.
     """
 
     what: HintKind

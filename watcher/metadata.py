@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -16,6 +16,7 @@ from store.database import Database, migrations, sqlite_url
 from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
 from store.processes.file_locks import exclusive_database
+from watcher import logs, machine
 from watcher.home import refusing_os_errors
 from watcher.loops import insist
 
@@ -64,6 +65,24 @@ def database_url(settings: Settings) -> URL:
     """Where the metadata database is: as configured, or the home's embedded one."""
     url = settings.database.url
     return sqlite_url(settings.home / "watcher.db") if url is None else make_url(url.get_secret_value())
+
+
+@contextmanager
+def open_logs(settings: Settings, owner: str) -> Iterator[None]:
+    """Records of this process go where the settings say; `owner` names it in names of files. Raises `StartRefused`."""
+    directory = logs_directory(settings)
+    with ExitStack() as stack:
+        with refusing_os_errors(f"log files cannot be written to {directory}"):
+            configured = logs.configure(
+                directory,
+                level=settings.logs.level,
+                json=logs.writes_json(settings.logs),
+                owner=owner,
+                max_file_mb=settings.logs.max_file_mb,
+                open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
+            )
+            stack.enter_context(configured)
+        yield
 
 
 def logs_directory(settings: Settings) -> Path:

@@ -6,14 +6,14 @@ A trace that a counter was last moved by stands beside it as its exemplar, for w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
-from typing import Final, TypeAlias
+from functools import cache, partial
+from typing import Final, Literal, TypeAlias
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, Summary
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from store.base import AssetStoreWriterKind
 from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
+from store.detection.outbox import StuckLane
 from store.runs.runs import Run
 from watcher.vocabulary import Descriptions
 
@@ -28,13 +29,14 @@ OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "database_up", "errors", "event_loop_lag_seconds"),
         *("event_to_first_action_seconds", "events", "findings", "items", "lag_seconds", "left_out", "poll_seconds"),
-        *("position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs"),
+        *("outbox_depth", "position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs"),
         *("sign_in_failures", "state"),
-        "store_writes",
+        *("store_writes", "warm_drivers"),
     }
 )
 """Names, behind `watcher_`, that no trigger's gauge may have."""
 ENDS: Final = ("success", "failed")
+WARM_STATES: Final = ("starting", "ready", "used")
 _SUFFIX: Final = re.compile("_(total|created|sum|count|bucket)$")
 _WATCHER: Final = ("watcher", "asset")
 _LOOP_LAGS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30)
@@ -75,6 +77,9 @@ class Metrics:
         text = "From a run's newest event to the start of the first Spark job of its first try"
         self._first_action = self._histogram("event_to_first_action_seconds", text, _WAITS, "dag_id", "start")
 
+        text = "Drivers that were started ahead: on their way, waiting for a try, or used by one"
+        self._warm_drivers = Gauge("watcher_warm_drivers", text, ["state"], registry=self.registry)
+
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"watcher_{name}", text, labels, registry=self.registry)
 
@@ -110,9 +115,16 @@ class Metrics:
             took = run.end_date - run.start_date
             self._run_duration.labels(run.dag_id).observe(_seconds(took), _exemplar(run.trace_id))
 
-    def observe_first_action(self, dag_id: str, since_event: timedelta, trace_id: str | None) -> None:
-        """Each driver is started for its try: `cold`."""
-        self._first_action.labels(dag_id, "cold").observe(_seconds(since_event), _exemplar(trace_id))
+    def observe_first_action(
+        self, dag_id: str, start: Literal["cold", "warm"], since_event: timedelta, trace_id: str | None
+    ) -> None:
+        """`warm`: the try was handed to a driver that waited for it."""
+        self._first_action.labels(dag_id, start).observe(_seconds(since_event), _exemplar(trace_id))
+
+    def count_warm_drivers(self, drivers: Callable[[], Mapping[str, int]]) -> None:
+        """Ask for them, by state, when Prometheus asks."""
+        for state in WARM_STATES:
+            self._warm_drivers.labels(state).set_function(partial(_of_state, drivers, state))
 
     def exposition(self, snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
         """The text that Prometheus scrapes, in a form that it accepts, and the name of that form.
@@ -124,6 +136,10 @@ class Metrics:
         together.register(self.registry)
         together.register(snapshot)
         return encode(together), content_type
+
+
+def _of_state(drivers: Callable[[], Mapping[str, int]], state: str) -> float:
+    return drivers()[state]
 
 
 def _exemplar(trace_id: str | None) -> dict[str, str] | None:
@@ -146,6 +162,8 @@ class Snapshot(Collector):
     has_database: bool
     watchers: Sequence[WatcherRow] = ()
     expected: Sequence[Asset] = ()
+    outbox_depths: Mapping[str, int] = field(default_factory=dict)
+    stuck: Sequence[StuckLane] = ()
     descriptions: Descriptions = field(default_factory=Descriptions)
 
     def collect(self) -> Iterator[Metric]:
@@ -157,6 +175,9 @@ class Snapshot(Collector):
         yield _gauge("asset_late", "1: no event came for longer than expect_every", ("asset",), late)
         ages: dict[Labels, float] = {(asset.name,): asset.age.total_seconds() for asset in self.expected}
         yield _gauge("asset_age_seconds", "Since the asset's newest event", ("asset",), ages)
+        text = "Messages that another system is owed"
+        depths: dict[Labels, float] = {(name,): messages for name, messages in self.outbox_depths.items()}
+        yield _gauge("outbox_depth", text, ("destination",), depths)
 
     def _of_watchers(self) -> Iterator[Metric]:
         rows: dict[Labels, WatcherRow] = {(row.name, row.asset): row for row in self.watchers}
@@ -171,8 +192,9 @@ class Snapshot(Collector):
         yield _gauge("state", "1: how the watcher is doing", (*_WATCHER, "state"), states)
         text = "1: no triggerer hosts the watcher although one should"
         yield _gauge("left_out", text, _WATCHER, {labels: row.is_left_out for labels, row in rows.items()})
-        text = "Findings of a watcher: what breaks, or may break, a condition of exact detection"
+        text = "Findings: what breaks, or may break, a condition of exact detection, or keeps an asset's events from Airflow"
         checks = [(*labels, finding["check"]) for labels, row in rows.items() for finding in row.findings_now]
+        checks += [("", lane.asset, "forward") for lane in self.stuck if lane.refused and lane.asset is not None]
         yield _gauge("findings", text, (*_WATCHER, "check"), {labels: checks.count(labels) for labels in checks})
         text = "Since the last whole look of a watcher that is committed, or found nothing, began"
         lags = {labels: row.lag_seconds for labels, row in rows.items() if row.lag_seconds is not None}

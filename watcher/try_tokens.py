@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -16,6 +16,10 @@ from typing import Any, Final
 
 import jwt
 
+from store.keys import TryKey
+
+LIFETIME: Final = timedelta(hours=1)
+"""Of a try's token; who uses it gets another one in time."""
 _ALGORITHM: Final = "HS512"
 _AUDIENCE: Final = "urn:airflow.apache.org:task"
 _SCOPE: Final = "execution"
@@ -51,6 +55,15 @@ class TryIdentity:
     def is_due_for_renewal(self, now: datetime) -> bool:
         """Whether the last fifth of its life has begun."""
         return self.assets is None and self.expires_at - now < self.lifetime * _RENEWED_IN_THE_LAST
+
+
+def issuer(secret: bytes) -> Callable[[TryKey, str], str]:
+    """What makes tokens of tries, each in the trace of its run."""
+
+    def issue_for(key: TryKey, trace_id: str) -> str:
+        return issue(secret, key.task_instance_id, key.try_number, lifetime=LIFETIME, trace_id=trace_id)
+
+    return issue_for
 
 
 def issue(

@@ -28,6 +28,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import neighbour
+from store.catalog.neighbour import DeclaredForward
 from store.database import configuration_lock
 from store.database.dialects import upsert
 from store.database.schema import (
@@ -98,6 +100,9 @@ class Declared:
     jobs: Sequence[DeclaredJob]
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Their groups by name."""
+    forwards: Sequence[DeclaredForward] = ()
+    listens: Collection[str] = ()
+    """The assets of Airflow's whose events are read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +131,7 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
         edges = {(j.dag_id, alias_ids[name]) for j in declared.jobs for name in j.aliases.get(role, ())}
         await _apply_edges(connection, table, edges)
     dequeued = await _drop_orphaned_queue_rows(connection)
+    await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
     await _apply_watchers(connection, declared.watchers, asset_ids)
     return Applied(asset_ids=asset_ids, dequeued=dequeued)
 

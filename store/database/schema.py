@@ -325,6 +325,45 @@ asset_event = _table(
     sqlite_autoincrement=True,
 )
 
+asset_forward = _table(  # the assets whose events go to Airflow, as configured
+    "asset_forward",
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
+    Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
+    Column("partition_key", Boolean, nullable=False, server_default=false()),  # theirs gets one, too
+)
+
+outbox = _table(  # what is owed to other systems, written in the transaction that made it true
+    "outbox",
+    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("destination", String(64), nullable=False),
+    Column("lane", NAME, nullable=False),  # of the destination: what is sent in order
+    Column("message_id", NAME),  # the same over retries; null: that of the event
+    Column("asset_event_id", ForeignKey("asset_event.id"), index=True),
+    Column("body", Text),  # JSON; null: that of the event
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("first_attempt_at", UtcDateTime),
+    Column("attempt_at", UtcDateTime),  # of the last attempt, while nobody knows what became of it
+    Column("not_before", UtcDateTime),  # the next attempt waits until then
+    Column("refused", Boolean, nullable=False, server_default=false()),  # the last answer was that it is wrong
+    Column("error", Text),
+    Index("ix_outbox_destination_lane_id", "destination", "lane", "id"),
+    sqlite_autoincrement=True,
+)
+
+listen_position = _table(  # where reading the events of one of Airflow's assets stands
+    "listen_position",
+    Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
+    Column("newest", UtcDateTime),  # by Airflow's clock; null: no event was seen
+)
+
+listen_seen = _table(  # Airflow's events that were read and may be read again
+    "listen_seen",
+    Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("timestamp", UtcDateTime, nullable=False),
+)
+
 asset_alias_event = _table(  # the events that came through the alias
     "asset_alias_event",
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),

@@ -8,7 +8,7 @@ from functools import cache
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import ARRAY, Select, Text, bindparam, func, select, update
+from sqlalchemy import ARRAY, Select, Text, bindparam, func, select, true, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -16,7 +16,7 @@ from store.base import Writer
 from store.database import configuration_lock
 from store.database.dialects import rows_of
 from store.database.schema import asset, database_now, watcher, watcher_position
-from store.detection import events, positions
+from store.detection import events, outbox, positions
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
 from store.errors import PositionLost, StoreError, no_asset
@@ -63,10 +63,11 @@ class Detection:
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """The position as it is held now, and the jobs that got queue rows."""
+    """The position as it is held now, the jobs that got queue rows, and whether the outbox may have got messages."""
 
     held: HeldPosition
     dag_ids: frozenset[str]
+    fills_outbox: bool = False
 
 
 Answer: TypeAlias = Committed | PositionLost | IntegrityError | StoreError | None
@@ -135,7 +136,8 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
     await _ENTRIES.write(connection, detection.entry, detection.writer)
     if detection.events:
         await connection.execute(_SEE, {"b_watcher": held.watcher})
-    return Committed(held=replace(held, version=version), dag_ids=appended.dag_ids)
+    held = replace(held, version=version)
+    return Committed(held=held, dag_ids=appended.dag_ids, fills_outbox=appended.fills_outbox)
 
 
 async def _commit_postgresql(
@@ -162,8 +164,9 @@ async def _commit_postgresql(
     woken = await _queue_and_write(connection, [rows[name] for name in written], first.ids or (), seen)
     committed: dict[str, Answer] = {}
     for name, detection in written.items():
-        dag_ids = woken.get(detection.asset_id, frozenset()) if detection.events else frozenset()
-        committed[name] = Committed(held=replace(detection.held, version=versions[name]), dag_ids=dag_ids)
+        dag_ids = woken.dag_ids.get(detection.asset_id, frozenset()) if detection.events else frozenset()
+        held = replace(detection.held, version=versions[name])
+        committed[name] = Committed(held=held, dag_ids=dag_ids, fills_outbox=woken.outbox)
     return [committed.get(d.held.watcher, None if skip_locked else _lost(d.held)) for d in detections]
 
 
@@ -179,15 +182,24 @@ def _columns(name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, Any]:
     return {f"{name}_{column}": [row[column] for row in rows] for column in _COLUMNS[name]}
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Woken:
+    """The jobs that got queue rows, by asset, and whether the outbox got messages."""
+
+    dag_ids: Mapping[int, frozenset[str]]
+    outbox: bool
+
+
 async def _queue_and_write(
     connection: AsyncConnection, rows: Sequence[Mapping[str, Any]], event_ids: Sequence[int], seen: Sequence[str]
-) -> Mapping[int, frozenset[str]]:
-    """The jobs that got queue rows, by asset; `seen` are the watchers that told of an event."""
+) -> _Woken:
+    """`seen` are the watchers that told of an event."""
     if not rows:
-        return {}
+        return _Woken(dag_ids={}, outbox=False)
     parameters = {**_columns("written", rows), "b_ids": event_ids, "b_seen": seen}
-    woken = await connection.execute(_queue_and_write_statement(), parameters)
-    return {row.asset_id: frozenset(row.dag_ids) for row in woken}
+    woken = (await connection.execute(_queue_and_write_statement(), parameters)).all()
+    dag_ids = {row.asset_id: frozenset(row.dag_ids) for row in woken if row.asset_id is not None}
+    return _Woken(dag_ids=dag_ids, outbox=woken[0].messages > 0)
 
 
 @cache
@@ -221,4 +233,7 @@ def _queue_and_write_statement() -> Select[Any]:
     in_order = select(watcher.c.name).where(this, after_edges).order_by(watcher.c.name).with_for_update(key_share=True)
     mine = in_order.cte("mine")
     seen = update(watcher).where(watcher.c.name == mine.c.name).values(last_event_at=database_now()).cte("seen")
-    return select(woken.c.asset_id, woken.c.dag_ids).add_cte(history, seen)
+    owed = outbox.forwarding("postgresql").cte("owed")
+    messages = select(func.count().label("messages")).select_from(owed).subquery()
+    joined = messages.outerjoin(woken, true())
+    return select(woken.c.asset_id, woken.c.dag_ids, messages.c.messages).select_from(joined).add_cte(history, seen)

@@ -46,6 +46,7 @@ from store.database.schema import (
     queued_event,
     run,
 )
+from store.detection import outbox
 from store.errors import NotFound, no_asset
 from store.keys import AssetId, EventId, TaskInstanceKey
 
@@ -73,17 +74,19 @@ class NewEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Appended:
-    """Ids and times of new events in the order given, and the jobs that got queue rows: there is work for them now."""
+    """Ids and times of new events in the order given, and who has work now: the jobs that got queue rows, and the outbox."""
 
     rows: Sequence[tuple[int, datetime]]
     dag_ids: frozenset[str]
+    fills_outbox: bool = False
 
 
-async def append(connection: AsyncConnection, events: Sequence[NewEvent]) -> Appended:
-    """Store events in the order given, with a queue row for every job they are owed to.
+async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, forward: bool = True) -> Appended:
+    """Store events in the order given, with a queue row for every job and a message to whoever they are owed to.
 
-    Who locked an asset before has taken `configuration_lock.share` before that.
+    Without `forward` they go to jobs only: they came from there. Who locked an asset before has taken `configuration_lock.share` before that.
     The queue rows are made by a later statement than the events: an event is owed to associations committed before it.
+    So are the messages.
     """
     if not events:
         return Appended(rows=(), dag_ids=frozenset())
@@ -94,9 +97,13 @@ async def append(connection: AsyncConnection, events: Sequence[NewEvent]) -> App
         result = await connection.execute(_INSERT_ROWS, [vars(event) for event in events])
     rows = sorted((row.id, row.timestamp) for row in result)
     dag_ids: set[str] = set()
+    fills_outbox = False
     for some in chunks([event_id for event_id, _ in rows]):
-        dag_ids.update((await connection.execute(queue(dialect), {"b_ids": list(some)})).scalars().all())
-    return Appended(rows=rows, dag_ids=frozenset(dag_ids))
+        ids = {"b_ids": list(some)}
+        dag_ids.update((await connection.execute(queue(dialect), ids)).scalars().all())
+        if forward:
+            fills_outbox |= bool((await connection.execute(outbox.forwarding(dialect), ids)).all())
+    return Appended(rows=rows, dag_ids=frozenset(dag_ids), fills_outbox=fills_outbox)
 
 
 _NAMES: Final = [field.name for field in fields(NewEvent)]

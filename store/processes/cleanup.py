@@ -39,6 +39,7 @@ from store.database.schema import (
     asset_store,
     asset_store_history,
     execution_answer,
+    outbox,
     queued_event,
     run,
     run_asset_event,
@@ -184,11 +185,12 @@ def _old_history(before: datetime) -> Sweep:
 
 
 def _old_events(before: datetime) -> Sweep:
-    """Never one that waits in a queue, or that a run which is kept has consumed."""
+    """Never one that waits in a queue, that a run which is kept has consumed, or that another system is owed."""
     e = asset_event.c
     waits = exists().where(queued_event.c.event_id == e.id)
     consumed = exists().where(run_asset_event.c.event_id == e.id)
-    old = and_(e.timestamp < before, ~waits, ~consumed)
+    owed = exists().where(outbox.c.asset_event_id == e.id)
+    old = and_(e.timestamp < before, ~waits, ~consumed, ~owed)
     return Sweep(name="events", table=asset_event, condition=old, order=e.timestamp)
 
 

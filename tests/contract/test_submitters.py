@@ -24,6 +24,7 @@ __all__ = ["new_try", "switchboard"]
 
 OF_AN_AUTHOR = os.environ.get("WATCHER_TEST_SUBMITTER")
 SPARK_SUBMIT = "tests.unit.submit.plain:spark_submit"
+STARTS_WARM = "tests.unit.submit.warm:starts_warm"
 
 
 def remote_cluster(home: Path) -> RemoteCluster:
@@ -43,9 +44,18 @@ class TestSparkSubmitWithAStandIn(SubmitterContract):
         return make
 
 
+class TestWarmDriversWithAStandIn(TestSparkSubmitWithAStandIn):
+    factory = STARTS_WARM
+
+
 @pytest.mark.spark
 class TestSparkSubmit(SubmitterContract):
     factory = SPARK_SUBMIT
+
+
+@pytest.mark.spark
+class TestWarmDrivers(SubmitterContract):
+    factory = STARTS_WARM
 
 
 class TestRemoteCluster(SubmitterContract):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, FastAPI
+from typing import Final
+
+from fastapi import FastAPI
 
 from watcher.api import reference
 from watcher.api.context import ApiContext
@@ -28,6 +30,26 @@ from watcher.api.routes import (
 )
 from watcher.machine import program_version
 
+RESOURCES: Final = (
+    events.router,
+    queued_events.router,
+    assets.router,
+    asset_store.router,
+    dags.router,
+    dag_runs.router,
+    task_store.router,
+    task_instances.router,
+    logs.router,
+    watchers.router,
+    reload.router,
+    tokens.router,
+    execution_tokens.router,
+    system.router,
+    system.probes,
+    reference.router,
+)
+"""The first route that matches wins: `assets/events` before `assets/{asset_id}`."""
+
 
 def create_app(context: ApiContext) -> FastAPI:
     """The REST API, the Execution API and the probes."""
@@ -36,30 +58,8 @@ def create_app(context: ApiContext) -> FastAPI:
         title="Asset Watcher", version=program_version(), redirect_slashes=False, docs_url=None, redoc_url=None
     )
     app.state.context = context
-    core = APIRouter(prefix="/api/v2")
-    # The first that matches wins: `assets/events` before `assets/{asset_id}`.
-    for resource in (
-        events,
-        queued_events,
-        assets,
-        asset_store,
-        dags,
-        dag_runs,
-        task_store,
-        task_instances,
-        logs,
-        watchers,
-        reload,
-        tokens,
-        execution_tokens,
-        system,
-    ):
-        core.include_router(resource.router)
-    for router in ROUTERS:  # asked most often, so looked at first
-        app.include_router(router, prefix="/execution")
-    app.include_router(core)
-    app.include_router(system.probes)
-    app.include_router(reference.router)
+    for router in (*ROUTERS, *RESOURCES):
+        app.router.routes.extend(router.routes)  # `include_router` would search routers in each other, for each request
     add_handlers(app)
     app.add_middleware(Guards)
     return app

@@ -17,6 +17,14 @@ class Limits:
 
     parallelism: int
     memory_mb: int
+    warm_memory_mb: int | None = None
+    """Of it, for drivers that wait for their try; None is half."""
+
+    @classmethod
+    def of(cls, machine_mb: int, parallelism: int, memory_mb: int | None, warm_memory_mb: int | None) -> Limits:
+        """As the settings give them, on a machine with so much memory."""
+        memory_mb = memory_mb or machine_mb * 60 // 100
+        return cls(parallelism=parallelism, memory_mb=memory_mb, warm_memory_mb=warm_memory_mb)
 
 
 @dataclass(frozen=True, kw_only=True)

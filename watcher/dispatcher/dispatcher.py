@@ -7,7 +7,7 @@ not end with its home, by the home that has taken it over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 
@@ -28,6 +28,9 @@ from watcher.health import Health
 from watcher.leader_election import Leadership
 from watcher.loops import Wakeup, insist, keep_going
 from watcher.metrics import Metrics
+from watcher.submit.spark_submit import SparkSubmit
+from watcher.submit.warm_drivers import Surroundings, WarmDrivers, WarmRequest
+from watcher.submit.warm_pool import Memory, warm_limit
 
 log = structlog.get_logger()
 
@@ -66,12 +69,14 @@ class Dispatcher:
             metrics=self.metrics,
         )
         self.wakeup = Wakeup()
+        self.metrics.count_warm_drivers(self._warm_drivers)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled. Started once every try that a crash left open is being followed again."""
         async with anyio.create_task_group() as self._tasks:
             await insist("dispatcher.heartbeat_failed", self._beat)
             await insist("dispatcher.failed", self._look_at_own)
+            await self._start_warm_drivers(self._tasks)
             self._tasks.start_soon(self._keep_beating)
             task_status.started()
             while True:
@@ -90,8 +95,40 @@ class Dispatcher:
         self.submissions = self._starter.submissions = submissions
         self.configuration = configuration
         self._warned.clear()
+        self._request_warm_drivers()
         self._beat_soon.set()
         self.wakeup.set()
+
+    async def _start_warm_drivers(self, tasks: TaskGroup) -> None:
+        """Nothing is left then of those that an earlier daemon of this home left behind."""
+        limits = self.limits
+        around = Surroundings(
+            memory=Memory(all_mb=limits.memory_mb, warm_mb=warm_limit(limits.memory_mb, limits.warm_memory_mb)),
+            running_mb=lambda: sum(followed.needs.memory_mb or 0 for followed in self._followed.values()),
+            may_start=lambda: (
+                self.leadership.leads and not any(followed.is_starting for followed in self._followed.values())
+            ),
+        )
+        self._request_warm_drivers()
+        for warm in self._warm():
+            await tasks.start(warm.run, around)
+
+    def _request_warm_drivers(self) -> None:
+        requests = [
+            WarmRequest(dag_id=dag_id, count=job.warm, application=job.application, connections=job.connections)
+            for dag_id, job in self.submissions.jobs.items()
+        ]
+        for warm in self._warm():
+            warm.adopt(requests)
+
+    def _warm(self) -> list[WarmDrivers]:
+        return [each.warm for each in self.submissions.submitters.values() if type(each) is SparkSubmit]
+
+    def _warm_drivers(self) -> Mapping[str, int]:
+        """By their state; those that a try has are `used`."""
+        waiting = [warm.states for warm in self._warm()]
+        used = sum(followed.started_warm for followed in self._followed.values())
+        return {**{state: sum(each[state] for each in waiting) for state in ("starting", "ready")}, "used": used}
 
     async def cancel_all(self) -> None:
         """Stop every driver, because the daemon itself is being stopped; they start again with it."""

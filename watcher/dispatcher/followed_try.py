@@ -30,6 +30,8 @@ LOOK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
 PROGRESS_EVERY: Final = timedelta(seconds=2)
 CANCEL_GRACE: Final = 10.0
+LONGEST_START: Final = 30.0
+"""Seconds after which a driver is no longer taken for one that starts."""
 LOST: Final = Status(phase="exited", reason="the job was lost: its process is gone without a word")
 
 Transaction: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
@@ -54,6 +56,16 @@ class FollowedTry:
         self._stop_requested = anyio.Event()
         self._stops_with_daemon = False
         self._following = anyio.CancelScope()
+        self._starts_until = 0.0
+
+    @property
+    def is_starting(self) -> bool:
+        """Until it has come to its work, as far as that is known: for so long nothing else is started that can wait."""
+        return anyio.current_time() < self._starts_until
+
+    @property
+    def started_warm(self) -> bool:
+        return self._handle is not None and self._handle.get("start") == "warm"
 
     def request_stop(self, *, with_daemon: bool = False) -> None:
         """Have the driver stopped, at the latest once it is known how; `with_daemon`: it shall start again."""
@@ -95,6 +107,7 @@ class FollowedTry:
         return False
 
     async def _submit(self, database: Database, submissions: Submissions, token: str) -> Handle:
+        self._starts_until = anyio.current_time() + LONGEST_START
         submission = await with_rendered_arguments(submissions.submission(self.open_try, token), database)
         handle = await self._submitter.submit(submission)
         await self._keep(database, handle)
@@ -158,22 +171,25 @@ class FollowedTry:
             async with keep_going("run.progress_failed"):
                 async with database.reading() as connection:
                     if not await tries.is_silent(connection, self.open_try.key):
+                        self._starts_until = 0.0
                         return
                 progress = await self._submitter.progress(self._handle)
                 if progress is not None and progress != noted:
+                    self._starts_until = 0.0
                     await self._note(database, progress)
                     noted = progress
             await anyio.sleep(PROGRESS_EVERY.total_seconds())
 
     async def _note(self, database: Database, progress: Progress) -> None:
         counts = {name: value for name, value in asdict(progress).items() if value is not None}
-        first_action_at, since_event = counts.pop("first_action_at", None), None
+        first_action_at, first = counts.pop("first_action_at", None), None
         async with database.transaction() as connection:
             await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
             if first_action_at is not None:
-                since_event = await tries.note_first_action(connection, self.open_try.key, first_action_at)
-        if since_event is not None:
-            self._metrics.observe_first_action(self.open_try.key.dag_id, since_event, self.open_try.trace_id)
+                first = await tries.note_first_action(connection, self.open_try.key, first_action_at)
+        if first is not None:
+            of_try = (self.open_try.key.dag_id, first.start, first.since_event, self.open_try.trace_id)
+            self._metrics.observe_first_action(*of_try)
 
 
 async def record_end(

@@ -94,7 +94,7 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
         )
     if ending.exit_code == 0 and not ending.timed_out:
         return _again_or_failed(
-            "the job exited with 0 but never finished; let `with run()` end, or call finish", retries
+            "the job exited with 0 in the middle of `with run()`: let the block end, or raise an exception", retries
         )
     return _again_or_failed(ending.reason or f"the job {_exit(ending)}", retries)
 

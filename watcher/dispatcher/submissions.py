@@ -18,6 +18,8 @@ class JobToStart:
     application: SparkApplication
     connections: Mapping[str, Mapping[str, Any]]
     submitter: str = "spark-submit"
+    warm: int = 0
+    """How many drivers are to wait for its tries."""
 
 
 @dataclass(frozen=True, kw_only=True)

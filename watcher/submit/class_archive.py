@@ -192,5 +192,10 @@ def _run(argv: list[str], environment: Mapping[str, str]) -> None:
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip() or error.stdout.strip() or f"exit code {error.returncode}").splitlines()[-3:]
         raise SubmitError(_NOT_MADE + "; ".join(last)) from error
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise SubmitError(
+            f"no class archive: it was not made within {error.timeout:g} s; run the command again when the machine has "
+            "less to do"
+        ) from error
+    except OSError as error:
         raise SubmitError(f"{_NOT_MADE}{error}") from error

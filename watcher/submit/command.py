@@ -55,6 +55,8 @@ appender.ui.layout.type = PatternLayout
 appender.ui.layout.pattern = %m%n
 appender.ui.filter.port.type = RegexFilter
 appender.ui.filter.port.regex = Successfully started service 'SparkUI'.*
+logger.jetty.name = org.sparkproject.jetty
+logger.jetty.level = error
 logger.utils.name = org.apache.spark.util.Utils
 logger.utils.level = info
 logger.utils.additivity = false
@@ -62,7 +64,8 @@ logger.utils.appenderRef.ui.ref = ui
 logger.utils.appenderRef.console.ref = console
 logger.utils.appenderRef.console.level = warn
 """
-"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`ADDRESS_FILE`)."""
+"""Warnings that every start would repeat, about how PySpark is packaged and what we set ourselves, are left out. Where the UI is goes to a file (`ADDRESS_FILE`);
+what befalls those who ask it is theirs to say."""
 REDACTED: Final = "(?i)secret|password|token|access[.]?key"
 """Spark's own default (spark.redaction.regex); a job may add to it and take nothing away."""
 _S3A: Final = "spark.hadoop.fs.s3a"
@@ -88,7 +91,8 @@ class Paths:
     python: str
     sdk: Path | None
     """The archive that travels with every job; None for a program of our own."""
-    context: Path
+    context: Path | None
+    """The file of the try's private context; None of a driver that waits for its try."""
     properties: Path
     log4j2: Path
     scratch: Path
@@ -150,8 +154,7 @@ def configuration(submission: Submission, paths: Paths) -> dict[str, str]:
         **_java(application, paths),
         "spark.local.dir": str(paths.scratch),
         "spark.ui.port": "0",
-        "spark.asset_job.context": str(paths.context),
-        **_trace(submission),
+        **of_try(paths.context, submission.context),
         **_marks(application, submission.tag),
     }
 
@@ -169,7 +172,7 @@ def environment(submission: Submission, paths: Paths, daemon: Mapping[str, str])
         "SPARK_HOME": str(paths.spark_home),
         "PYSPARK_PYTHON": paths.python,
         "PYSPARK_DRIVER_PYTHON": paths.python,
-        "ASSET_JOB_CONTEXT": str(paths.context),
+        **({} if paths.context is None else {"ASSET_JOB_CONTEXT": str(paths.context)}),
         TAG_VARIABLE: submission.tag,
     }
 
@@ -210,10 +213,13 @@ def _driver_python(application: SparkApplication, paths: Paths) -> dict[str, str
     return {"spark.pyspark.driver.python": paths.python} if own == {"spark.pyspark.python"} else {}
 
 
-def _trace(submission: Submission) -> dict[str, str]:
-    """Where Spark's own UI and event log show it, and the program can read it."""
-    trace_id = submission.context.get("trace_id")
-    return {} if trace_id is None else {"spark.asset_job.trace_id": trace_id}
+def of_try(context: Path | None, content: Mapping[str, Any]) -> dict[str, str]:
+    """The try's own part of the configuration: its context, and the trace where Spark's UI and the program can read it."""
+    trace_id = content.get("trace_id")
+    return {
+        **({} if context is None else {"spark.asset_job.context": str(context)}),
+        **({} if trace_id is None else {"spark.asset_job.trace_id": trace_id}),
+    }
 
 
 def _marks(application: SparkApplication, tag: str) -> dict[str, str]:

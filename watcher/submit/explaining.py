@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -47,8 +47,8 @@ _CAUSES: Final = {
     r"either HADOOP_CONF_DIR or YARN_CONF_DIR must be set": (
         "the master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR: set it for the daemon, or in the job's spark.env"
     ),
-    r"unresolved dependency: (?P<package>[^\s:]+): not found": (
-        "the package {package} could not be fetched: correct the job's spark.packages, or give the machine a way to Maven, "
+    r"unresolved dependency: (?P<group>[^\s:#]+)#(?P<name>[^\s:;]+);(?P<version>[^\s:]+): not found": (
+        "the package {group}:{name}:{version} could not be fetched: correct the job's spark.packages, or give the machine a way to Maven, "
         "or the jar itself in spark.jars"
     ),
     r"Class org\.apache\.hadoop\.fs\.s3a\.S3AFileSystem not found": (
@@ -75,6 +75,16 @@ _CONSEQUENCE: Final = re.compile(
     r"stopped SparkContext|Py4JNetworkError|Answer from Java side is empty|ConnectionRefusedError|Connection reset|calling None\.None"
 )
 """Exceptions of a Python whose JVM has gone: the cause is told elsewhere."""
+_JVM_GONE: Final = re.compile(
+    r"Py4JNetworkError|Answer from Java side is empty|ConnectionRefusedError|Connection reset"
+)
+"""Of these, those that a program does not bring about itself by stopping Spark."""
+_NO_JVM: Final = (
+    "the driver's JVM ended before its program: it was killed or it crashed; if nobody did that, the machine is out of "
+    "memory: lower settings.scheduler.memory_mb"
+)
+_WRAPPER: Final = re.compile(r"\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted due to stage failure|Job aborted\.")
+"""Exceptions that only say where something failed; what failed is the innermost cause, a stack trace further down."""
 _EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?::.*)?$")
 _JAVA: Final = re.compile(r"(?:: |Exception in thread .* |Caused by: )(?P<rest>(?:[\w$]+\.)+[\w$]+(?::.*)?)$")
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -91,8 +101,23 @@ def explain_log(text: str) -> Finding | None:
     exception = _python_exception(lines, end)
     cause = _known(lines, exception.line)
     if cause is None and any(_CONSEQUENCE.search(line) for line in lines[exception.line :]):
-        cause = _known(lines, 0)
-    return cause or exception
+        is_gone = any(_JVM_GONE.search(line) for line in lines[exception.line :])
+        cause = _known(lines, 0) or (replace(exception, sentence=_NO_JVM) if is_gone else None)
+    return cause or _unwrapped(lines, exception)
+
+
+def _unwrapped(lines: Sequence[str], exception: Finding) -> Finding:
+    """The innermost cause of an exception that only wraps it, with what the wrapper says of the place."""
+    if not _WRAPPER.search(lines[exception.line]):
+        return exception
+    causes = [number for number in range(exception.line, len(lines)) if lines[number].startswith("Caused by: ")]
+    inner = next((number for number in reversed(causes) if _JAVA.match(lines[number])), None)
+    if inner is None:
+        return exception
+    match, file = _JAVA.match(lines[inner]), re.search(r"reading file (\S+?)\.? ", lines[exception.line] + " ")
+    detail = [line.strip() for line in lines[inner + 1 : inner + 5] if line.startswith(" ")]
+    rest = " ".join([_short(match["rest"]) if match else "", *detail])
+    return replace(exception, sentence=_cut(f"{rest}, in {file[1]}" if file else rest), line=inner)
 
 
 def _known(lines: Sequence[str], first: int) -> Finding | None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,20 @@ class Exit:
     reason: str
     started_at: str
     ended_at: str
+    cpu_seconds: float | None = None
+    """Of all its processes; None from a shim of an earlier release, as the next."""
+    peak_mb: int | None = None
+    """Memory of its largest process."""
+    cpu_seconds_before: float = 0.0
+    """Of a warm driver, until it was handed over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warm:
+    """The driver that was started ahead and runs the try: its own folder, and the tag in its processes' environment."""
+
+    folder: Path
+    tag: str
 
 
 @dataclass(frozen=True)
@@ -65,9 +80,17 @@ class TryFolder:
         """Say what to start: from now on, until `withdraw`, a shim of this try may start it."""
         self.write_private("command.json", json.dumps({"argv": argv}))
 
+    def offer(self, warm: Warm) -> None:
+        """Say which warm driver may start it, likewise; durably, with all that it needs, when it returns."""
+        self.write_private("warm.json", json.dumps({"folder": str(warm.folder), "tag": warm.tag}))
+        for file in self.path.glob("*.json"):
+            shim.sync_file(file)
+        shim.sync_folder(self.path)
+
     def withdraw(self) -> None:
         """Make sure that no shim still on its way starts the try; only while the lock is held by `unlocked`."""
-        (self.path / "command.json").unlink(missing_ok=True)
+        for name in ("command.json", "warm.json"):
+            (self.path / name).unlink(missing_ok=True)
 
     def request_stop(self, grace: float) -> None:
         self.write_private("stop.json", json.dumps({"grace": grace}))
@@ -75,10 +98,21 @@ class TryFolder:
     def started(self) -> bool:
         return (self.path / "started.json").exists()
 
+    def started_at(self) -> datetime | None:
+        """None, too, when the marker was cut off."""
+        content = _read_json(self.path / "started.json")
+        return None if content is None or "started_at" not in content else datetime.fromisoformat(content["started_at"])
+
     def shim_process(self) -> int | None:
         """The shim's process id, which may meanwhile belong to somebody else."""
         content = _read_json(self.path / "started.json")
         return None if content is None else int(content["pid"])
+
+    def warm(self) -> Warm | None:
+        """The warm driver that has started it."""
+        content = _read_json(self.path / "started.json")
+        warm = None if content is None else content.get("warm")
+        return None if content is None or warm is None else Warm(folder=Path(warm), tag=content["tag"])
 
     def machine_restarted(self) -> bool:
         """Whether the machine was started again since the try was; a power cut may also have cut off the marker."""
@@ -95,18 +129,13 @@ class TryFolder:
 
         The lock is taken shared, so that two probes never mistake each other for a living try.
         """
-        try:
-            free, descriptor = False, os.open(self.path / "lock", os.O_RDONLY)
-        except FileNotFoundError:
-            yield True
-            return
-        try:
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                free = True
-            yield free
-        finally:
-            os.close(descriptor)
+        with _probed(self.path / "lock") as free:
+            warm = self.warm() if free else None
+            if warm is None:
+                yield free
+            else:  # its JVM was there before the try's lock was, and holds its own
+                with _probed(warm.folder / "lock") as free_too:
+                    yield free_too
 
     @contextmanager
     def preparing(self) -> Iterator[None]:
@@ -117,6 +146,23 @@ class TryFolder:
             yield
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def _probed(lock: Path) -> Iterator[bool]:
+    """Whether nobody holds the lock, or ever can: there is no such file."""
+    try:
+        free, descriptor = False, os.open(lock, os.O_RDONLY)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            free = True
+        yield free
+    finally:
+        os.close(descriptor)
 
 
 def _read_json(path: Path) -> Mapping[str, Any] | None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from watcher.submit.base import SubmitError
@@ -34,16 +35,23 @@ def find_runtime(python: str, spark_home: str | None, environment: Mapping[str, 
 
 def spark_home_of(python: str) -> Path:
     """The Spark inside the interpreter's own pyspark package; blocking. Raises `SubmitError`."""
+    program = Path(python)
+    spark_home = _located(python, program.stat().st_mtime_ns if program.exists() else 0)
+    if spark_home is None or not (spark_home / "bin" / "spark-submit").exists():
+        raise SubmitError(f"the Python {python} has no pyspark with Spark in it: {python} -m pip install 'pyspark>=4'")
+    return spark_home
+
+
+@lru_cache(maxsize=64)
+def _located(python: str, _modified: int) -> Path | None:
+    """Asked once of each interpreter: it is on the way of every run. Raises `SubmitError`."""
     try:
         located = subprocess.run(  # noqa: S603 - the interpreter that the configuration names
             [python, "-I", "-c", _LOCATE], capture_output=True, text=True, check=True, timeout=60
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
         raise SubmitError(f"the Python {python} does not run: correct the job's spark.python") from error
-    spark_home = Path(located).parent
-    if not located or not (spark_home / "bin" / "spark-submit").exists():
-        raise SubmitError(f"the Python {python} has no pyspark with Spark in it: {python} -m pip install 'pyspark>=4'")
-    return spark_home
+    return Path(located).parent if located else None
 
 
 def java_home(environment: Mapping[str, str]) -> Path:

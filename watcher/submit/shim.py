@@ -7,10 +7,11 @@ local disk, holds everything that is known of the try:
                    whatever became of their process ids
     command.json   {"argv"}: what to start; taken away while the lock is held = never to be started
     started.json   {"pid", "started_at", "boot_id"}, made with O_EXCL before anything starts: a try starts once, whoever
-                   asks and however often
+                   asks and however often. Of a try that a warm driver runs the shim is `warm_shim.py`, which adds
+                   {"warm", "tag"}
     stop.json      {"grace"}: seconds between SIGTERM and SIGKILL; SIGTERM to this process begins the stop
-    exit.json      {"exit_code", "signal", "stopped", "reason", "started_at", "ended_at"}, there in whole or not at all;
-                   when it is there nothing of the try but this process is alive
+    exit.json      {"exit_code", "signal", "stopped", "reason", "started_at", "ended_at", "cpu_seconds", "peak_mb",
+                   "cpu_seconds_before"}, there in whole or not at all; when it is there nothing of the try but this process is alive
 
 Standard output and error are the try's log, the environment is the job's. The first process exits at once, with 0 when
 the start marker is durable; its child is the shim, so that the daemon has no children to reap, before or after a crash.
@@ -22,6 +23,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -107,12 +109,17 @@ def listen_for_signals() -> None:
 
 
 def run(argv: list[str], lock: int, stop: Path) -> Ended:
-    """Run the job to the end of its first process, or to the end of all its processes when SIGTERM asks us to stop."""
+    """Run the job from its beginning; as `follow`."""
     os.set_inheritable(lock, True)
     try:
         first = spawn(argv)
     except OSError as error:
         return Ended(status=None, stopped=False, reason=f"{argv[0]} could not be started: {error.strerror}")
+    return follow(first, stop)
+
+
+def follow(first: int, stop: Path) -> Ended:
+    """To the end of the job's first process, or to the end of all its processes when SIGTERM asks us to stop."""
     status, deadline = None, None
     while True:
         buried, some_left = reap()
@@ -203,16 +210,25 @@ def write_marker(path: Path, content: dict[str, object]) -> None:
     sync_folder(path.parent)
 
 
-def write_exit(path: Path, ended: Ended, started_at: str) -> None:
+def write_exit(path: Path, ended: Ended, started_at: str, cpu_before: float = 0.0) -> None:
+    """`cpu_before`: what the processes had used before they were the try's."""
     unfinished = path.with_suffix(".tmp")
     code, killed_by = outcome(ended.status)
     with unfinished.open("w", encoding="utf-8") as file:
         content = {"exit_code": code, "signal": killed_by, "stopped": ended.stopped, "reason": ended.reason}
-        json.dump({**content, "started_at": started_at, "ended_at": now()}, file)
+        json.dump({**content, "started_at": started_at, "ended_at": now(), **cost(cpu_before)}, file)
         file.flush()
         os.fsync(file.fileno())
     unfinished.rename(path)
     sync_folder(path.parent)
+
+
+def cost(cpu_before: float) -> dict[str, float]:
+    """By the kernel's account of all buried processes (getrusage(2)): CPU time of them all, memory of the largest."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_seconds = max(used.ru_utime + used.ru_stime - cpu_before, 0.0)
+    shown = {"cpu_seconds": round(cpu_seconds, 3), "peak_mb": used.ru_maxrss // 1024}
+    return {**shown, "cpu_seconds_before": round(cpu_before, 3)}
 
 
 def outcome(status: int | None) -> tuple[int, int | None]:
@@ -224,7 +240,11 @@ def outcome(status: int | None) -> tuple[int, int | None]:
 
 
 def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    sync_file(folder, os.O_DIRECTORY)
+
+
+def sync_file(path: Path, more: int = 0) -> None:
+    descriptor = os.open(path, os.O_RDONLY | more)
     os.fsync(descriptor)
     os.close(descriptor)
 

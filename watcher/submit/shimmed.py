@@ -63,7 +63,9 @@ class ShimSubmitter(Submitter):
 
     def handle(self, key: TryKey, tag: str) -> Handle:
         """What `submit` gives."""
-        return {"folder": str(self.folder(key).path), "log": str(self.log(key)), "tag": tag}
+        folder = self.folder(key)
+        start = {} if folder.warm() is None else {"start": "warm"}
+        return {"folder": str(folder.path), "log": str(self.log(key)), "tag": tag, **start}
 
     async def submit(self, submission: Submission) -> Handle:
         return await run_sync(self._submit, submission)
@@ -166,10 +168,18 @@ def _ask_to_stop(folder: TryFolder, tag: str, grace: float) -> bool:
             return False
     folder.request_stop(grace)
     shim_process = folder.shim_process()
-    if shim_process is not None and signal_tagged(tag, SIGTERM, only=shim_process):
+    tags = _tags(folder, tag)
+    if shim_process is not None and any(signal_tagged(each, SIGTERM, only=shim_process) for each in tags):
         return True
-    signal_tagged(tag, SIGTERM)
+    for each in tags:
+        signal_tagged(each, SIGTERM)
     return False
+
+
+def _tags(folder: TryFolder, tag: str) -> list[str]:
+    """What the try's processes may have in their environment: the try's own tag, or its warm driver's."""
+    warm = folder.warm()
+    return [tag] if warm is None else [warm.tag, tag]
 
 
 def _is_free(folder: TryFolder) -> bool:
@@ -180,20 +190,27 @@ def _is_free(folder: TryFolder) -> bool:
 def _kill_rest(folder: TryFolder, tag: str) -> None:
     """Only a shim that ended by itself has seen to what the job left behind."""
     if not _is_free(folder) or folder.exit() is None:
-        kill_tagged(tag)
+        _kill(folder, tag)
 
 
 def _kill_orphans(folder: TryFolder, tag: str) -> None:
     """Kill what a dead shim left behind, a shim on its way included; called with the lock held."""
     folder.withdraw()
-    kill_tagged(tag)
+    _kill(folder, tag)
     _tidy(folder)
+
+
+def _kill(folder: TryFolder, tag: str) -> None:
+    for each in _tags(folder, tag):
+        kill_tagged(each)
 
 
 def _tidy(folder: TryFolder) -> None:
     """Credentials and temporary files do not outlive the try."""
     folder.context.unlink(missing_ok=True)
     rmtree(folder.scratch, ignore_errors=True)
+    if (warm := folder.warm()) is not None:
+        rmtree(warm.folder, ignore_errors=True)
 
 
 def explain(end: Exit, log: Path) -> str:
@@ -207,7 +224,7 @@ def explain(end: Exit, log: Path) -> str:
     if end.exit_code == 128 + Signals.SIGKILL:
         return "the job was killed (SIGKILL); if nobody did that, the machine is out of memory: lower settings.scheduler.memory_mb"
     how = f"the job {_ended(end)}"
-    text, lines_before = _end_of(log)
+    text, lines_before = end_of(log)
     finding = explain_log(text)
     if finding is None:
         return f"{how} and said nothing"
@@ -222,7 +239,7 @@ def _ended(end: Exit) -> str:
     return "was ended by " + next((known.name for known in Signals if known == end.signal), f"signal {end.signal}")
 
 
-def _end_of(log: Path) -> tuple[str, int]:
+def end_of(log: Path) -> tuple[str, int]:
     """The end of the log, from the start of a line on, and how many lines come before it."""
     try:
         with log.open("rb") as file:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import which
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx
 from anyio.to_thread import run_sync
@@ -15,7 +17,16 @@ from anyio.to_thread import run_sync
 from config.java_properties import read_properties, write_properties
 from watcher.logs import event_logs
 from watcher.submit import command
-from watcher.submit.base import Finding, Handle, Needs, Progress, SparkApplication, Submission, SubmitError
+from watcher.submit.base import (
+    Finding,
+    Handle,
+    Needs,
+    Progress,
+    SparkApplication,
+    Submission,
+    SubmitError,
+    Workspace,
+)
 from watcher.submit.class_archive import archive_folder, find_archive
 from watcher.submit.command import ClassArchive
 from watcher.submit.folder import TryFolder
@@ -23,6 +34,8 @@ from watcher.submit.linked_spark import linked_spark
 from watcher.submit.packages import packages_finding
 from watcher.submit.runtime import Runtime, find_runtime
 from watcher.submit.shimmed import Command, ShimSubmitter
+from watcher.submit.warm_driver import WARM_PROGRAM
+from watcher.submit.warm_drivers import WarmDrivers
 
 USUAL_HEAP_MB: Final = 512
 """The default of `driver_memory`, for which `driver_memory_mb` reckons."""
@@ -31,7 +44,16 @@ _UNITS_MB: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 class SparkSubmit(ShimSubmitter):
-    """A job gets little of the daemon's environment (`command.PASSED_ON`)."""
+    """A job gets little of the daemon's environment (`command.PASSED_ON`). A try is handed to a warm driver, if one waits."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
+        self.warm = WarmDrivers(self)
+
+    async def submit(self, submission: Submission) -> Handle:
+        if await self.warm.hand_over(submission):
+            return self.handle(submission.key, submission.tag)
+        return await super().submit(submission)
 
     def needs(self, application: SparkApplication) -> Needs:
         """By how much the heap (`512m`, `2g`) is larger than usual comes on top of `driver_memory_mb`."""
@@ -39,18 +61,27 @@ class SparkSubmit(ShimSubmitter):
         return Needs(memory_mb=self.workspace.driver_memory_mb + max(0, round(heap_mb) - USUAL_HEAP_MB))
 
     def command(self, submission: Submission, folder: TryFolder) -> Command:
-        where = f"jobs.{submission.key.instance.dag_id}.spark"
-        if missing := next(_missing_files(submission.application), None):
-            option, path = missing
-            raise SubmitError(f"{path} does not exist: create it, or correct {where}.{option}")
-        application = _with_properties(submission.application, where)
+        return self._command(submission, folder, folder.context)
+
+    def waiting_command(self, submission: Submission, folder: TryFolder, tag: str) -> Command:
+        """What to run for a driver that waits for such a try; folder and tag are its own. As `command`."""
+        application, program = submission.application, submission.application.application
+        _check_files(application, submission.key.instance.dag_id)
+        waiting = replace(application, application=str(WARM_PROGRAM), args=(str(folder.path), urlsplit(program).path))
+        context = {"connections": submission.context.get("connections", {})}
+        return self._command(replace(submission, tag=tag, application=waiting, context=context), folder, None)
+
+    def _command(self, submission: Submission, folder: TryFolder, context: Path | None) -> Command:
+        dag_id = submission.key.instance.dag_id
+        _check_files(submission.application, dag_id)
+        application = _with_properties(submission.application, f"jobs.{dag_id}.spark")
         submission = replace(submission, application=application)
         runtime = self._runtime(application)
         paths = command.Paths(
             spark_home=self._spark_home(runtime, application),
             python=runtime.python,
             sdk=self.workspace.sdk_archive(),
-            context=folder.context,
+            context=context,
             properties=folder.path / "spark.properties",
             log4j2=folder.path / "log4j2.properties",
             scratch=folder.scratch,
@@ -66,8 +97,22 @@ class SparkSubmit(ShimSubmitter):
             },
         )
 
+    def runtime_files(self, application: SparkApplication) -> Mapping[str, str]:
+        """By which a change of the runtime itself is seen. Blocking. Raises `SubmitError`."""
+        runtime = self._runtime(application)
+        jars = runtime.spark_home / "jars"
+        return {
+            "java": f"{runtime.java}/release {runtime.java}/lib/server/libjvm.so",
+            "python": str(Path(which(runtime.python) or runtime.python).resolve()),
+            "spark": f"{runtime.spark_home}/RELEASE {runtime.spark_home}/python/pyspark/version.py",
+            "jars": str(jars.stat().st_mtime_ns) if jars.exists() else "",
+        }
+
     async def progress(self, handle: Handle) -> Progress | None:
-        return await ask_spark_ui(TryFolder(Path(handle["folder"])).scratch / command.ADDRESS_FILE)
+        folder = TryFolder(Path(handle["folder"]))
+        warm = folder.warm()
+        scratch = folder.scratch if warm is None else TryFolder(warm.folder).scratch
+        return await ask_spark_ui(scratch / command.ADDRESS_FILE, folder.started_at())
 
     async def check(self, application: SparkApplication) -> Sequence[Finding]:
         """Files, Python with PySpark, Java, packages; Spark itself looks up what has a scheme."""
@@ -135,6 +180,13 @@ def _with_properties(application: SparkApplication, where: str) -> SparkApplicat
     return replace(application, conf={**properties, **application.conf})
 
 
+def _check_files(application: SparkApplication, dag_id: str) -> None:
+    """Raises `SubmitError`."""
+    if missing := next(_missing_files(application), None):
+        option, path = missing
+        raise SubmitError(f"{path} does not exist: create it, or correct jobs.{dag_id}.spark.{option}")
+
+
 def _missing_files(application: SparkApplication) -> Iterator[tuple[str, str]]:
     """Option and path. Spark itself only warns of a jar that is not there; what has a scheme is looked up by Spark."""
     properties = application.properties_file
@@ -152,8 +204,10 @@ def _missing_files(application: SparkApplication) -> Iterator[tuple[str, str]]:
                 yield option, path
 
 
-async def ask_spark_ui(log: Path) -> Progress | None:
+async def ask_spark_ui(log: Path, since: datetime | None = None) -> Progress | None:
     """How far the application is, by its own UI; None when there is none that answers from this machine's loopback.
+
+    What a warm driver did before the try is left out: `since` is when that began.
 
     The UI takes any free port. Spark logs which, and `command.LOG4J2` has that line written into the try's scratch folder.
     """
@@ -165,7 +219,7 @@ async def ask_spark_ui(log: Path) -> Progress | None:
         async with httpx.AsyncClient(timeout=_UI_TIMEOUT, trust_env=False) as client:
             applications = (await client.get(address)).raise_for_status().json()
             stages = await client.get(f"{address}/{applications[0]['id']}/stages", params={"withSummaries": "false"})
-            progress = progress_of(stages.raise_for_status().json())
+            progress = progress_of(stages.raise_for_status().json(), since)
             return progress and replace(progress, application_id=applications[0]["id"])
     except (httpx.HTTPError, ValueError, LookupError):
         return None
@@ -184,11 +238,13 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text.removesuffix("GMT")).replace(tzinfo=UTC)
 
 
-def progress_of(stages: Iterable[Mapping[str, Any]]) -> Progress | None:
+def progress_of(stages: Iterable[Mapping[str, Any]], since: datetime | None = None) -> Progress | None:
     """Of the newest attempt of each stage; what a stage that has ended did not do never will be done."""
     newest: dict[int, Mapping[str, Any]] = {}
     for stage in sorted(stages, key=lambda attempt: int(attempt["attemptId"])):
-        newest[stage["stageId"]] = stage
+        began_at = stage.get("submissionTime")
+        if since is None or began_at is None or _moment(began_at) >= since:
+            newest[stage["stageId"]] = stage
     counted = [stage for stage in newest.values() if stage["status"] != "SKIPPED"]
     if not counted:
         return None

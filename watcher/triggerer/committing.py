@@ -31,13 +31,15 @@ log = structlog.get_logger()
 class Committer:
     """Commits batches, those of many watchers together: the position first (the fence), then everything it makes true.
 
-    `on_watermark` is called with each watermark entry that was written, `on_events` with the jobs that got queue rows.
+    `on_watermark` is called with each watermark entry that was written, `on_events` with the jobs that got queue rows,
+    `on_outbox` when another system may be owed an event.
     """
 
     database: Database
     metrics: Metrics
     on_events: Callable[[frozenset[str]], None]
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
+    on_outbox: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self._group = GroupCommit(self.database)
@@ -67,6 +69,8 @@ class Committer:
         self.on_watermark(hosted.asset_id, detection.key)
         if committed.dag_ids:
             self.on_events(committed.dag_ids)
+        if committed.fills_outbox:
+            self.on_outbox()
         newest = detection.events[-1].trace_id if events else None
         self.metrics.count_writes(AssetStoreWriterKind.WATCHER, 1, newest)
         self.metrics.count_events((hosted.name, hosted.asset), events, items, newest)

@@ -25,7 +25,7 @@ def create_app(context: ApiContext) -> FastAPI:
     """The API with the pages."""
     app = api.create_app(context)
     for part in (overview, assets, watchers, runs, jobs, logs, audit, search, graph, signing_in, static):
-        app.include_router(part.router, include_in_schema=False)
+        app.router.routes.extend(part.router.routes)
     for kind, handler in list(app.exception_handlers.items()):
         app.add_exception_handler(kind, _for_people(handler))
     app.add_middleware(LogLinks)

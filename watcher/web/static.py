@@ -18,7 +18,7 @@ _FILES: Final[Mapping[str, bytes]] = {
 }
 _KEPT: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 
 def address(name: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -179,6 +181,23 @@ async def test_what_comes_byte_by_byte_in_time_is_answered(server: Server) -> No
         for byte in HEAD + b"Content-Length: 2\r\nConnection: close\r\n\r\nhi":
             await stream.send(bytes([byte]))
         assert (await answer_of(stream)).body == b'[2, "127.0.0.1"]'
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_the_body_of_an_answer_does_not_wait_until_its_head_is_acknowledged(host: str) -> None:
+    """Which clients put off: Nagle's algorithm, on by default, made 40 ms of each request on a connection that is kept."""
+    accepted: asyncio.Queue[asyncio.BaseTransport] = asyncio.Queue()
+
+    class Accepting(asyncio.Protocol):
+        connection_made = staticmethod(accepted.put_nowait)  # type: ignore[assignment]
+
+    with listen(host, 0) as bound:
+        server = await asyncio.get_running_loop().create_server(Accepting, sock=bound)
+        async with await anyio.connect_tcp(host, bound.getsockname()[1]):
+            transport = await accepted.get()
+            assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            transport.close()
+        server.close()
 
 
 async def test_requests_that_are_sent_ahead_are_answered_in_order(server: Server) -> None:

@@ -72,7 +72,10 @@ def test_a_job_that_never_claimed_is_believed_with_a_warning():
         (ended(None, 1, reason="the driver ran out of memory"), "the driver ran out of memory"),
         (ended(None, 7), "the job exited with 7"),
         (ended(None, None), "the job was lost: its process is gone without a word"),
-        (ended(None, 0), "the job exited with 0 but never finished; let `with run()` end, or call finish"),
+        (
+            ended(None, 0),
+            "the job exited with 0 in the middle of `with run()`: let the block end, or raise an exception",
+        ),
     ],
 )
 def test_a_failure_says_in_a_sentence_what_happened(ending, reason):

@@ -56,7 +56,7 @@ def samples() -> list[Sample]:
     run = made(Run, dag_id="load", state="failed", trace_id=TRACE, **times)
     metrics.observe_start(run)
     metrics.count_end(run)
-    metrics.observe_first_action("load", timedelta(seconds=3), TRACE)
+    metrics.observe_first_action("load", "warm", timedelta(seconds=3), TRACE)
     looks = {
         "last_poll_at": NOW,
         "lag_at_poll": 3,
@@ -68,7 +68,9 @@ def samples() -> list[Sample]:
     looks["findings"] = json.dumps([finding])
     row = made(WatcherRow, name="files", asset="inbox", trigger="postgres.new_rows", state="failing", **looks)
     asset = made(Asset, name="inbox", created_at=NOW, seen_at=NOW)
-    snapshot = Snapshot(is_ready=True, has_database=True, watchers=[row], expected=[asset])
+    snapshot = Snapshot(
+        is_ready=True, has_database=True, watchers=[row], expected=[asset], outbox_depths={"airflow": 2}
+    )
     text, content_type = metrics.exposition(snapshot, OPENMETRICS)
     assert content_type.startswith("application/openmetrics-text")
     return [sample for family in text_string_to_metric_families(text.decode()) for sample in family.samples]

@@ -5,6 +5,8 @@ FACTORY is `module:function`, a function of the home folder. Says "ready" before
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -15,6 +17,9 @@ import anyio
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Submission, Submitter
 
+OF_JOB = "STARTER_ENV"
+"""The job's `env`, as JSON."""
+
 
 def start(factory: str, home: Path, submission: Submission) -> subprocess.Popen[str]:
     """For the test: the starter of this try, once it is ready."""
@@ -23,6 +28,7 @@ def start(factory: str, home: Path, submission: Submission) -> subprocess.Popen[
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.unit.submit.starter", *argv],
         cwd=Path(__file__).parents[3],
+        env={**os.environ, OF_JOB: json.dumps(dict(application.env))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -45,7 +51,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 def main(factory: str, home: str, task_instance_id: str, application: str, port: str) -> None:
     submitter = make(factory, Path(home))
-    submission = make_submission(task_instance_id, Path(application), port)
+    submission = make_submission(task_instance_id, Path(application), port, env=json.loads(os.environ[OF_JOB]))
     print("ready", flush=True)  # noqa: T201
     anyio.run(submitter.submit, submission)
     print("submitted", flush=True)  # noqa: T201

@@ -32,7 +32,7 @@ CASES = [
     ("oom2", OUT_OF_MEMORY, ""),
     ("oom3", OUT_OF_MEMORY, ""),
     ("oom_udf", "a Python worker died in the middle of a task; if nobody killed it, it ran out of memory", ""),
-    ("package", "the package no.such.group#nothing;1.0 could not be fetched: correct the job's spark.packages", ""),
+    ("package", "the package no.such.group:nothing:1.0 could not be fetched: correct the job's spark.packages", ""),
     ("plain_value_error", "ValueError: no column amount in orders.csv", "plain_value_error.py line 2"),
     ("refused_master", "no Spark master answers at the job's spark.master: start it, or correct the address", ""),
     ("s3a_jar", "s3a:// addresses need Hadoop's S3 connector", ""),

@@ -8,6 +8,6 @@ from typing import Final
 from watcher.api.execution import assets, runs, store, task_store, tries
 
 ROUTERS: Final = tuple(part.router for part in (store, task_store, tries, assets, runs))
-"""Under `/execution`. What jobs call most often is looked at first; each router around another costs every request time."""
+"""What jobs call most often is looked at first."""
 
 __all__ = ["ROUTERS"]

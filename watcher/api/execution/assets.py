@@ -21,7 +21,7 @@ from watcher.api.execution.identity import EVENTS, SELECTORS, Identity, declared
 from watcher.api.parameters import BIGGEST, Moment
 from watcher.api.shapes.assets import AssetEvents
 
-router = APIRouter(tags=["Execution: assets"])
+router = APIRouter(prefix="/execution", tags=["Execution: assets"])
 
 
 async def _window(*, ascending: bool = True, limit: Annotated[int, Query(ge=0, le=BIGGEST)] = BIGGEST) -> Window:

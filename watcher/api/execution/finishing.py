@@ -77,6 +77,8 @@ async def finish(
         context.metrics.count_end(run)
     context.hint(Hint(what="tries"))
     context.hint(Hint(what="queues", names=appended.dag_ids | {held.dag_id}))
+    if appended.fills_outbox:
+        context.hint(Hint(what="outbox"))
 
 
 @dataclass(frozen=True, kw_only=True)

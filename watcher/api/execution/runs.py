@@ -20,7 +20,7 @@ from watcher.api.execution.identity import Identity, forbidden, speaking
 from watcher.api.parameters import BIGGEST_SMALL, Moment, Text
 from watcher.api.shapes.base import Shape
 
-router = APIRouter(tags=["Execution: runs"])
+router = APIRouter(prefix="/execution", tags=["Execution: runs"])
 _Texts = Annotated[list[Text] | None, Query()]
 _Moments = Annotated[list[Moment] | None, Query()]
 

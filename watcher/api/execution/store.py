@@ -37,7 +37,7 @@ from watcher.api.shapes.entries import Keys, References, StoredValue
 from watcher.api.writes import EntryWrite, new_write_id
 from watcher.try_tokens import TryIdentity
 
-router = APIRouter(prefix="/store/asset", tags=["Execution: asset store"])
+router = APIRouter(prefix="/execution/store/asset", tags=["Execution: asset store"])
 log = structlog.get_logger()
 
 _Version = Annotated[int, Field(ge=0, le=BIGGEST)]

@@ -19,7 +19,7 @@ from watcher.api.routes.task_store import ExpiresAt, expiry
 from watcher.api.shapes.entries import Keys, References, StoredValue
 from watcher.try_tokens import TryIdentity
 
-router = APIRouter(prefix="/store/ti/{task_instance_id}", tags=["Execution: task store"])
+router = APIRouter(prefix="/execution/store/ti/{task_instance_id}", tags=["Execution: task store"])
 
 
 async def _own(task_instance_id: Annotated[str, Path()], identity: Identity) -> TryIdentity:

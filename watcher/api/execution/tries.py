@@ -24,7 +24,7 @@ from watcher.api.execution.identity import Identity, OwnTry, Writing, answered, 
 from watcher.api.parameters import Body, Moment, SmallNumber, Text, example
 from watcher.api.shapes.base import JsonObject, Shape
 
-router = APIRouter(prefix="/tries", tags=["Execution: tries"], dependencies=[OwnTry])
+router = APIRouter(prefix="/execution/tries", tags=["Execution: tries"], dependencies=[OwnTry])
 log = structlog.get_logger()
 
 
@@ -128,11 +128,11 @@ async def report_progress(call: Writing, body: Progress) -> None:
     async with call.context.database.transaction() as connection:
         held = await fenced(connection, call)
         await tries.set_progress(connection, held, body.model_dump_json(exclude={"first_action_at"}, exclude_none=True))
-        since_event = None
+        first = None
         if body.first_action_at is not None:
-            since_event = await tries.note_first_action(connection, held, body.first_action_at)
-    if since_event is not None:
-        call.context.metrics.observe_first_action(held.dag_id, since_event, call.trace_id)
+            first = await tries.note_first_action(connection, held, body.first_action_at)
+    if first is not None:
+        call.context.metrics.observe_first_action(held.dag_id, first.start, first.since_event, call.trace_id)
 
 
 class Finished(Shape):

@@ -26,7 +26,7 @@ from watcher.api.shapes.entries import (
 )
 from watcher.api.writes import api_write, json_within_limit
 
-router = APIRouter(prefix="/assets/{asset_id}", tags=["Asset store"])
+router = APIRouter(prefix="/api/v2/assets/{asset_id}", tags=["Asset store"])
 IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 

@@ -28,7 +28,7 @@ from watcher.api.shapes.assets import (
 )
 from watcher.api.shapes.dag_runs import DAGRunResponse, run_response
 
-router = APIRouter(prefix="/assets", tags=["Asset"])
+router = APIRouter(prefix="/api/v2/assets", tags=["Asset"])
 
 
 @router.get("")

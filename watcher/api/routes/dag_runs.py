@@ -32,7 +32,7 @@ from watcher.api.shapes.assets import AssetEventCollectionResponse, event_respon
 from watcher.api.shapes.dag_runs import DAGRunCollectionResponse, DAGRunResponse, run_collection, run_response
 from watcher.api.shapes.task_instances import TaskInstanceCollectionResponse, all_of
 
-router = APIRouter(prefix="/dags/{dag_id}", tags=["DagRun"])
+router = APIRouter(prefix="/api/v2/dags/{dag_id}", tags=["DagRun"])
 _LINES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "Lines of JSON, as they come.",

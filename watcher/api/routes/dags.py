@@ -29,7 +29,7 @@ from watcher.api.shapes.dags import (
     version_response,
 )
 
-router = APIRouter(prefix="/dags", tags=["DAG"])
+router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
 ALL: Final = "~"
 """In place of a job's or a run's id."""
 _Mask = Annotated[list[Literal["is_paused"]] | None, Query()]

@@ -24,7 +24,7 @@ from watcher.api.shapes.assets import AssetEventCollectionResponse, AssetEventRe
 from watcher.api.writes import new_write_id
 from watcher.loops import Hint
 
-router = APIRouter(prefix="/assets/events", tags=["Asset event"])
+router = APIRouter(prefix="/api/v2/assets/events", tags=["Asset event"])
 
 
 class CreateAssetEventsBody(Body):
@@ -102,4 +102,6 @@ async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mappi
         await audit.record(connection, actor.name, "asset_event.create", asset.name, detail, new_write_id())
     if appended.dag_ids:
         context.hint(Hint(what="queues", names=appended.dag_ids))
+    if appended.fills_outbox:
+        context.hint(Hint(what="outbox"))
     return event

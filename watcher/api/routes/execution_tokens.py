@@ -23,7 +23,7 @@ from watcher.api.document import MAY_CONFLICT, MAY_MISS
 from watcher.api.parameters import Body, MapIndex, Text, example
 from watcher.api.shapes.base import Shape
 
-router = APIRouter(prefix="/execution-tokens", tags=["Tokens"])
+router = APIRouter(prefix="/api/v2/execution-tokens", tags=["Tokens"])
 _LONGEST: Final = 30 * 86_400
 _MOST_ASSETS: Final = 100
 _Name = Annotated[str, Field(pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}$")]

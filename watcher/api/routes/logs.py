@@ -33,7 +33,7 @@ from watcher.logs import reader, try_log
 from watcher.logs.reader import LINES, Fragment, Log, Record, as_text, fragment, fragment_of
 from watcher.submit.base import Handle, Submitter
 
-router = APIRouter(tags=["Logs"])
+router = APIRouter(prefix="/api/v2", tags=["Logs"])
 _FIRST_FRAGMENT = 1000
 _FULL_CONTENT = 100_000
 """Lines in one answer; the continuation token leads to the rest."""

@@ -18,7 +18,7 @@ from watcher.api.parameters import AssetId
 from watcher.api.shapes.base import Shape
 from watcher.api.writes import new_write_id
 
-router = APIRouter(tags=["Asset"])
+router = APIRouter(prefix="/api/v2", tags=["Asset"])
 Before = Annotated[str | None, Query()]
 
 

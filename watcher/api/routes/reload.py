@@ -19,7 +19,7 @@ from watcher.api.errors import ErrorResponse
 from watcher.api.shapes.base import Shape
 from watcher.reload_outcome import FOLLOWED_WITHIN, ReloadRefused, Result
 
-router = APIRouter(tags=["Monitor"])
+router = APIRouter(prefix="/api/v2", tags=["Monitor"])
 _LOOK_EVERY = 0.1
 
 

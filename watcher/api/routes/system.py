@@ -14,6 +14,7 @@ from fastapi.responses import PlainTextResponse
 
 from store.catalog import assets, catalog_sync, watchers
 from store.database import migrations
+from store.detection import outbox
 from store.errors import SchemaOutdated
 from store.processes import audit, signing_keys, triggerers
 from store.processes.triggerers import Heartbeat
@@ -31,7 +32,7 @@ from watcher.metrics import Snapshot
 _OPEN_METRICS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/openmetrics-text": {"schema": {"type": "string"}}}}
 }
-router = APIRouter(tags=["Monitor"])
+router = APIRouter(prefix="/api/v2", tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])
 log = structlog.get_logger()
 
@@ -184,6 +185,7 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
     try:
         async with context.database.reading(PROBE_DEADLINE) as connection:
             rows, expected = await watchers.listed(connection), await assets.expected(connection)
+            depths, stuck = await outbox.depths(connection), await outbox.stuck(connection)
     except UNAVAILABLE as error:
         log.warning("api.metrics_incomplete", error=str(error))
     else:
@@ -192,6 +194,8 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
             has_database=context.database.outage is None,
             watchers=[context.health.merged(row) for row in rows],
             expected=expected,
+            outbox_depths=depths,
+            stuck=stuck,
             descriptions=context.descriptions,
         )
     exposition = partial(context.metrics.exposition, snapshot, accept)

@@ -41,7 +41,7 @@ from watcher.api.shapes.task_instances import (
     try_response,
 )
 
-router = APIRouter(prefix="/dags/{dag_id}", tags=["Task Instance"])
+router = APIRouter(prefix="/api/v2/dags/{dag_id}", tags=["Task Instance"])
 _MOST_RUNS: Final = 1000
 """That one request clears."""
 _MOST_TRIES: Final = 1000

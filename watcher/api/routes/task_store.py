@@ -23,7 +23,7 @@ from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import json_within_limit
 
 router = APIRouter(
-    prefix="/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/state-store", tags=["Task State Store"]
+    prefix="/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/state-store", tags=["Task State Store"]
 )
 
 _NULL: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {"schema": {"type": "null"}}}}}

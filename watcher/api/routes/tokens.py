@@ -17,7 +17,7 @@ from watcher.api.document import MAY_CONFLICT
 from watcher.api.parameters import Body, Text, UnorderedWindow, example
 from watcher.api.shapes.base import Shape
 
-router = APIRouter(prefix="/tokens", tags=["Tokens"])
+router = APIRouter(prefix="/api/v2/tokens", tags=["Tokens"])
 
 
 def _printable(text: str) -> str:

@@ -25,7 +25,7 @@ from watcher.logs.paths import watcher_logs
 from watcher.loops import Hint
 from watcher.triggerer.control import Control, MovedPosition, Preview
 
-router = APIRouter(prefix="/watchers", tags=["Watcher"])
+router = APIRouter(prefix="/api/v2/watchers", tags=["Watcher"])
 DESCRIBE_PATIENCE: Final = 1.0
 """Seconds in which plug-ins are asked about all watermarks of an answer."""
 _MOVING: Final = {**MAY_CONFLICT, 502: {"description": "The watcher's source does not answer"}}

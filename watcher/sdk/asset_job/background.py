@@ -118,7 +118,9 @@ class Progress(Background):
 def _began(context: SparkContext) -> dict[str, str]:
     """When the first job began, by Spark's own clock; {} before there was one, or where Spark does not tell."""
     with suppress(Exception):
-        at = context._jsc.sc().statusStore().job(0).submissionTime().get()  # noqa: SLF001  Python has no other way to it
+        # Python has no other way to it. What a warm driver has done before it got its try is not the job's.
+        first = int(context.getConf().get("spark.asset_job.first_job", "0") or 0)
+        at = context._jsc.sc().statusStore().job(first).submissionTime().get()  # noqa: SLF001
         return {"first_action_at": datetime.fromtimestamp(at.getTime() / 1000, UTC).isoformat()}
     return {}
 

@@ -29,7 +29,7 @@ from watcher.web.rendering import Pages
 from watcher.web.waiting import waiting_jobs
 from watcher.web.words import pretty
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 _MOST_ENTRIES: Final = 200
 
 

@@ -10,7 +10,7 @@ from watcher.api.routes.logs import WriteId
 from watcher.web.parts import ROWS, Before, Part
 from watcher.web.rendering import Pages
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 
 
 @router.get("/audit")

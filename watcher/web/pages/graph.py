@@ -10,7 +10,7 @@ from store.catalog import graph
 from watcher.web.drawing import drawn
 from watcher.web.rendering import Pages
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 _MOST_NODES = 300
 
 

@@ -19,7 +19,7 @@ from watcher.web.parts import FEW, Part
 from watcher.web.rendering import Pages
 from watcher.web.waiting import waiting_jobs
 
-router = APIRouter(prefix="/jobs/{dag_id}")
+router = APIRouter(prefix="/jobs/{dag_id}", include_in_schema=False)
 _DEEPEST: Final = "the conf is nested too deep"
 
 

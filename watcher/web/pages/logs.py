@@ -20,7 +20,7 @@ from watcher.logs.reader import Log, Record, around_line
 from watcher.web.addresses import path
 from watcher.web.rendering import Pages
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 _LINES: Final = 100
 """On each side of a write; the last ones are twice as many."""
 _REMOTE_LINES: Final = 1000

@@ -22,7 +22,7 @@ from watcher.web.parts import FEW, ROWS
 from watcher.web.rendering import Pages
 from watcher.web.words import duration, moment
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 _GOOD: Final = frozenset({"running", "starting", "paused"})
 _MOST_PAGES: Final = 10_000
 

@@ -28,7 +28,7 @@ from watcher.web.pages.logs import api_path, tail
 from watcher.web.parts import ROWS, Before, Part
 from watcher.web.rendering import Pages
 
-router = APIRouter(prefix="/runs")
+router = APIRouter(prefix="/runs", include_in_schema=False)
 _LINES: Final = 40
 _LINE: Final = re.compile(r"log line (\d{1,18})\)$")
 _MOST: Final = 100

@@ -10,7 +10,7 @@ from store.runs import search
 from watcher.api.parameters import storable
 from watcher.web.rendering import Pages
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 _MOST = 20
 """Of each kind."""
 

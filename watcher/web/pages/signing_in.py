@@ -13,7 +13,7 @@ from watcher.web.addresses import root
 from watcher.web.forms import Form, go_to
 from watcher.web.rendering import plain_page
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False)
 _LONGEST_ADDRESS = 2000
 
 

@@ -23,7 +23,7 @@ from watcher.web.forms import Form, go_to
 from watcher.web.pages.logs import last_lines, lines
 from watcher.web.rendering import Pages, View
 
-router = APIRouter(prefix="/watchers/{name}")
+router = APIRouter(prefix="/watchers/{name}", include_in_schema=False)
 _FEW_LINES = 20
 Name = Annotated[str, Path()]
 

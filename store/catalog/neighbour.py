@@ -1,0 +1,58 @@
+"""What the configuration says of a neighbouring Airflow, mirrored: the assets that are forwarded, and those listened to.
+
+Whether an event is owed to Airflow is decided in the transaction that commits it, by these rows, whoever commits it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import delete, exists, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.dialects import upsert
+from store.database.schema import asset_event, asset_forward, listen_position, outbox, setting
+
+_INSTANCE: Final = "instance"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredForward:
+    """An asset whose events go to an asset of Airflow's, named by its name or uri."""
+
+    asset: str
+    target: str
+    partition_key: bool = False
+
+
+async def apply(
+    connection: AsyncConnection, forwards: Sequence[DeclaredForward], listens: Collection[str], ids: Mapping[str, int]
+) -> None:
+    """Make the mirror equal, in a transaction in which nobody appends events.
+
+    What was owed to an asset that is forwarded no more is dropped, as queue rows of jobs that went are. So is where
+    reading stood of what is listened to no more: listening again begins anew.
+    """
+    configured = {(ids[each.asset], each.target, each.partition_key) for each in forwards}
+    present = {tuple(row) for row in await connection.execute(select(*asset_forward.c))}
+    if configured != present:
+        await connection.execute(delete(asset_forward))
+        if configured:
+            columns = [column.name for column in asset_forward.c]
+            rows = [dict(zip(columns, row, strict=True)) for row in sorted(configured)]
+            await connection.execute(insert(asset_forward), rows)
+        of_event = asset_event.c.id == outbox.c.asset_event_id
+        kept = exists().where(of_event, asset_forward.c.asset_id == asset_event.c.asset_id)
+        await connection.execute(delete(outbox).where(outbox.c.asset_event_id.is_not(None), ~kept))
+    await connection.execute(delete(listen_position).where(listen_position.c.source.not_in(listens)))
+
+
+async def instance(connection: AsyncConnection, dialect: str) -> str:
+    """By what Airflow's events are known as ours: an id of this database, made when it is first asked for."""
+    new = upsert(setting, dialect).values(key=_INSTANCE, value=str(uuid.uuid4()))
+    await connection.execute(new.on_conflict_do_nothing())
+    value: str = (await connection.execute(select(setting.c.value).where(setting.c.key == _INSTANCE))).scalar_one()
+    return value

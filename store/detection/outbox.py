@@ -1,0 +1,205 @@
+"""What is owed to other systems: rows written in the transaction that made them true, each sent until it has arrived.
+
+A destination has lanes; within one, messages go in the order of their ids, so what one transaction after another writes
+arrives in that order. Whoever sends is the leader, and notes each attempt before it makes it: after a crash an attempt of
+which no answer is known is there to be looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import ReturningInsert
+
+from store.database.paging import all_of
+from store.database.schema import (
+    asset,
+    asset_event,
+    asset_forward,
+    database_now,
+    database_time_in,
+    outbox,
+    seconds_between,
+)
+
+AIRFLOW: Final = "airflow"
+"""The destination of events; its lanes are asset ids."""
+
+_o, _e, _f = outbox.c, asset_event.c, asset_forward.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewMessage:
+    """A message to be: `message_id` tells its repeats, `body` is JSON text."""
+
+    destination: str
+    lane: str
+    message_id: str
+    body: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutboxMessage:
+    """The next message of a lane, at `now`. Of an event, `body` is its `extra`, and `message_id` None unless a watcher made it."""
+
+    id: int
+    destination: str
+    lane: str
+    message_id: str | None
+    body: str
+    asset_event_id: int | None
+    target: str | None
+    """The asset of Airflow's that an event goes to; None of other messages."""
+    partition_key: bool | None
+    """Whether Airflow's event gets the partition key, too."""
+    attempts: int
+    first_attempt_at: datetime | None
+    attempt_at: datetime | None
+    """The last attempt, while nobody knows what became of it."""
+    not_before: datetime | None
+    now: datetime
+
+
+async def put(connection: AsyncConnection, messages: Sequence[NewMessage]) -> None:
+    """Owe these from the caller's transaction on. Wake the sender once it is committed."""
+    if messages:
+        rows = [vars(message) for message in messages]
+        await connection.execute(insert(outbox).values(created_at=database_now()), rows)
+
+
+@cache
+def forwarding(dialect: str) -> ReturningInsert[Any]:
+    """Messages of those of the events `b_ids` whose assets are forwarded; by a later statement than the events."""
+    ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
+    here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
+    owed = (
+        select(literal(AIRFLOW), cast(_e.asset_id, Text), _e.id, _e.event_id, database_now())
+        .join_from(asset_event, asset_forward, _f.asset_id == _e.asset_id)
+        .where(here)
+        .order_by(_e.id)
+    )
+    columns = ["destination", "lane", "asset_event_id", "message_id", "created_at"]
+    return insert(outbox).from_select(columns, owed).returning(_o.id)
+
+
+async def lanes_due(connection: AsyncConnection, destination: str) -> Mapping[str, float]:
+    """The lanes that have messages, each with the seconds until its first may be sent."""
+    lowest, later, inner = (outbox.alias(name).c for name in ("lowest", "later", "inner"))
+    first = select(func.min(lowest.lane).label("lane")).where(lowest.destination == destination)
+    lanes = first.cte("lanes", recursive=True)
+    following = select(func.min(later.lane)).where(later.destination == destination, later.lane > lanes.c.lane)
+    lanes = lanes.union_all(select(following.scalar_subquery()).where(lanes.c.lane.is_not(None)))
+    ids = select(func.min(inner.id)).where(inner.destination == destination, inner.lane == lanes.c.lane)
+    head = ids.scalar_subquery()
+    wait = func.coalesce(seconds_between(database_now(), _o.not_before), 0.0).label("wait")
+    rows = await connection.execute(select(_o.lane, wait).join_from(lanes, outbox, _o.id == head))
+    return {row.lane: max(row.wait, 0.0) for row in rows}
+
+
+@cache
+def _first() -> Select[Any]:
+    body = func.coalesce(_o.body, _e.extra).label("body")
+    of_message = (_o.id, _o.destination, _o.lane, _o.message_id, _o.asset_event_id)
+    of_attempts = (_o.attempts, _o.first_attempt_at, _o.attempt_at, _o.not_before)
+    return (
+        select(*of_message, body, _f.target, _f.partition_key, *of_attempts, database_now().label("now"))
+        .outerjoin_from(outbox, asset_event, _e.id == _o.asset_event_id)
+        .outerjoin(asset_forward, _f.asset_id == _e.asset_id)
+        .where(_o.destination == bindparam("b_destination"), _o.lane == bindparam("b_lane"))
+        .order_by(_o.id)
+        .limit(1)
+    )
+
+
+async def first(connection: AsyncConnection, destination: str, lane: str) -> OutboxMessage | None:
+    """The message that is to be sent before all others of the lane."""
+    rows = await connection.execute(_first(), {"b_destination": destination, "b_lane": lane})
+    row = rows.mappings().one_or_none()
+    return None if row is None else OutboxMessage(**row)
+
+
+async def begin(connection: AsyncConnection, message_id: int) -> None:
+    """Note that an attempt is about to be made."""
+    now = database_now()
+    values = {"attempts": _o.attempts + 1, "first_attempt_at": func.coalesce(_o.first_attempt_at, now)}
+    await connection.execute(update(outbox).where(_o.id == message_id).values(attempt_at=now, **values))
+
+
+async def remove(connection: AsyncConnection, message_id: int) -> None:
+    """It has arrived."""
+    await connection.execute(delete(outbox).where(_o.id == message_id))
+
+
+async def postpone(
+    connection: AsyncConnection, message_id: int, pause: timedelta, error: str, *, refused: bool, is_unclear: bool
+) -> None:
+    """It has not arrived, or, when that `is_unclear`, nobody knows; after `pause` it is tried, or looked up, again."""
+    attempt = {} if is_unclear else {"attempt_at": None}
+    again = database_time_in(pause.total_seconds())
+    postponed = update(outbox).where(_o.id == message_id)
+    await connection.execute(postponed.values(not_before=again, error=error, refused=refused, **attempt))
+
+
+async def defer(connection: AsyncConnection, message_id: int, pause: timedelta) -> None:
+    """Leave it alone for so long."""
+    again = database_time_in(pause.total_seconds())
+    await connection.execute(update(outbox).where(_o.id == message_id).values(not_before=again))
+
+
+async def depths(connection: AsyncConnection) -> Mapping[str, int]:
+    """How many messages each destination is owed."""
+    counted = select(_o.destination, func.count().label("messages")).group_by(_o.destination)
+    return {row.destination: row.messages for row in await connection.execute(counted)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StuckLane:
+    """A lane whose first message does not arrive: why, since when it is owed, and whether it was refused as wrong."""
+
+    destination: str
+    lane: str
+    asset: str | None
+    target: str | None
+    error: str
+    refused: bool
+    since: datetime
+
+
+async def stuck(connection: AsyncConnection) -> Sequence[StuckLane]:
+    """The lanes that wait after a failure, in order."""
+    earlier = outbox.alias("earlier").c
+    is_first = (
+        ~select(earlier.id)
+        .where(earlier.destination == _o.destination, earlier.lane == _o.lane, earlier.id < _o.id)
+        .exists()
+    )
+    query = (
+        select(_o.destination, _o.lane, asset.c.name.label("asset"), _f.target, _o.error, _o.refused)
+        .add_columns(_o.created_at.label("since"))
+        .outerjoin_from(outbox, asset_event, _e.id == _o.asset_event_id)
+        .outerjoin(asset, asset.c.id == _e.asset_id)
+        .outerjoin(asset_forward, _f.asset_id == _e.asset_id)
+        .where(and_(_o.error.is_not(None), is_first))
+        .order_by(_o.destination, _o.lane)
+    )
+    return await all_of(connection, query, StuckLane)

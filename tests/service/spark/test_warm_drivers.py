@@ -1,0 +1,145 @@
+"""A try that was handed to a waiting driver meets what it would meet in one of its own, and is told what it cannot have."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.submitters import ended, log_of
+from tests.unit.submit.plain import spark_submit
+from tests.unit.submit.warm import StartsWarm, starts_warm
+from watcher.submit.base import Submission
+from watcher.submit.spark_submit import SparkSubmit
+
+pytestmark = pytest.mark.spark
+NewTry = Callable[..., Submission]
+
+CONTEXT = {"token": "secret-token", "trace_id": "0af7651916cd43dd8448eb211c80319c", "connections": {}}
+ISOLATION = """
+import json, multiprocessing
+import helper
+from pyspark import SparkConf
+from pyspark.sql import SparkSession, functions
+
+spark = SparkSession.builder.appName("my own name").config("spark.sql.shuffle.partitions", 3).getOrCreate()
+
+class Plus:
+    def __init__(self, number): self.number = number
+    def __call__(self, value): return value + self.number
+
+rows = spark.createDataFrame([(1,), (2,)], "id long").select(functions.udf(Plus(1), "long")("id")).collect()
+open("mine.txt", "w").write("here")
+names = ("ASSET_JOB_CONTEXT", "OWN", "PYSPARK_PYTHON", "SPARK_HOME", "ASSET_WATCHER_TRY")
+import asset_job.runs
+print("SEEN", json.dumps({
+    "argv": sys.argv, "name": __name__, "file": __file__, "main": sys.modules["__main__"].__name__,
+    "cwd": os.getcwd(), "path": sys.path[0], "helper": helper.WHO,
+    "env": sorted(set(os.environ) - {"SPARK_AUTH_SOCKET_TIMEOUT"}),
+    "context": str(asset_job.runs.context_path(sys.argv, os.environ)),
+    "trace": [SparkConf().get("spark.asset_job.trace_id"), spark.conf.get("spark.asset_job.trace_id")],
+    "rows": [row[0] for row in rows], "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
+    "read": spark.read.text("mine.txt").count(), "views": len(spark.catalog.listTables()),
+    "group": spark.sparkContext.getLocalProperty("spark.jobGroup.id"),
+    "globals": sorted(set(globals()) - {"__annotations__", "__conditional_annotations__"}),
+}))
+"""
+
+
+@pytest.fixture
+def submitter(tmp_path: Path) -> StartsWarm:
+    return starts_warm(tmp_path / "home")
+
+
+@pytest.fixture
+def _helper(tmp_path: Path) -> Iterator[None]:
+    (tmp_path / "helper.py").write_text("WHO = 'beside the application'\n")
+    yield
+    (tmp_path / "helper.py").unlink()
+
+
+async def seen(submitter: SparkSubmit, submission: Submission) -> dict[str, object]:
+    handle = await submitter.submit(submission)
+    status = await ended(submitter, handle)
+    log = await log_of(submitter, handle)
+    assert status.exit_code == 0, log
+    line = re.search("^SEEN (.*)$", log, re.MULTILINE)
+    assert line is not None, log
+    content: dict[str, object] = json.loads(line[1])
+    return {name: _without(value, submission.key.task_instance_id) for name, value in content.items()}
+
+
+def _without(value: object, task_instance_id: str) -> object:
+    """Two tries of two applications differ in these names only."""
+    text = json.dumps(value).replace(task_instance_id, "ID")
+    return json.loads(re.sub(r"application_\d", "application", text))
+
+
+@pytest.mark.usefixtures("_helper")
+async def test_a_program_sees_what_it_would_see_in_a_cold_start(
+    submitter: StartsWarm, new_try: NewTry, tmp_path: Path
+) -> None:
+    env = {"OWN": "value"}
+    warm = new_try(ISOLATION, env=env, context=CONTEXT)
+    cold = new_try(ISOLATION, env=env, context=CONTEXT)
+    of_warm, of_cold = await seen(submitter, warm), await seen(spark_submit(tmp_path / "home"), cold)
+    assert of_warm == of_cold
+    assert of_warm["rows"] == [2, 3]
+    assert (submitter.folder(warm.key).path / "work" / "mine.txt").read_text() == "here"
+    assert not list((tmp_path / "home" / "warm").iterdir()), "scratch and event log end with the try"
+
+
+@pytest.mark.parametrize(
+    ("program", "sentence"),
+    [
+        ("from pyspark import SparkContext; SparkContext('local')", "makes its own SparkContext.*`warm: 0`"),
+        (
+            "import pyspark.sql as s; s.SparkSession.builder.config('spark.executor.memory', '9g').getOrCreate()",
+            r"asks for spark.executor.memory=9g.*no such setting.*`conf`.*`warm: 0`",
+        ),
+        (
+            "from pyspark.sql import SparkSession\nSparkSession.builder.master('local[7]').getOrCreate()",
+            r"asks for spark.master=local\[7\].*started with local\[1\].*`conf`",
+        ),
+        ("raise KeyError('id')", r"^KeyError: 'id' \(application_0.py line \d+; log line \d+\)$"),
+    ],
+)
+async def test_what_a_warm_driver_cannot_give_is_one_sentence(
+    submitter: StartsWarm, new_try: NewTry, program: str, sentence: str
+) -> None:
+    submission = new_try(program)
+    handle = await submitter.submit(submission)
+    status = await ended(submitter, handle)
+    log = await log_of(submitter, handle)
+    assert status.exit_code == 1, log
+    assert re.search(sentence, status.reason), status.reason
+    assert "warm_program" not in log
+
+
+async def test_progress_counts_from_the_hand_over(submitter: StartsWarm, new_try: NewTry) -> None:
+    """The rehearsal is nobody's: not the SDK's, and not that of who asks Spark's UI."""
+    submission = new_try("""
+from asset_job.background import Progress, _began
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+import time
+before = time.time()
+progress = Progress(None)
+progress.look(spark.sparkContext.statusTracker())
+assert not progress._stages, progress._stages
+assert _began(spark.sparkContext) == {}
+spark.range(10).count()
+from datetime import datetime
+assert datetime.fromisoformat(_began(spark.sparkContext)["first_action_at"]).timestamp() >= before - 0.01
+progress.look(spark.sparkContext.statusTracker())
+print("COUNTS", progress.counts())
+""")
+    handle = await submitter.submit(submission)
+    assert handle["start"] == "warm"
+    status = await ended(submitter, handle)
+    log = await log_of(submitter, handle)
+    assert status.exit_code == 0, log
+    assert "COUNTS {'stages': 2" in log, log

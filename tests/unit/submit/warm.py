@@ -1,0 +1,42 @@
+"""Submitters of which each try is handed to a driver that was started for it and waits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from anyio.to_thread import run_sync
+
+from tests.effort import PATIENCE
+from tests.unit.submit.plain import workspace
+from watcher.submit.base import Handle, Submission
+from watcher.submit.folder import TryFolder
+from watcher.submit.spark_submit import SparkSubmit
+from watcher.submit.warm_driver import WarmDriver
+
+
+class StartsWarm(SparkSubmit):
+    """Each submission finds one ready driver, which nobody else has."""
+
+    async def submit(self, submission: Submission) -> Handle:
+        folder = self.folder(submission.key)
+        if not folder.started():
+            driver = await run_sync(self.ready_driver, submission)
+            try:
+                await run_sync(driver.hand_over, submission, folder, self.log(submission.key))
+            finally:
+                await run_sync(driver.end if folder.warm() is None else driver.control.close)
+        return await super().submit(submission)
+
+    def ready_driver(self, submission: Submission) -> WarmDriver:
+        name = os.urandom(8).hex()
+        folder = TryFolder(self.workspace.home / "warm" / name)
+        driver = WarmDriver(folder=folder, tag=f"warm-{name}", log=self.workspace.logs / "warm" / f"{name}.log")
+        driver.start(self.waiting_command(submission, folder, driver.tag))
+        driver.control.settimeout(PATIENCE)
+        assert driver.control.recv(100) == b"ready", driver.log.read_text()
+        return driver
+
+
+def starts_warm(home: Path) -> StartsWarm:
+    return StartsWarm(workspace(home))
