@@ -32,8 +32,9 @@ from config.java_properties import read_properties
 from config.names import Name, did_you_mean
 from config.reserved import without_reserved
 from config.schedules import ReferencesField, ScheduleField, needs_several
+from config.section import Section
 from config.sentences import misplaced, sentences
-from config.settings import Section, Settings
+from config.settings import Settings
 from config.spark_keys import Allocation, Memory, TemplateCheck, check_deploy_mode, check_files, check_mode_key
 from config.uris import credentials_in, normalise
 from config.vocabulary import Isolation
@@ -291,6 +292,8 @@ class JobConfig(Section):
     """Wait before the first retry; doubles up to 10m."""
     timeout: PositiveDuration | None = None
     """Longest time for one try."""
+    deadline: PositiveDuration | None = None
+    """Alert when the schedule's condition is met in part, and no more than that, for so long."""
     paused: bool = False
     """Start out paused."""
     catchup: bool = False

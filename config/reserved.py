@@ -47,14 +47,13 @@ def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
 
 
 RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
-    *_reserved_keys("settings", airflow=None, alerts=[], openlineage=None),
+    *_reserved_keys("settings", airflow=None, openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
     _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
     *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None, on_bad_row="stop"),
     *_reserved_keys("assets.*.watchers.*", publication=None, max_retained="10GB"),
     _word("assets.*.watchers.*.mode", "log"),
-    *_reserved_keys("jobs.*", deadline=None),
     _word("jobs.*.batch.mode", "per_partition"),
     ReservedValue(
         path="jobs.*.schedule",

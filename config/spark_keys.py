@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from config.section import Section
 from config.sentences import misplaced
-from config.settings import Section
 
 ARGUMENT_NAMES: Final = (
     *("run_id", "dag_id", "task_id", "try_number", "conf", "triggering_asset_events"),

@@ -23,6 +23,8 @@ from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
 from watcher import machine, try_tokens
+from watcher.alerts.delivery import Alerts
+from watcher.alerts.evaluator import Evaluator
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
 from watcher.api.same_site import site_of
@@ -149,7 +151,9 @@ class Daemon:
             health=self._health,
         )
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
-        self._sender = Sender(database=self.database, leadership=self._leadership, destinations=())
+        alerts = Alerts.of(self._settings.alerts, self._metrics)
+        self._sender = Sender(database=self.database, leadership=self._leadership, destinations=[alerts])
+        self._evaluator = Evaluator.of(self._settings, self.database, self._leadership, self._sender.wake)
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -204,6 +208,7 @@ class Daemon:
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
             await self._start_part(workers, "dispatcher", self._dispatcher.run)
             await self._start_part(workers, "outbox", self._sender.run)
+            await self._start_part(workers, "alerts", self._evaluator.run)
         if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
             await self._start_part(workers, "triggerer", self._triggerer.run)

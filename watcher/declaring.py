@@ -72,6 +72,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         retries=job.retries,
         retry_delay=job.retry_delay,
         timeout=job.timeout,
+        deadline=job.deadline,
         application=str(job.spark.application),
         master=job.spark.master,
         submitter=job.spark.submitter,

@@ -77,6 +77,7 @@ class Metrics:
         text = "From a run's newest event to the start of the first Spark job of its first try"
         self._first_action = self._histogram("event_to_first_action_seconds", text, _WAITS, "dag_id", "start")
 
+        self.alerts = self._counter("alerts", "Alerts, by what came of each attempt: sent, failed, dropped", "result")
         text = "Drivers that were started ahead: on their way, waiting for a try, or used by one"
         self._warm_drivers = Gauge("watcher_warm_drivers", text, ["state"], registry=self.registry)
 

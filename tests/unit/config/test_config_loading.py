@@ -83,6 +83,7 @@ def test_an_empty_configuration_has_the_documented_settings(
             "retention_days": 30,
             "max_file_mb": 64,
         },
+        "alerts": (),
         "plugins_dir": tmp_path / "plugins",
     }
 
@@ -100,6 +101,7 @@ def test_a_job_needs_no_more_than_its_application(load_text: Callable[..., Confi
         "retries": 0,
         "retry_delay": "30s",
         "timeout": None,
+        "deadline": None,
         "paused": False,
         "catchup": False,
         "spark": {

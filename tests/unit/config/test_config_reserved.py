@@ -23,7 +23,6 @@ from watcher.vocabulary import vocabulary
 KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey) and "**" not in entry.path}
 OTHERS: Mapping[str, Any] = {
     "settings.airflow": {"base_url": "http://airflow", "token": "hunter22"},
-    "settings.alerts": [{"on": ["run_failed"], "to": {"webhook": {"url": "http://alerts"}}}],
     "assets.*.watchers.*.assets": {"landing": "orders/**"},
 }
 
