@@ -1,18 +1,41 @@
-# The daemon and PySpark, for a container next to Airflow. Mounts: the configuration at /etc/watcher (read-only), and
-# /var/lib/watcher (this machine's local disk, kept over restarts). With a read-only root, /tmp must be writable too:
-# Docker gives both volumes below by itself, in Kubernetes they are emptyDir or a claim. Those may be open to others; the
-# daemon's home, a folder in the first, is made closed to all but its own account.
+# The daemon and PySpark, for a container next to Airflow. docs/container.md tells how to run it, and how to build on it.
+# Mounts: the configuration at /etc/watcher (read-only), and /var/lib/watcher (this machine's local disk, kept over
+# restarts). With a read-only root, /tmp must be writable too: Docker gives both volumes below by itself, in Kubernetes they
+# are emptyDir or a claim. Those may be open to others, and belong to whomever; the daemon's home, a folder in the first,
+# is made closed to all but its own account.
 
 ARG PYTHON=3.12
 ARG DEBIAN=bookworm
+# For builds that can be repeated, by digest: --build-arg BASE=python@sha256:…
+ARG BASE=python:${PYTHON}-slim-${DEBIAN}
 
-FROM python:${PYTHON}-slim-${DEBIAN} AS build
+FROM ${BASE} AS system
+# The manual's folder, which slim bases leave out, is needed by Java's installation.
+# hadolint ignore=DL3008  # the distribution keeps no older package versions that could be pinned
+RUN mkdir --parents /usr/share/man/man1 \
+ && apt-get update \
+ && apt-get install --yes --no-install-recommends libnss-extrausers openjdk-17-jre-headless tini \
+ && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/apt /var/log/dpkg.log \
+      /usr/lib/jvm/*/lib/ct.sym /usr/lib/jvm/*/lib/server/classes_nocoops.jsa \
+ && sed --in-place 's/^passwd:.*/passwd: files extrausers/' /etc/nsswitch.conf \
+ && install --directory /var/lib/extrausers && ln --symbolic /tmp/watcher.passwd /var/lib/extrausers/passwd \
+ && if python -m pip --version; then python -m pip uninstall --yes wheel setuptools pip; fi \
+ && useradd --uid 10001 --gid 0 --no-create-home --home-dir /var/lib/watcher --shell /usr/sbin/nologin watcher \
+ && install --directory --mode=1777 /var/lib/watcher \
+ && install --directory /etc/watcher
+
+FROM system AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
-RUN python -m venv /opt/watcher
-COPY requirements/build.txt requirements/runtime.txt requirements/
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
+RUN python -m venv /opt/watcher && python -m venv /opt/tools
+COPY requirements/build.txt requirements/runtime.txt requirements/image.txt requirements/
 RUN /opt/watcher/bin/pip install --require-hashes -r requirements/build.txt \
- && /opt/watcher/bin/pip install --require-hashes --no-build-isolation -r requirements/runtime.txt
+ && /opt/watcher/bin/pip install --require-hashes --no-build-isolation -r requirements/runtime.txt \
+ && /opt/tools/bin/pip install --require-hashes -r requirements/image.txt
+COPY tools/image/slim.py tools/image/
+RUN python tools/image/slim.py /opt/watcher
 COPY pyproject.toml README.md LICENSE ./
 COPY config config
 COPY store store
@@ -20,34 +43,40 @@ COPY triggers triggers
 COPY watcher watcher
 RUN /opt/watcher/bin/pip install --no-deps --no-build-isolation . \
  && /opt/watcher/bin/pip uninstall --yes setuptools pip
-
-FROM python:${PYTHON}-slim-${DEBIAN}
-LABEL org.opencontainers.image.title="Asset Watcher" \
-      org.opencontainers.image.description="New files and new rows, each exactly once, to PySpark jobs, next to Apache Airflow" \
-      org.opencontainers.image.licenses="Apache-2.0"
-# hadolint ignore=DL3008  # the distribution keeps no older package versions that could be pinned
-RUN apt-get update \
- && apt-get install --yes --no-install-recommends openjdk-17-jre-headless tini \
- && rm -rf /var/lib/apt/lists/* \
- && useradd --uid 10001 --no-create-home --home-dir /var/lib/watcher --shell /usr/sbin/nologin watcher \
- && install --directory --owner=watcher --mode=0700 /var/lib/watcher \
- && install --directory /etc/watcher
-COPY --from=build /opt/watcher /opt/watcher
-# Where the class archive is; an image built on this one, with another Java or Spark, makes its own by the line below.
+# The class archive; an image built on this one, with another Java or Spark, makes its own by the same command.
 ENV PATH=/opt/watcher/bin:$PATH \
     XDG_CACHE_HOME=/opt/watcher/cache
 RUN watcher spark archive
-ENV PYTHONDONTWRITEBYTECODE=1 \
+COPY tools/image/sbom.py tools/image/
+ARG VERSION=unknown
+RUN apt-get purge --yes --auto-remove binutils \
+ && /opt/tools/bin/python tools/image/sbom.py /opt/watcher "${VERSION}" >/opt/watcher/sbom.cdx.json
+
+FROM system
+COPY --from=build /opt/watcher /opt/watcher
+COPY tools/image/entry /usr/local/bin/watcher-entry
+# Times of its own fit `docker stop`, which kills after ten seconds.
+ENV PATH=/opt/watcher/bin:$PATH \
+    XDG_CACHE_HOME=/opt/watcher/cache \
+    PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     WATCHER_CONFIG=/etc/watcher/watchers.yaml \
     WATCHER_SETTINGS__HOME=/var/lib/watcher/home \
-    WATCHER_SETTINGS__API__HOST=0.0.0.0
-USER 10001
+    WATCHER_SETTINGS__API__HOST=0.0.0.0 \
+    WATCHER_SETTINGS__TRIGGERER__GRACE=8s
+USER 10001:0
 WORKDIR /var/lib/watcher
 VOLUME ["/var/lib/watcher", "/tmp"]
 EXPOSE 8795
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8795/healthz', timeout=4).close()"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["python", "-P", "-m", "watcher.probe"]
+ENTRYPOINT ["tini", "--", "watcher-entry"]
 # Drivers live in this container and end with it: --cancel-jobs stops them in order first.
-ENTRYPOINT ["tini", "--", "watcher", "run", "--cancel-jobs"]
+CMD ["run", "--cancel-jobs"]
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Asset Watcher" \
+      org.opencontainers.image.description="New files and new rows, each exactly once, to PySpark jobs, next to Apache Airflow" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"

@@ -4,6 +4,7 @@
 PYTHON ?=
 VENV ?= .venv
 ARGS ?=
+IMAGE ?= asset-watcher:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 WORKERS ?= 2
 # Of the way from the short forms of the tests in CI to the long ones.
 SHARE ?= 1
@@ -23,7 +24,7 @@ TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadscope --n
 MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-more torture soak check bench requirements
+.PHONY: help setup java demo test test-more torture soak check bench image site requirements
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -70,9 +71,20 @@ check: setup ## Lint, format, types, import boundaries
 bench: setup ## Run the side-by-side measurements
 	@for script in $(wildcard bench/*.py); do $(BIN)/python "$$script" $(ARGS) || exit 1; done
 
+image: ## Build the container image with docker or podman (IMAGE=name:tag, ARGS="--build-arg BASE=python@sha256:...")
+	@tools/image/build $(IMAGE) $(ARGS)
+
+site: ## Build the documentation as a site into build/site; every link is followed
+	@tools/venv "$(PYTHON)" build/site-venv
+	@build/site-venv/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/docs.txt
+	@NO_MKDOCS_2_WARNING=1 build/site-venv/bin/mkdocs build --quiet
+	@echo "Ready: build/site/index.html"
+
 requirements: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashes
 	@$(COMPILE) --upgrade requirements/build.in -o requirements/build.txt
+	@$(COMPILE) --upgrade requirements/image.in -o requirements/image.txt
 	@$(COMPILE) --upgrade --extra demo --extra dev pyproject.toml -o requirements/dev.txt
 	@$(COMPILE) --upgrade requirements/clients.in -o requirements/clients.txt
+	@$(COMPILE) --upgrade requirements/docs.in -o requirements/docs.txt
 	@$(COMPILE) --constraint requirements/dev.txt --extra demo --extra spark pyproject.toml -o requirements/demo.txt
 	@$(COMPILE) --constraint requirements/dev.txt --extra spark pyproject.toml -o requirements/runtime.txt

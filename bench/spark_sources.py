@@ -30,7 +30,7 @@ CREATE TABLE orders AS SELECT n::bigint AS id, n * 7 % 1000 AS customer, n * 0.2
        md5(n::text) AS note FROM generate_series(1, {rows}) n;
 ALTER TABLE orders ADD PRIMARY KEY (id); ANALYZE orders
 """
-MAVEN = "org.apache.hadoop:hadoop-aws:3.5.0,org.postgresql:postgresql:42.7.7"
+MAVEN = "org.apache.hadoop:hadoop-aws:3.4.2,org.postgresql:postgresql:42.7.7"
 
 
 def content(line: str, size: int) -> bytes:

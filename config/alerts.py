@@ -36,6 +36,12 @@ def _check_mailbox(mailbox: str) -> str:
     return mailbox
 
 
+def _check_some(kinds: tuple[AlertKind, ...]) -> tuple[AlertKind, ...]:
+    if not kinds:
+        raise ValueError("must name what is told")
+    return kinds
+
+
 Mailbox: TypeAlias = Annotated[str, AfterValidator(_check_mailbox)]
 
 
@@ -75,7 +81,7 @@ class AlertTarget(Section):
 
 
 class AlertConfig(Section):
-    on: Annotated[tuple[AlertKind, ...], Field(min_length=1)]
+    on: Annotated[tuple[AlertKind, ...], AfterValidator(_check_some)]
     """What is told: `watcher_failing`, `watcher_late` (an asset's `expect_every`), `run_failed` (after the last retry),
     `waiting_too_long` (a job's `deadline`)."""
     hold: Annotated[Duration, Field(alias="for")] = timedelta(0)

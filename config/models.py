@@ -30,7 +30,6 @@ from config.durations import Duration, PositiveDuration
 from config.errors import Problem
 from config.java_properties import read_properties
 from config.names import Name, did_you_mean
-from config.reserved import without_reserved
 from config.schedules import ReferencesField, ScheduleField, needs_several
 from config.section import Section
 from config.sentences import misplaced, sentences
@@ -156,8 +155,10 @@ class IngestOptions(Section):
 
     target: Place | None = None
     """Folder or URL of the table; null is the uri of the job's outlet."""
-    format: Literal["parquet"] = "parquet"
+    format: Literal["parquet", "delta"] = "parquet"
     """Format of the table."""
+    schema_evolution: Literal["strict", "add_columns"] = "strict"
+    """A column that the table does not have is left out, or with `format: delta` added to it."""
     schema_: Annotated[str | None, Field(alias="schema")] = None
     """Columns as Spark's DDL (`id long, amount double`); null infers them once and enforces them from then on."""
     partition_by: str | tuple[str, ...] = ()
@@ -174,6 +175,15 @@ class IngestOptions(Section):
     """The connection to read by, where `spark.connections` lists several of a kind."""
     target_connection: ConnectionName | None = None
     """The connection to write by, likewise."""
+
+    @field_validator("schema_evolution")
+    @classmethod
+    def _check_evolution(cls, evolution: str, info: ValidationInfo) -> str:
+        if evolution == "add_columns" and info.data.get("format") == "parquet":
+            raise ValueError(
+                "`add_columns` needs `format: delta`: a Parquet table has no schema that could get columns"
+            )
+        return evolution
 
 
 class SparkConfig(Section):
@@ -244,13 +254,10 @@ class SparkConfig(Section):
     @classmethod
     def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if info.data.get("application") == INGEST:
-            given, reserved = without_reserved(IngestOptions, options, ("jobs", "*", "spark", "options"))
             try:
-                checked = IngestOptions.model_validate(given, context=info.context)
+                checked = IngestOptions.model_validate(options, context=info.context)
             except ValidationError as error:
-                raise misplaced(options, *reserved, *sentences(error, IngestOptions, given)) from None
-            if reserved:
-                raise misplaced(options, *reserved)
+                raise misplaced(options, *sentences(error, IngestOptions, options)) from None
             return checked.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return options
 

@@ -51,7 +51,7 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings.api", oidc=None),
     _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
-    *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None, on_bad_row="stop"),
+    *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None),
     *_reserved_keys("assets.*.watchers.*", publication=None, max_retained="10GB"),
     _word("assets.*.watchers.*.mode", "log"),
     _word("jobs.*.batch.mode", "per_partition"),
@@ -61,8 +61,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
         matches=lambda schedule: isinstance(schedule, dict) and {"all", "cron"} <= schedule.keys(),
     ),
     *_reserved_keys("jobs.*.schedule.**", asset=None, where=None),
-    *_reserved_keys("jobs.*.spark.options", schema_evolution="strict"),
-    _word("jobs.*.spark.options.format", "delta"),
     _word("jobs.*.spark.options.format", "iceberg"),
 )
 

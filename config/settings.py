@@ -158,6 +158,11 @@ class ApiSettings(Section):
             raise ValueError("`none` is for a loopback host only: set `auth: tokens`, or `host: 127.0.0.1`")
         return auth
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether this machine alone can reach it."""
+        return _is_loopback(self.host)
+
 
 def _is_loopback(host: str) -> bool:
     try:

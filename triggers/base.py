@@ -92,11 +92,32 @@ class Position:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RejectedItem:
+    """A row or a file that cannot be told, and is kept aside so that the others can be.
+
+    `key` is what the event's `rejected` names it by; `version` tells contents of one key apart, '' where there is only one.
+    `column` is the one that fails, where it is one alone; `code` PostgreSQL's SQLSTATE; `reason` is for people.
+    """
+
+    key: JsonValue
+    version: str = ""
+    column: str | None = None
+    code: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoredPosition:
-    """The last committed position, as the host hands it to `events`: the state and the whole large set."""
+    """The last committed position, as the host hands it to `events`: the state, the whole large set, and what is kept aside.
+
+    `retried` are those of the `rejected` that a person wants to be told: the first batches tell each of them that can be
+    told by now, and have the others `settled` where they are gone, else `rejected` again.
+    """
 
     state: JsonObject
     rows: Mapping[int, int] = field(default_factory=dict)
+    rejected: Sequence[RejectedItem] = ()
+    retried: Sequence[RejectedItem] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +141,8 @@ class TriggerBatch:
     the last batch of a look that reached the end of the source: when that look began, by `time.monotonic`. From it people
     learn how far the watcher lags behind. `up_to` beside it: what the watermark's `up_to` would be now, where the clock moves
     it; it is shown, and not written. `findings`: what a person should look at now, warnings of `check` among it; None: what was
-    found before stands.
+    found before stands. `rejected` are kept aside from here on: people see them, and may have them tried again; each is named
+    in the `rejected` of one of the events. `settled` were kept aside, and are no more: they are told here, or gone.
     """
 
     events: Sequence[TriggerEvent] = ()
@@ -129,11 +151,14 @@ class TriggerBatch:
     whole_since: float | None = None
     up_to: JsonValue = None
     findings: Sequence[Finding] | None = None
+    rejected: Sequence[RejectedItem] = ()
+    settled: Sequence[RejectedItem] = ()
 
     def __post_init__(self) -> None:
-        if self.events and self.position is None:
+        moves = bool(self.events or self.rejected or self.settled)
+        if moves and self.position is None:
             raise ValueError("a batch with events must carry the position that makes them true")
-        if self.events and self.position is not None and self.position.silent:
+        if moves and self.position is not None and self.position.silent:
             raise ValueError("the position of a batch with events is not silent")
 
 

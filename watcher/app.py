@@ -25,9 +25,11 @@ from store.processes.triggerers import Process
 from watcher import machine, try_tokens
 from watcher.alerts.delivery import Alerts
 from watcher.alerts.evaluator import Evaluator
+from watcher.api.app import create_probes
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
 from watcher.api.same_site import site_of
+from watcher.backup_watch import BackupWatch
 from watcher.cleanup import Cleaner, Limits
 from watcher.configuration_watch import ConfigurationWatch
 from watcher.containment import Part, leaves, run_part
@@ -39,7 +41,7 @@ from watcher.errors import PartEnded
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home
-from watcher.http_server import listen, serve
+from watcher.http_server import address_of, listen_as, serve
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
@@ -107,9 +109,8 @@ async def _build(
 
     start = await start_configuration(database, configuration, force=options.apply)
     home.remember_settings(settings_digests(settings))
-    listening_socket = None
-    if "api" in options.roles:
-        listening_socket = stack.enter_context(listen(settings.api.host, settings.api.port))
+    listening_socket = stack.enter_context(listen_as(settings.api, options.roles))
+    home.remember_address(address_of(listening_socket))
     return Daemon(configuration, options, home, process, database, backend, start, listening_socket, fork_server)
 
 
@@ -124,7 +125,7 @@ class Daemon:
     database: Database
     backend: BaseStoreBackend
     start: StartedWith
-    listening_socket: socket.socket | None
+    listening_socket: socket.socket
     fork_server: ForkServer
 
     def __post_init__(self) -> None:
@@ -174,9 +175,9 @@ class Daemon:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
                 clients = self._clients = Clients(self.configuration.connections, tasks, children)
                 await self._start_part(tasks, "exchange of hints", self._relay.run)
-                if self.listening_socket is not None:
-                    self._api = create_app(self._api_context(clients))
-                    await self._start_part(tasks, "API", serve, self._api, self.listening_socket, self._settings.api)
+                create = create_app if "api" in self.options.roles else create_probes
+                self._api = create(self._api_context(clients))
+                await self._start_part(tasks, "API", serve, self._api, self.listening_socket, self._settings.api)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     await self._start_part(workers, "reloads", self._reloader.run)
@@ -184,8 +185,8 @@ class Daemon:
                     await self._start_part(workers, "watch on the configuration", watch.run)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
-                    url = {} if self.listening_socket is None else {"url": self._local_url()}
-                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid, **url)
+                    url = address_of(self.listening_socket)
+                    log.info("daemon.started", roles=sorted(self.options.roles), pid=self.process.pid, url=url)
                     await signals.receive()
                     self._health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()
@@ -198,6 +199,8 @@ class Daemon:
         log.info("daemon.stopped")
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
+        backups = BackupWatch(database=self.database, home=self.home, health=self._health)
+        await self._start_part(workers, "watch on restored backups", backups.run)
         if self._copies is not None:
             await self._start_part(workers, "copying of watermarks", self._copies.run)
         if "scheduler" in self.options.roles:
@@ -390,7 +393,6 @@ class Daemon:
 
     def _local_url(self) -> str:
         """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
-        api = self._settings.api
-        if self.listening_socket is None:
-            return api.base_url or f"http://{api.host}:{api.port}"
-        return machine.url_here(*self.listening_socket.getsockname()[:2])
+        if "api" in self.options.roles:
+            return address_of(self.listening_socket)
+        return self._settings.api.base_url or f"http://{self._settings.api.host}:{self._settings.api.port}"

@@ -17,6 +17,7 @@ from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
 from store.values import to_json
 from triggers.base import Finding, JsonValue
+from watcher.poll_history import Poll, PollHistory, newest_first, parse
 from watcher.watchdog import Block
 
 PROBE_DEADLINE: Final = 3.0
@@ -50,6 +51,7 @@ class WatcherReport:
     error_count: int = 0
     findings: Sequence[Mapping[str, str]] = ()
     """What a person should look at: `check`, `level`, `message`, `remedy` and `since`."""
+    history: PollHistory = field(default_factory=PollHistory)
     has_position: bool = False
     has_failed: bool = False
     polled_at: float | None = None
@@ -107,6 +109,8 @@ class Health:
 
     recent_block: Callable[[], Block | None] = lambda: None
     waits_for: str | None = None
+    restored: str | None = None
+    """That the database is an older one than before."""
     reload_fault: str | None = None
     """Why the last reload was refused; None once one was not."""
     watchers: dict[str, WatcherReport] = field(default_factory=dict)
@@ -160,6 +164,8 @@ class Health:
         ]
         lines += [f"nobody hosts the watcher {name}: {reason}" for name, reason in sorted(self.left_out.items())]
         lines += [self.concerns[subject] for subject in sorted(self.concerns)]
+        if self.restored is not None:
+            lines.append(self.restored)
         if self.reload_fault is not None:
             lines.append(f"the last reload was refused, and what was there before goes on: {self.reload_fault}")
         block = self.recent_block()
@@ -170,6 +176,11 @@ class Health:
 
     def _named(self) -> list[tuple[str, WatcherReport]]:
         return sorted(self.watchers.items())
+
+    def polls(self, name: str, stored: str | None) -> Sequence[Poll]:
+        """A watcher's last polls, the newest first: what this process knows of one that it hosts, else what was stored."""
+        report = self.watchers.get(name)
+        return newest_first(parse(stored) if report is None else report.history.polls)
 
     def merged(self, row: WatcherRow) -> WatcherRow:
         """The row with what this process knows better: it may have been unable to record it."""

@@ -15,8 +15,10 @@ from typing import Final
 
 from store.processes.file_locks import exclusive
 from watcher.errors import StartRefused
+from watcher.probe import ADDRESS
 
 SHORTEST_SECRET: Final = 32
+_NEWEST_EVENT: Final = "newest_event"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MISREAD = frozenset(":,#*?[]{}\\")
 """A job gets files of the home by PYTHONPATH, Spark's lists of folders, and --py-files, which are URIs with wildcards."""
@@ -31,12 +33,22 @@ class Home:
 
     def remember_settings(self, digests: Mapping[str, str]) -> None:
         """For `watcher check`, which names those that need a restart. Raises `StartRefused`."""
-        path = settings_path(self.folder)
-        with refusing_os_errors(f"{path} cannot be written"):
-            temporary = path.with_suffix(".new")
-            temporary.touch(mode=0o600)
-            temporary.write_text(json.dumps(dict(digests)), encoding="utf-8")
-            temporary.replace(path)
+        _replace(settings_path(self.folder), json.dumps(dict(digests)))
+
+    def newest_event(self) -> int:
+        """The highest id of an event that a daemon of this home has seen committed; 0 before the first."""
+        try:
+            return int((self.folder / _NEWEST_EVENT).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return 0
+
+    def remember_newest_event(self, event_id: int) -> None:
+        """Raises `StartRefused`."""
+        _replace(self.folder / _NEWEST_EVENT, str(event_id))
+
+    def remember_address(self, url: str) -> None:
+        """For this machine's commands and the health check, as long as this daemon runs. Raises `StartRefused`."""
+        _replace(self.folder / ADDRESS, url)
 
     def secret(self) -> bytes:
         """The key that signs the tries' tokens, made on first use (0600).
@@ -61,6 +73,14 @@ class Home:
 def settings_path(folder: Path) -> Path:
     """The file in which a daemon that runs in this home says which settings it runs with, by their fingerprints."""
     return folder / "settings.json"
+
+
+def address(folder: Path) -> str | None:
+    """Where this machine reaches the daemon that runs in this home, or ran there last; None before the first."""
+    try:
+        return (folder / ADDRESS).read_text(encoding="utf-8")
+    except OSError:
+        return None
 
 
 def lock_path(folder: Path) -> Path:
@@ -120,6 +140,15 @@ def _is_id(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _replace(path: Path, text: str) -> None:
+    """A small private file with another content, whole or not at all. Raises `StartRefused`."""
+    with refusing_os_errors(f"{path} cannot be written"):
+        temporary = path.with_suffix(".new")
+        temporary.touch(mode=0o600)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
 
 
 def _made_once(path: Path, make: Callable[[], str]) -> str:

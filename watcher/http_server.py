@@ -19,6 +19,7 @@ from watcher.edge.connections import ConnectionLimits, Connections
 from watcher.edge.headers import SecurityHeaders
 from watcher.edge.http_connection import HttpConnection, LimitedConfig
 from watcher.errors import StartRefused
+from watcher.machine import url_here
 
 _USUAL: Final = ConnectionLimits()
 _LOOK_EVERY: Final = 0.5
@@ -29,6 +30,20 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def listen_as(api: ApiSettings, roles: frozenset[str]) -> socket.socket:
+    """A bound socket for a process with these roles. Raises `StartRefused`.
+
+    Without the role `api` it answers probes only, and leaves the API's port on a loopback address, which the processes of a
+    machine share, to the one that has it.
+    """
+    return listen(api.host, api.port if "api" in roles or not api.is_loopback else 0)
+
+
+def address_of(bound: socket.socket) -> str:
+    """At which this machine reaches a bound socket."""
+    return url_here(*bound.getsockname()[:2])
 
 
 def listen(host: str, port: int) -> socket.socket:

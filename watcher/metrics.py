@@ -29,9 +29,18 @@ OUR_OWN: Final = frozenset(
     {
         *("asset_age_seconds", "asset_late", "blocked_seconds", "database_up", "errors", "event_loop_lag_seconds"),
         *("event_to_first_action_seconds", "events", "findings", "items", "lag_seconds", "left_out", "poll_seconds"),
-        *("outbox_depth", "position_version", "ready", "reloads", "run_duration_seconds", "run_queue_seconds", "runs"),
+        *(
+            "outbox_depth",
+            "position_version",
+            "ready",
+            "rejected",
+            "reloads",
+            "run_duration_seconds",
+            "run_queue_seconds",
+        ),
+        "runs",
         *("sign_in_failures", "state"),
-        *("store_writes", "warm_drivers"),
+        *("store_writes", "try_bytes", "try_cpu_seconds", "try_peak_memory_bytes", "try_rows", "warm_drivers"),
     }
 )
 """Names, behind `watcher_`, that no trigger's gauge may have."""
@@ -59,6 +68,9 @@ class Metrics:
         self.sign_in_failures = self._counter("sign_in_failures", "Tokens that were refused")
         self.items = self._counter("items", "Files and rows found", *_WATCHER)
         self.events = self._counter("events", "Asset events committed", *_WATCHER)
+        self.rejected = self._counter(
+            "rejected", "Files and rows that could not be told, and were kept aside", *_WATCHER
+        )
         self._writes_of = cache(self.store_writes.labels)
         self._items_and_events_of = cache(lambda *labels: (self.items.labels(*labels), self.events.labels(*labels)))
         text = "Whole looks at the source that are committed, or found nothing, from beginning to end"
@@ -78,6 +90,12 @@ class Metrics:
         self._first_action = self._histogram("event_to_first_action_seconds", text, _WAITS, "dag_id", "start")
 
         self.alerts = self._counter("alerts", "Alerts, by what came of each attempt: sent, failed, dropped", "result")
+        text = "CPU time of a try's processes on this machine"
+        self._cpu = Summary("watcher_try_cpu_seconds", text, ["dag_id"], registry=self.registry)
+        text = "Memory, at its highest, of the largest process of a try"
+        self._peak_memory = Summary("watcher_try_peak_memory_bytes", text, ["dag_id"], registry=self.registry)
+        self._rows = self._counter("try_rows", "Rows that Spark counted: read, written", "dag_id", "direction")
+        self._bytes = self._counter("try_bytes", "Bytes that Spark counted: read, written", "dag_id", "direction")
         text = "Drivers that were started ahead: on their way, waiting for a try, or used by one"
         self._warm_drivers = Gauge("watcher_warm_drivers", text, ["state"], registry=self.registry)
 
@@ -103,6 +121,11 @@ class Metrics:
         of_items.inc(items)
         of_events.inc(events, _exemplar(trace_id))
 
+    def count_rejected(self, labels: tuple[str, str], items: int) -> None:
+        """Of a batch that a watcher, of an asset, committed."""
+        if items:
+            self.rejected.labels(*labels).inc(items)
+
     def observe_start(self, run: Run) -> None:
         """Of a run that was queued and runs now."""
         if run.start_date is not None:
@@ -121,6 +144,17 @@ class Metrics:
     ) -> None:
         """`warm`: the try was handed to a driver that waited for it."""
         self._first_action.labels(dag_id, start).observe(_seconds(since_event), _exemplar(trace_id))
+
+    def observe_cost(self, dag_id: str, cost: Mapping[str, float]) -> None:
+        """Of a try that has ended: the numbers of `store.runs.measures.Cost` that are known."""
+        if "cpu_seconds" in cost:
+            self._cpu.labels(dag_id).observe(cost["cpu_seconds"])
+        if "peak_memory_mb" in cost:
+            self._peak_memory.labels(dag_id).observe(cost["peak_memory_mb"] * 1024 * 1024)
+        for direction in ("read", "written"):
+            for counter, what in ((self._rows, "rows"), (self._bytes, "bytes")):
+                if (number := cost.get(f"{what}_{direction}")) is not None:
+                    counter.labels(dag_id, direction).inc(number)
 
     def count_warm_drivers(self, drivers: Callable[[], Mapping[str, int]]) -> None:
         """Ask for them, by state, when Prometheus asks."""

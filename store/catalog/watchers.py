@@ -187,6 +187,20 @@ async def set_polled(connection: AsyncConnection, owner: str, polled: Mapping[st
     await connection.execute(_POLLED, looks)
 
 
+async def set_polls(connection: AsyncConnection, owner: str, polls: Mapping[str, str]) -> None:
+    """Record the history of polls, JSON text, of watchers whose positions are the owner's."""
+    rows = [{"which": name, "whose": owner, "history": history} for name, history in sorted(polls.items())]
+    if rows:
+        await connection.execute(_OWN.values(polls=bindparam("history")), rows)
+
+
+async def stored_polls(connection: AsyncConnection, names: Collection[str]) -> Mapping[str, str]:
+    """The histories of these watchers, of those that have one."""
+    w = watcher.c
+    rows = await connection.execute(select(w.name, w.polls).where(w.name.in_(names), w.polls.is_not(None)))
+    return {row.name: row.polls for row in rows}
+
+
 _OWN: Final = update(watcher).where(
     watcher.c.name == bindparam("which"),
     exists().where(watcher_position.c.watcher == watcher.c.name, watcher_position.c.owner == bindparam("whose")),

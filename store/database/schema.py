@@ -196,6 +196,7 @@ watcher = _table(
     Column("up_to_version", BigInteger),
     Column("definition", String(64)),  # a hash by which its host must know it; null: applied by an older program
     Column("findings", Text),  # JSON: what its host found that a person should look at; null: nothing
+    Column("polls", Text),  # JSON: its last polls that found something, or failed
 )
 
 watcher_position = _table(
@@ -218,6 +219,19 @@ watcher_position_row = _table(
     Column("member", BigInteger, primary_key=True),
     Column("value", BigInteger, nullable=False),
     Index("ix_watcher_position_row_watcher_value", "watcher", "value"),
+)
+
+rejected_item = _table(  # what cannot be told, kept aside in the transaction of the position that passes it
+    "rejected_item",
+    Column("watcher", NAME, primary_key=True),
+    Column("digest", String(64), primary_key=True),  # SHA-256 hex of key and version
+    Column("key", Text, nullable=False),  # JSON, as the event's `rejected` names it
+    Column("version", Text, nullable=False),  # tells contents of one key apart; empty where there is one
+    Column("column_name", Text),  # the column that fails; null where it is not one alone
+    Column("code", String(16), nullable=False),  # SQLSTATE; empty where PostgreSQL did not refuse it
+    Column("reason", Text, nullable=False),
+    Column("rejected_at", UtcDateTime, nullable=False),
+    Column("retry_at", UtcDateTime),  # somebody asked for it to be told
 )
 
 triggerer = _table(
@@ -493,6 +507,7 @@ task_try = _table(
     Column("finish_state", String(16)),  # what the job said of itself: success | failed | skipped
     Column("message", Text),
     Column("progress", Text),
+    Column("cost", Text),  # JSON of numbers by name, as `store.runs.measures.Cost` has them
     Column("exit_code", Integer),
     Column("counted", Boolean, nullable=False, server_default=true()),  # false: it ended through our own stop
     Column("intent_at", UtcDateTime, nullable=False),

@@ -16,9 +16,10 @@ from store.base import Writer
 from store.database import configuration_lock
 from store.database.dialects import rows_of
 from store.database.schema import asset, database_now, watcher, watcher_position
-from store.detection import events, outbox, positions
+from store.detection import events, outbox, positions, rejections
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
+from store.detection.rejections import Rejection
 from store.errors import PositionLost, StoreError, no_asset
 from store.state import statements
 from store.state.attributed import AttributedEntries
@@ -34,6 +35,10 @@ class Detection:
     position: NewPosition
     writer: Writer
     events: Sequence[NewEvent] = ()
+    rejected: Sequence[Rejection] = ()
+    """Kept aside from here on, as it cannot be told."""
+    settled: Sequence[Rejection] = ()
+    """Kept aside no more."""
 
     @property
     def key(self) -> str:
@@ -132,6 +137,7 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
     if version is None:
         return _lost(held)
     await positions.change_rows(connection, held.watcher, detection.position.rows, "sqlite")
+    await rejections.change(connection, held.watcher, detection.rejected, detection.settled)
     appended = await events.append(connection, detection.events)
     await _ENTRIES.write(connection, detection.entry, detection.writer)
     if detection.events:
@@ -160,6 +166,8 @@ async def _commit_postgresql(
         if name not in waited:  # no asset was locked, so nothing was stored: it must not move either
             raise no_asset(detection.asset_id)
     await positions.change_all_rows(connection, {name: each.position.rows for name, each in written.items()})
+    for name, each in written.items():
+        await rejections.change(connection, name, each.rejected, each.settled)
     seen = [name for name, each in written.items() if each.events]
     woken = await _queue_and_write(connection, [rows[name] for name in written], first.ids or (), seen)
     committed: dict[str, Answer] = {}

@@ -25,6 +25,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    text,
     true,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -51,6 +52,27 @@ from store.errors import NotFound, no_asset
 from store.keys import AssetId, EventId, TaskInstanceKey
 
 _a, _e = asset.c, asset_event.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventNumbers:
+    """The highest id that an event has, and the highest that was ever given to one in this database."""
+
+    committed: int
+    given: int
+
+
+_GIVEN: Final = {
+    "sqlite": "SELECT seq FROM sqlite_sequence WHERE name = 'asset_event'",
+    "postgresql": "SELECT pg_sequence_last_value(pg_get_serial_sequence('asset_event', 'id')::regclass)",
+}
+
+
+async def numbers(connection: AsyncConnection, dialect: str) -> EventNumbers:
+    """The second never falls while a database lives, whatever is cleaned up."""
+    committed = await connection.scalar(select(func.max(_e.id)))
+    given = await connection.scalar(text(_GIVEN[dialect]))
+    return EventNumbers(committed=committed or 0, given=given or 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,8 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from store.database.dialects import Upsert, chunks, each_pair, rows_of, upsert
 from store.database.schema import database_now, triggerer, watcher_position, watcher_position_row
+from store.detection import rejections
+from store.detection.rejections import Rejection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,8 @@ class LoadedPosition:
     source_identity: str | None
     state: str | None
     rows: Mapping[int, int]
+    rejected: Sequence[Rejection] = ()
+    """What is kept aside, as it could not be told."""
 
 
 async def claim(
@@ -88,8 +92,7 @@ async def claim_all(
     )
     claimed = claims.returning(p.watcher, p.epoch, p.version, p.source_identity, p.state)
     rows = {row.watcher: row for row in await connection.execute(claimed, {"b_formats": json.dumps(dict(formats))})}
-    sets = await _sets(connection, rows)
-    return {name: _loaded(name, owner, row, sets.get(name, {})) for name, row in rows.items()}
+    return await _whole(connection, rows, dict.fromkeys(rows, owner))
 
 
 def _is_kept(owner: str) -> ColumnElement[bool]:
@@ -279,8 +282,24 @@ async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | No
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    sets = await _sets(connection, [watcher])
-    return _loaded(watcher, row.owner or "", row, sets.get(watcher, {}))
+    return (await _whole(connection, {watcher: row}, {watcher: row.owner or ""}))[watcher]
+
+
+async def _whole(
+    connection: AsyncConnection, rows: Mapping[str, Any], owners: Mapping[str, str]
+) -> Mapping[str, LoadedPosition]:
+    """The positions of these rows, with what is stored beside them."""
+    sets, rejected = await _sets(connection, rows), await rejections.of_watchers(connection, rows)
+    return {
+        name: LoadedPosition(
+            held=HeldPosition(watcher=name, owner=owners[name], epoch=row.epoch, version=row.version),
+            source_identity=row.source_identity,
+            state=row.state,
+            rows=sets.get(name, {}),
+            rejected=rejected.get(name, ()),
+        )
+        for name, row in rows.items()
+    }
 
 
 async def _sets(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, Mapping[int, int]]:
@@ -292,12 +311,3 @@ async def _sets(connection: AsyncConnection, watchers: Collection[str]) -> Mappi
     for row in await connection.execute(select(r.watcher, r.member, r.value).where(r.watcher.in_(watchers))):
         sets.setdefault(row.watcher, {})[row.member] = row.value
     return sets
-
-
-def _loaded(watcher: str, owner: str, row: Any, members: Mapping[int, int]) -> LoadedPosition:
-    return LoadedPosition(
-        held=HeldPosition(watcher=watcher, owner=owner, epoch=row.epoch, version=row.version),
-        source_identity=row.source_identity,
-        state=row.state,
-        rows=members,
-    )

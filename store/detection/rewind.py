@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
 from store.database.schema import database_now, triggerer, watcher, watcher_position, watcher_position_row
-from store.detection import positions
+from store.detection import positions, rejections
 from store.detection.positions import FIRST_FORMAT, NewPosition
 from store.errors import Conflict, NotFound
 
@@ -118,6 +118,7 @@ async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) 
         await connection.execute(delete(watcher_position_row).where(r.watcher == new + suffix))
         mine = update(watcher_position_row).where(r.watcher == old + suffix)
         await connection.execute(mine.values(watcher=new + suffix))
+    await rejections.rename(connection, old, new)
     old_asset_id = await _move_pause(connection, old, new, dialect)
     return Renamed(version=version, watermark=before["watermark"], old_asset_id=old_asset_id)
 

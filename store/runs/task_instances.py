@@ -21,7 +21,7 @@ _t = task_instance.c
 
 @dataclass(frozen=True, kw_only=True)
 class TaskInstance(TaskInstanceKey):
-    """A task instance with its run's times, and its current try's progress (JSON text), message and exit code."""
+    """A task instance with its run's times, and its current try's progress and cost (JSON texts), and exit code."""
 
     id: str
     try_number: int
@@ -30,6 +30,7 @@ class TaskInstance(TaskInstanceKey):
     start_date: datetime | None
     end_date: datetime | None
     progress: str | None
+    cost: str | None
     exit_code: int | None
     run_after: datetime
     queued_at: datetime
@@ -43,7 +44,8 @@ def _task_instances() -> Select[Any]:
     r = run.c
     this_try = and_(task_try.c.task_instance_id == _t.id, task_try.c.try_number == _t.try_number)
     names = (_t.id, _t.dag_id, _t.run_id, _t.task_id, _t.map_index)
-    how = (_t.try_number, _t.state, _t.detail, _t.start_date, _t.end_date, task_try.c.progress, task_try.c.exit_code)
+    of_try = (task_try.c.progress, task_try.c.cost, task_try.c.exit_code)
+    how = (_t.try_number, _t.state, _t.detail, _t.start_date, _t.end_date, *of_try)
     return (
         select(*names, *how, r.run_after, r.queued_at, r.logical_date, r.note, job.c.definition)
         .select_from(task_instance)
@@ -171,13 +173,14 @@ async def key_of(connection: AsyncConnection, task_instance_id: str) -> TaskInst
 
 @dataclass(frozen=True, kw_only=True)
 class TryOfRun(TaskInstanceKey):
-    """One attempt of a run's task; `finish_state` and `message` are what the job said of itself, `progress` is JSON text."""
+    """One attempt of a run's task; `finish_state` and `message` are what the job said of itself, `progress` and `cost` are JSON."""
 
     try_number: int
     submitter: str
     finish_state: str | None
     message: str | None
     progress: str | None
+    cost: str | None
     exit_code: int | None
     intent_at: datetime
     claimed_at: datetime | None
@@ -188,7 +191,7 @@ class TryOfRun(TaskInstanceKey):
 async def tries_of_run(connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int) -> Sequence[TryOfRun]:
     """The tries of a run's tasks, newest first."""
     a = task_try.c
-    own = (a.try_number, a.submitter, a.finish_state, a.message, a.progress, a.exit_code)
+    own = (a.try_number, a.submitter, a.finish_state, a.message, a.progress, a.cost, a.exit_code)
     times = (a.intent_at, a.claimed_at, a.cancelled_at, a.ended_at)
     query = (
         select(_t.dag_id, _t.run_id, _t.task_id, _t.map_index, *own, *times)

@@ -7,23 +7,20 @@ in a circle: task instance, try, run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
 from store.database.schema import (
-    asset_event,
     database_now,
     dispatcher,
     job,
     run,
-    run_asset_event,
     task_instance,
     task_try,
 )
@@ -236,33 +233,6 @@ async def claim(
 async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
     """Keep how far the try's Spark application is; `progress` is a JSON object's text."""
     await connection.execute(update(task_try).where(_this_try(key)).values(progress=progress))
-
-
-@dataclass(frozen=True, kw_only=True)
-class FirstAction:
-    """When the first Spark job of a run began, after the newest event that the run consumes, and how its driver was started."""
-
-    since_event: timedelta
-    start: Literal["cold", "warm"]
-
-
-async def note_first_action(connection: AsyncConnection, key: TryKey, at: datetime) -> FirstAction | None:
-    """Keep when the try's first Spark job began.
-
-    None when it is kept already, of a run without events, and of later tries, which waited for other things.
-    """
-    a, e, r = task_try.c, asset_event.c, run_asset_event.c
-    new = update(task_try).where(_this_try(key), a.first_action_at.is_(None)).values(first_action_at=at)
-    row = (await connection.execute(new.returning(a.handle))).one_or_none()
-    if row is None or key.try_number > 1:
-        return None
-    newest = select(func.max(e.timestamp, type_=e.timestamp.type)).join(run_asset_event, r.event_id == e.id)
-    of_run = newest.where(r.dag_id == key.dag_id, r.run_id == key.run_id)
-    event_at: datetime | None = (await connection.execute(of_run)).scalar_one()
-    if event_at is None:
-        return None
-    is_warm = row.handle is not None and json.loads(row.handle).get("start") == "warm"
-    return FirstAction(since_event=max(at - event_at, timedelta(0)), start="warm" if is_warm else "cold")
 
 
 async def is_silent(connection: AsyncConnection, key: TryKey) -> bool:

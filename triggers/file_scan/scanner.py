@@ -122,15 +122,36 @@ class Step:
     versions: Sequence[FileVersion]
     watermark: JsonObject
     position: Position | None
+    stopped_at: FileVersion | None = None
+    """Which no event can name: the scan must not go on."""
+
+
+class _Unnamed(Exception):
+    """Of a new version that no event can name."""
+
+    def __init__(self, version: FileVersion) -> None:
+        super().__init__(version.key)
+        self.version = version
 
 
 class Scanner:
     """Begins anew or goes on from a committed position; every position it returns must be committed before the next page."""
 
     def __init__(
-        self, algorithm: Algorithm, stored: StoredPosition | None, *, start: Start, min_age: int, now: float
+        self,
+        algorithm: Algorithm,
+        stored: StoredPosition | None,
+        *,
+        start: Start,
+        min_age: int,
+        now: float,
+        stops: bool = False,
     ) -> None:
-        """`min_age` in microseconds; `now` on the same clock as in `advance`, in seconds."""
+        """`min_age` in microseconds; `now` on the same clock as in `advance`, in seconds.
+
+        `stops`: at a new version that no event can name; else it counts as handled like all others.
+        """
+        self._stops = stops
         self._algorithm = algorithm
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
         self._handled = HandledVersions({} if stored is None else stored.rows)
@@ -155,7 +176,11 @@ class Scanner:
         must_write = self._nothing_stored or (begins and self._state.is_baseline)
         watermark = self._watermark_of_events()
         candidates = self._algorithm.candidates(page, self._state, self._handled)
-        versions = [version for version in candidates if self._is_new(version, page.clock)]
+        versions: list[FileVersion] = []
+        try:
+            versions.extend(version for version in candidates if self._is_new(version, page.clock))
+        except _Unnamed as unnamed:
+            return self._stopped(versions, watermark, unnamed.version, now=now, must_write=must_write)
         due = now - self._written_at >= QUIET_COMMIT_SECONDS
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
@@ -165,6 +190,20 @@ class Scanner:
             must_write = must_write or self._unfinished or (due and self._handled.has_forgotten)
         write = bool(versions) or must_write
         return Step(versions=versions, watermark=watermark, position=self._position(now) if write else None)
+
+    def _stopped(
+        self, versions: Sequence[FileVersion], watermark: JsonObject, at: FileVersion, *, now: float, must_write: bool
+    ) -> Step:
+        """What comes before it is told, and the scan is resumed behind that."""
+        if versions:
+            self._state = replace(self._state, cursor=versions[-1].key)
+        position = self._position(now) if versions or must_write else None
+        return Step(versions=versions, watermark=watermark, position=position, stopped_at=at)
+
+    def told_again(self, versions: Sequence[FileVersion], now: float) -> Step:
+        """Versions that were handled before, at the position as it is."""
+        watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.up_to)}
+        return Step(versions=versions, watermark=watermark, position=self._position(now))
 
     @property
     def begins_now(self) -> bool:
@@ -213,6 +252,8 @@ class Scanner:
         if met_again and not in_baseline and self._min_age and modified > clock - self._min_age:
             self._holds_back = True
             return False  # too young: left to a later scan
+        if self._stops and not in_baseline and version.fault is not None:
+            raise _Unnamed(version)
         if met_again:
             self._handled.add(fingerprint, modified)
         return not in_baseline

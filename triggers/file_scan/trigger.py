@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
@@ -22,17 +22,18 @@ from triggers.base import (
     JsonObject,
     JsonValue,
     Position,
+    RejectedItem,
     RowChanges,
     StoredPosition,
     TriggerBatch,
     TriggerContext,
     TriggerEvent,
 )
-from triggers.errors import ConfigurationError
+from triggers.errors import ConfigurationError, SourceChanged
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
 from triggers.file_scan.state import ScanState, Start, text_of
-from triggers.file_scan.versions import Moment, Page, length_of, moment_of, parse_moment
+from triggers.file_scan.versions import FileVersion, Moment, Page, length_of, moment_of, parse_moment
 from triggers.options import BatchOptions, Duration
 
 
@@ -62,6 +63,7 @@ class FileOptions(BaseOptions):
     min_age: Duration = timedelta(0)
     min_size: int = Field(default=0, ge=0)
     batch: FileBatch = FileBatch()
+    on_bad_row: Literal["stop", "report"] = "stop"
 
     @field_validator("match", "regex")
     @classmethod
@@ -157,6 +159,8 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         scanner = self.scanner_from(position)
+        if position is not None and position.retried:
+            yield await self._retry(scanner, position.retried)
         listed, logged_at = 0, anyio.current_time()
         async with aclosing(self.pages(scanner.cursor)) as pages:
             async for page in pages:
@@ -167,6 +171,20 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
                     log.info("watcher.scanning", count=listed, key=page.last)
                 # Also for a page without anything new: the deadline is one page's, not the whole scan's.
                 yield self.batch_of(step, caught_up=page.last is None)
+                if step.stopped_at is not None:
+                    raise UnnamedFile(step.stopped_at)
+
+    async def _retry(self, scanner: Scanner, items: Sequence[RejectedItem]) -> TriggerBatch:
+        """One listing of all shows which of these versions are still there, and can be named by now."""
+        tried = {item.version: item for item in items}
+        versions: list[FileVersion] = []
+        async with aclosing(self.pages(None)) as pages:
+            async for page in pages:
+                places = enumerate(page.fingerprints())
+                versions += [page.version(place, each) for place, each in places if str(each) in tried]
+        batch = self.batch_of(scanner.told_again(versions, anyio.current_time()), caught_up=False)
+        again = {item.version for item in batch.rejected}
+        return replace(batch, settled=[item for version, item in tried.items() if version not in again])
 
     def identity_of(self, trigger: str, **place: str) -> JsonObject:
         """What a position belongs to: the place, and what is selected there."""
@@ -187,18 +205,54 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
                 start=self.options.start_from,
                 min_age=length_of(self.options.min_age),
                 now=anyio.current_time(),
+                stops=self.options.on_bad_row == "stop",
             )
         return self._scanner
 
     def batch_of(self, step: Step, *, caught_up: bool) -> TriggerBatch:
-        return TriggerBatch(events=[*self._events(step)], position=step.position, caught_up=caught_up)
+        rejected = [
+            RejectedItem(key=version.key, version=str(version.fingerprint), reason=version.fault)
+            for version in step.versions
+            if version.fault is not None
+        ]
+        _refuse_many(len(step.versions), rejected)
+        events = [*self._events(step)]
+        if rejected:
+            [last] = events[-1:] or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]
+            payload = {**last.payload, "rejected": [item.key for item in rejected]}
+            events = [*events[:-1], replace(last, payload=payload)]
+        return TriggerBatch(events=events, position=step.position, caught_up=caught_up, rejected=rejected)
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
         batch = self.options.batch
-        described = [version.describe() for version in step.versions]
+        described = [version.describe() for version in step.versions if version.fault is None]
         sizes = (len(json.dumps(file)) + 2 for file in described)
         for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
             yield TriggerEvent(count=len(files), watermark=step.watermark, payload={"files": files})
+
+
+MOST_UNNAMED: Final = 100
+"""Of one page."""
+
+
+class UnnamedFile(ConfigurationError):
+    """The next file is one that no event can name: the watcher stops at it, and everything before it is told."""
+
+    def __init__(self, file: FileVersion) -> None:
+        super().__init__(
+            f"the file {file.key} cannot be told: {file.fault}; everything before it is told. Rename or delete it, or have such"
+            " files kept aside with on_bad_row: report"
+        )
+
+
+def _refuse_many(files: int, rejected: Sequence[RejectedItem]) -> None:
+    """Where so many cannot be told, it is no matter of single files. Raises `SourceChanged`."""
+    if len(rejected) > MOST_UNNAMED or (files > 1 and len(rejected) == files):
+        how_many = f"more than {MOST_UNNAMED}" if len(rejected) > MOST_UNNAMED else f"all {files}"
+        raise SourceChanged(
+            f"{how_many} new files of one page cannot be told, the first is {rejected[0].key}: {rejected[0].reason}; rename them,"
+            " or choose others with `match`"
+        )
 
 
 def _start_of(to: str) -> Start:

@@ -60,6 +60,14 @@ class FileVersion(Protocol):
     def fingerprint(self) -> int:
         """Equal for equal versions, whenever they are listed."""
 
+    @property
+    def key(self) -> str:
+        """By which the source lists it; what is no text of it is shown in hexadecimal."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why no event can name it; None: one can."""
+
     def describe(self) -> JsonObject:
         """The version as an event names it."""
 

@@ -39,6 +39,14 @@ class LocalFile:
     def fingerprint(self) -> int:
         return fingerprint(b"%d\0%d\0%d\0%b" % (self.inode, self.size, self.written_ns, os.fsencode(self.path)))
 
+    @property
+    def fault(self) -> str | None:
+        try:
+            os.fsencode(self.path).decode()
+        except UnicodeDecodeError:
+            return "its name holds bytes that are not UTF-8"
+        return None
+
     def describe(self) -> JsonObject:
         return {"path": _shown(self.path), "size": self.size, "last_modified": format_moment(self.written_ns // 1000)}
 

@@ -1,21 +1,26 @@
 """Rows that cannot be told: a value fails where it is computed, sent or decoded. They are found by halving.
 
 One such row fails the statement that reads a thousand. Only errors that a row's values make lead here: SQLSTATE class 22,
-54001, and our own decoding. All else is the watcher's error.
+54001, and our own decoding. All else is the watcher's error. With `on_bad_row: stop` the watcher stops at the first of
+them; with `report` it keeps them aside and tells the others.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from triggers.errors import ConfigurationError
+from triggers.base import JsonValue, RejectedItem
+from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.failures import UnreadableRows
 
 MOST_LEVELS: Final = 190
 """Of lists and objects in a row. What is stored may have 200, and the row stands within an event."""
+MOST_BAD_ROWS: Final = 100
+"""In one batch."""
 _STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -64,32 +69,94 @@ async def first_unreadable(keys: Sequence[KeyT], read: Callable[[Sequence[KeyT]]
     return readable
 
 
-class BadRow(ConfigurationError):
-    """The row that cannot be told is the next one: the watcher stops at it, and everything before it is told."""
+async def all_unreadable(
+    keys: Sequence[KeyT], read: Callable[[Sequence[KeyT]], Awaitable[object]]
+) -> Mapping[KeyT, UnreadableRows]:
+    """Those whose rows `read` does not get, by halving, and why; at most one more than a batch may have."""
+    unreadable: dict[KeyT, UnreadableRows] = {}
+    pending = [keys]
+    while pending and len(unreadable) <= MOST_BAD_ROWS:
+        part = pending.pop()
+        try:
+            if part:
+                await read(part)
+        except UnreadableRows as error:
+            if len(part) == 1:
+                unreadable[part[0]] = error
+            else:
+                pending += [part[len(part) // 2 :], part[: len(part) // 2]]
+    return unreadable
 
-    def __init__(self, table: str, key: str, part: str | None, cause: UnreadableRows) -> None:
-        """`part` is the column, or the condition, that fails by itself."""
-        super().__init__(
-            f"the row with {key} of {table} cannot be told" + (f", because of {part}" if part else "") + f": {cause};"
-            " everything before it is told. Mend or delete the row, or change `columns` and `where` so that they do without it"
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What of a row is read for itself, and how: a column, or the condition `where`."""
+
+    column: str | None
+    read: Callable[[], Awaitable[object]]
+
+    @property
+    def words(self) -> str:
+        return "the condition `where`" if self.column is None else f"the column {self.column}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """Why a row cannot be told; no `part` of it fails where it is all of them together."""
+
+    part: Part | None
+    cause: UnreadableRows
+
+    def rejected(self, key: JsonValue, version: str = "") -> RejectedItem:
+        part = self.part
+        column, words = (None, "") if part is None else (part.column, "" if part.column else f"{part.words}: ")
+        return RejectedItem(
+            key=key, version=version, column=column, code=self.cause.code, reason=f"{words}{self.cause}"
         )
 
 
-def huge_row(table: str, key: str, size: int, most: int) -> ConfigurationError:
-    """About a row that is too large for any batch."""
-    return ConfigurationError(
-        f"the row with {key} of {table} holds {size} bytes, and a batch {most} at most: leave its large columns out of"
-        " `columns`, or raise settings.triggerer.batch.max_bytes"
-    )
-
-
-async def culprit(
-    parts: Iterable[tuple[str, Callable[[], Awaitable[object]]]], whole: UnreadableRows
-) -> tuple[str | None, UnreadableRows]:
-    """Which of the parts of a row cannot be read by itself, and why; None when it is all of them together."""
-    for part, read in parts:
+async def fault_of(parts: Iterable[Part], whole: UnreadableRows) -> Fault:
+    """Which of the parts of a row cannot be read by itself."""
+    for part in parts:
         try:
-            await read()
+            await part.read()
         except UnreadableRows as cause:
-            return part, cause
-    return None, whole
+            return Fault(part=part, cause=cause)
+    return Fault(part=None, cause=whole)
+
+
+class BadRow(ConfigurationError):
+    """The row that cannot be told is the next one: the watcher stops at it, and everything before it is told."""
+
+    def __init__(self, table: str, key: str, fault: Fault) -> None:
+        super().__init__(
+            f"the row with {key} of {table} cannot be told"
+            + (f", because of {fault.part.words}" if fault.part else "")
+            + f": {fault.cause}; everything before it is told. Mend or delete the row, or change `columns` and `where` so that"
+            " they do without it, or have such rows kept aside with on_bad_row: report"
+        )
+
+
+class HugeRow(ConfigurationError):
+    """A row that is too large for any batch."""
+
+    def __init__(self, table: str, key: str, size: int, most: int) -> None:
+        super().__init__(
+            f"the row with {key} of {table} holds {size} bytes, and a batch {most} at most: leave its large columns out of"
+            " `columns`, or raise settings.triggerer.batch.max_bytes"
+        )
+
+    def rejected(self, key: JsonValue, version: str = "") -> RejectedItem:
+        return RejectedItem(key=key, version=version, reason=str(self))
+
+
+def refuse_many(table: str, rows: int, rejected: Sequence[RejectedItem]) -> None:
+    """Where so many cannot be told, it is no matter of single rows. Raises `SourceChanged`."""
+    if len(rejected) > MOST_BAD_ROWS or (rows > 1 and len(rejected) == rows):
+        how_many = f"more than {MOST_BAD_ROWS}" if len(rejected) > MOST_BAD_ROWS else f"all {rows}"
+        column = rejected[0].column
+        raise SourceChanged(
+            f"{how_many} rows of one batch of {table} cannot be told, the first with the key {rejected[0].key}"
+            + (f" because of the column {column}" if column else "")
+            + f": {rejected[0].reason}. Mend what they have in common, or change `columns` and `where` so that they do without it"
+        )

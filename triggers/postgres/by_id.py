@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from operator import itemgetter
-from typing import Any, Final, Self, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self, cast
 
 import structlog
 
-from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch
+from triggers.base import Finding, JsonObject, JsonValue, RejectedItem, StoredPosition, TriggerBatch
 from triggers.errors import ConfigurationError, SourceChanged
-from triggers.postgres.bad_rows import BadRow, culprit, first_unreadable, huge_row, refuse_unreadable
-from triggers.postgres.failures import UnreadableRows
-from triggers.postgres.ledger import MOST_GAPS, Ledger, LockSet, ranges_of
+from triggers.postgres.bad_rows import MOST_BAD_ROWS, refuse_many
+from triggers.postgres.ledger import LARGEST_ID, MOST_GAPS, Gap, Ledger, LockSet, ranges_of
 from triggers.postgres.options import SMALLEST_ID, Place
-from triggers.postgres.portions import Portion, Sized, length_of, portion_of, size_of
+from triggers.postgres.portion_reader import PortionReader
+from triggers.postgres.portions import Portion
 from triggers.postgres.probes import Arguments
 from triggers.postgres.reader import Reader
 from triggers.postgres.source import Source
@@ -24,12 +21,9 @@ from triggers.postgres.sql import (
     MOST_AHEAD,
     MOST_COUNTED,
     NEWEST_IDS,
-    SET_BACK,
     NewsById,
     RowsById,
-    condition,
     old_rows_by_id,
-    quoted,
     row_as_json,
 )
 from triggers.postgres.storage import OldRows
@@ -46,11 +40,8 @@ class RowsByIdReader(Reader[Ledger]):
         self.prepare()
 
     def prepare(self) -> None:
-        options, facts = self.options, self.source.facts
-        where, row = options.where, row_as_json(options.columns, facts.types) if options.columns else None
-        self._sql = _both(self.source, where=where, row=row)
-        size = size_of(options.columns, facts.columns)
-        self._sizes = None if size is None else _both(self.source, where=where, row=size)
+        drawn = self.source.facts.drawn(self.options)
+        self._reader = PortionReader(self.source, drawn=drawn, reports=self.options.on_bad_row == "report")
 
     @classmethod
     async def begin(cls, source: Source, start: Place) -> Self:
@@ -127,10 +118,28 @@ class RowsByIdReader(Reader[Ledger]):
 
     async def poll(self) -> TriggerBatch:
         before, locks = self.memory.highest, await self._lock_holders()
-        rows, more = await self._read()
+        rows, rejected, more = await self._read()
         if locks is not None:
             await self.judge(*self._reason_for_alarm(locks))
-        return self.batch_of(rows, {"from": before, "to": self.memory.highest}, caught_up=not more)
+        watermark = {"from": before, "to": self.memory.highest}
+        return self.batch_of(rows, watermark, caught_up=not more, rejected=rejected)
+
+    async def retry(self, items: Sequence[RejectedItem]) -> tuple[TriggerBatch, Sequence[RejectedItem]]:
+        """Their ids are read like gaps that nobody holds open; the ledger stays as it is."""
+        some: Mapping[Any, RejectedItem] = {item.key: item for item in items[:MOST_BAD_ROWS]}
+        ids = sorted(some)
+        gaps = tuple(Gap(low=number, high=number, holders=frozenset()) for number in ids)
+        reader = PortionReader(self.source, drawn=None, reports=True)
+        read = await reader.read(Ledger(highest=LARGEST_ID, gaps=gaps), Portion(fresh=0, late=1, gaps=len(gaps)))
+        await self.source.refuse_altered()
+        tried = [some[number] for number in ids[: read.portion.gaps]]
+        here = {"from": self.memory.highest, "to": self.memory.highest}
+        batch = self.batch_of(read.kept, here, caught_up=False, rejected=read.rejected, tried=tried)
+        return batch, [item for item in items if item not in tried]
+
+    @staticmethod
+    def key_of(row: Any) -> int:
+        return int(row[0])
 
     @staticmethod
     def name_rows(rows: Sequence[Any]) -> JsonObject:
@@ -162,23 +171,25 @@ class RowsByIdReader(Reader[Ledger]):
         self.memory = self.memory.locked(locks)
         return locks
 
-    async def _read(self) -> tuple[Sequence[Any], bool]:
-        """Those of the rows accounted for now that `where` keeps, ascending; and whether more is waiting."""
+    async def _read(self) -> tuple[Sequence[Any], Sequence[RejectedItem], bool]:
+        """Those of the rows accounted for now that `where` keeps, ascending, and those that cannot be told; whether more waits."""
         ledger = self.memory
         whole = Portion(
             fresh=ledger.fresh_limit(self.options.batch.max_rows), late=ledger.late_limit(), gaps=len(ledger.gaps)
         )
-        portion, rows = await self._readable(ledger, whole)
+        read = await self._reader.read(ledger, whole)
+        portion, rows, kept, rejected = read.portion, read.rows, read.kept, read.rejected
         if rows:
             await self.source.refuse_altered()
         ids, ahead = [row[0] for row in rows if row[-1] is None], [row[0] for row in rows if row[-1] is not None]
         after, cut = ledger.read(ids, fresh_limit=portion.fresh, late_limit=portion.late, gaps_read=portion.gaps)
         self.memory = after.with_ahead(ahead)
         self._refuse_many_ahead()
-        kept = rows if self.options.where is None else [row for row in rows if row["keep"]]
         if ledger.ahead:
             kept = [row for row in kept if not ledger.is_ahead(row[0])]
-        return kept, cut or portion.is_part or 0 < portion.fresh <= len(ahead)
+            rejected = [item for item in rejected if not ledger.is_ahead(cast("int", item.key))]
+        refuse_many(self.options.table, len(rows), rejected)
+        return kept, rejected, cut or portion.is_part or 0 < portion.fresh <= len(ahead)
 
     def _refuse_many_ahead(self) -> None:
         if len(self.memory.ahead) > MOST_AHEAD:
@@ -186,118 +197,6 @@ class RowsByIdReader(Reader[Ledger]):
                 f"more than {MOST_AHEAD:,} ids of {self.options.table} were given by hand, with room between them: set its"
                 " sequence behind them, and `watcher rewind` to the highest of them"
             )
-
-    async def _readable(self, ledger: Ledger, whole: Portion) -> tuple[Portion, Sequence[Any]]:
-        """As many rows as make a batch, all before the first that cannot be told. Raises `BadRow` if that is the next one."""
-        while True:
-            try:
-                return await self._fitting(ledger, whole)
-            except UnreadableRows as error:
-                plain = _both(self.source, where=None, row=None)
-                ids = [row[0] for row in await self._fetch(plain, ledger, whole)]
-                count = await first_unreadable(ids, partial(self._read_some, ledger, whole)) if ids else 0
-                if not count:
-                    raise await self._bad_row(ledger, whole, ids[:1], error) from error
-                whole = portion_of([(number, 1) for number in ids], ledger, whole, budget=count)
-
-    async def _read_some(self, ledger: Ledger, whole: Portion, ids: Sequence[int]) -> None:
-        """Compute, send and decode no other rows of this portion. Raises `UnreadableRows`."""
-        where, row = self.options.where, row_as_json(self.options.columns, self.source.facts.types)
-        size = size_of(self.options.columns, self.source.facts.columns)
-        parts: Sequence[Sequence[int]] = [ids]
-        if size is not None:
-            sized = await self._fetch(self._only(ids, where, size), ledger, whole)
-            parts = self._parts(ids, {each[0]: each["row"] or 0 for each in sized})
-        for part in parts:
-            rows = await self._fetch(self._only(part, where, row), ledger, whole)
-            refuse_unreadable(each["row"] for each in rows)
-
-    def _parts(self, ids: Sequence[int], sizes: Mapping[int, int]) -> Sequence[Sequence[int]]:
-        """As many ids as are read at a time."""
-        parts: list[list[int]] = [[]]
-        used = 0
-        for number in ids:
-            used += sizes.get(number, 0)
-            if parts[-1] and used > self.source.max_batch_bytes // 4:
-                parts.append([])
-                used = sizes.get(number, 0)
-            parts[-1].append(number)
-        return parts
-
-    def _only(self, ids: Sequence[int], where: str | None, row: str | None) -> _Both:
-        """A statement that looks into these rows only, and else at ids."""
-        cursor = f"{self.options.source.sql}.{quoted(self.options.column)}"
-        numbers = ",".join(map(str, ids))
-        among = f"CASE WHEN {cursor} = ANY ('{{{numbers}}}'::int8[]) THEN {condition(where)} ELSE false END"
-        return _both(self.source, where=among, row=row)
-
-    async def _bad_row(self, ledger: Ledger, whole: Portion, ids: Sequence[int], error: UnreadableRows) -> BadRow:
-        async def read(where: str | None, row: str | None) -> None:
-            rows = await self._fetch(self._only(ids, where, row), ledger, whole)
-            refuse_unreadable(each["row"] for each in rows if row is not None)
-
-        parts: list[tuple[str, Callable[[], Awaitable[object]]]] = []
-        if self.options.where is not None:
-            parts.append(("the condition `where`", partial(read, self.options.where, None)))
-        for column in self.options.columns:
-            row = row_as_json([column], self.source.facts.types)
-            parts.append((f"the column {column}", partial(read, None, row)))
-        key = f"{self.options.column} {ids[0]}" if ids else "an id"
-        return BadRow(self.options.table, key, *await culprit(parts, error))
-
-    async def _fitting(self, ledger: Ledger, whole: Portion) -> tuple[Portion, Sequence[Any]]:
-        """As many rows as make a batch that is not too large, and at least one."""
-        if self._sizes is None:
-            rows = await self._fetch(self._sql, ledger, whole)
-            refuse_unreadable(row["row"] for row in rows if self.options.columns)
-            return whole, rows
-        rows = await self._fetch(self._sizes, ledger, whole)
-        most = self.source.max_batch_bytes
-        portion, budget = whole, most // 4  # JSON may be longer than what it stands for
-        if ledger.ahead and sum(row["row"] or 0 for row in rows) > budget and any(row[-1] is None for row in rows):
-            rows = [row for row in rows if row[-1] is None]
-            portion = replace(whole, ahead=False, is_part=True)
-        sized = [(row[0], row["row"] or 0) for row in rows]
-        while True:
-            self._refuse_huge(sized, most)
-            portion = portion_of(sized, ledger, portion, budget)
-            rows = await self._fetch(self._sql, ledger, portion)
-            refuse_unreadable(row["row"] for row in rows)
-            sized, budget = [(row[0], length_of(row["row"])) for row in rows], most // 2
-            if len(rows) <= 1 or sum(size for _, size in sized) <= budget:
-                self._refuse_huge(sized, most)
-                return portion, rows
-
-    def _refuse_huge(self, sized: Sequence[Sized], most: int) -> None:
-        """The first of these rows is to be read in any case."""
-        if sized and sized[0][1] > most:
-            number, size = sized[0]
-            raise huge_row(self.options.table, f"{self.options.column} {number}", size, most)
-
-    async def _fetch(self, statements: _Both, ledger: Ledger, portion: Portion) -> Sequence[Any]:
-        sql: RowsById = statements[0]
-        arguments: list[object] = [ledger.highest, portion.fresh]
-        if ledger.ahead and self.source.facts.drawn(self.options) is not None:
-            free = ledger.free if portion.ahead else []
-            sql, arguments = statements[1], [*arguments, [low for low, _ in free], [high for _, high in free]]
-        if not portion.gaps:
-            return self._recognised(await self.source.fetch(sql.fresh, *arguments))
-        gaps = ledger.gaps[: portion.gaps]
-        arguments += [gap.low for gap in gaps], [gap.high for gap in gaps], portion.late
-        rows = await self.source.fetch(sql.fresh_and_late, *arguments, boot=ledger.boot)
-        return sorted(self._recognised(rows), key=itemgetter(0))
-
-    def _recognised(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """Raises `SourceChanged` when the sequence was set back: ids come again."""
-        notes = {row[-1]: row[0] for row in rows if row[-1] is not None}
-        if SET_BACK in notes:
-            [sequence], last, highest = self.source.facts.sequences, notes[SET_BACK], self.memory.highest
-            raise SourceChanged(
-                f"{sequence.name} stands at {last}, below the position {highest}: it was set back, or never got there, and rows"
-                f" with ids up to {highest} may come unseen; `watcher rewind {self.source.watcher} --to start` tells all rows that"
-                f" are there, --to {last} those above it; or SELECT setval('{sequence.name}', {highest}) if none has come yet"
-            )
-        return rows
 
     def _reason_for_alarm(self, locks: LockSet) -> tuple[str | None, str | None]:
         """With the transaction that holds gaps open for longest."""
@@ -310,18 +209,6 @@ class RowsByIdReader(Reader[Ledger]):
         if oldest is not None and self.too_old(oldest[1].since, locks.at):
             return "a writer keeps gaps open for too long: end its transaction", transaction
         return None, None
-
-
-_Both: TypeAlias = tuple[RowsById, RowsById]
-"""As long as no id was given by hand ahead of the sequence, and while some are known."""
-
-
-def _both(source: Source, *, where: str | None, row: str | None) -> _Both:
-    options, drawn = source.options, source.facts.drawn(source.options)
-    known = RowsById.of(options.source, options.column, where=where, row=row, drawn=drawn)
-    if drawn is None:
-        return known, known
-    return known, RowsById.of(options.source, options.column, where=where, row=row, drawn=drawn, free=True)
 
 
 def statements(source: Source, *, where: str | None) -> RowsById:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Self
 
-from triggers.base import Finding, JsonObject, JsonValue, RowChanges, StoredPosition, TriggerBatch
+from triggers.base import Finding, JsonObject, JsonValue, RejectedItem, RowChanges, StoredPosition, TriggerBatch
 from triggers.errors import SourceChanged
-from triggers.postgres.bad_rows import BadRow, culprit, first_unreadable, huge_row, refuse_unreadable
-from triggers.postgres.failures import UnreadableRows
+from triggers.postgres.bad_rows import MOST_BAD_ROWS, refuse_many
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import Place
-from triggers.postgres.portions import length_of, size_of
+from triggers.postgres.portions import length_of
 from triggers.postgres.probes import Arguments
 from triggers.postgres.reader import Reader
 from triggers.postgres.source import Altered, Source
@@ -23,28 +22,13 @@ from triggers.postgres.sql import (
     MOST_COUNTED,
     MOST_PLACES,
     NewsByUpdate,
-    RowsByUpdate,
     old_rows_by_update,
-    primary_key_as_json,
     row_as_json,
 )
 from triggers.postgres.storage import OldRows
 from triggers.postgres.values import parse_all
-from triggers.postgres.window import BEFORE_ALL_TIME, BEFORE_THE_FIRST, XID_SPACE, Part, RowPlace, Snapshot, Window
-
-
-@dataclass(frozen=True, kw_only=True)
-class WaitingRow:
-    """A version that is to be told. `xid` has 64 bits, or is `BEFORE_THE_FIRST`; `written_by` is as it stands on the row.
-
-    `key` is JSON, `size` that of the columns in bytes.
-    """
-
-    xid: int
-    written_by: int
-    place: RowPlace
-    key: str
-    size: int
+from triggers.postgres.waiting_rows import WaitingReader, WaitingRow, statements
+from triggers.postgres.window import BEFORE_ALL_TIME, BEFORE_THE_FIRST, XID_SPACE, Part, Snapshot, Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +67,7 @@ class RowsByUpdateReader(Reader[Memory]):
 
     def prepare(self) -> None:
         self._sql = statements(self.source, where=self.options.where)
+        self._reader = WaitingReader(self.source, self._sql)
         self._drain: Drain | None = None
 
     async def recall(self, state: Mapping[str, Any]) -> None:
@@ -170,13 +155,36 @@ class RowsByUpdateReader(Reader[Memory]):
 
     async def poll(self) -> TriggerBatch:
         before, drain = self.memory.until, self._drain or await self._look()
-        count, rows = await self._part(drain)
-        if count:
+        told = await self._reader.read(drain.rows, reports=self.options.on_bad_row == "report")
+        refuse_many(self.options.table, told.count, told.rejected)
+        if told.count:
             await self.source.refuse_altered()
-        self._take(drain, count)
-        kept = [row for row in rows if row["keep"]]
-        self.memory = replace(self.memory, left_out=self.memory.left_out + len(rows) - len(kept))
-        return self.batch_of(kept, {"from": before, "to": self.memory.until}, caught_up=self.memory.window.part is None)
+        self._take(drain, told.count)
+        kept = [row for row in told.rows if row["keep"]]
+        self.memory = replace(self.memory, left_out=self.memory.left_out + len(told.rows) - len(kept))
+        watermark, caught_up = {"from": before, "to": self.memory.until}, self.memory.window.part is None
+        return self.batch_of(kept, watermark, caught_up=caught_up, rejected=told.rejected)
+
+    async def retry(self, items: Sequence[RejectedItem]) -> tuple[TriggerBatch, Sequence[RejectedItem]]:
+        """Those versions that still stand there; newer ones come by themselves. The window stays as it is."""
+        some = items[:MOST_BAD_ROWS]
+        versions = {(json.dumps(item.key), item.version): item for item in some}
+        names = self.source.facts.primary_key
+        keys = [dict(zip(names, item.key if len(names) > 1 else [item.key], strict=True)) for item in some]  # type: ignore[arg-type]  # a list
+        rows = await self.source.fetch(self._sql.by_key, json.dumps(keys))
+        waiting = [row for row in map(WaitingRow.of, rows) if (json.dumps(row.json_key), row.version) in versions]
+        told = await self._reader.read(waiting, reports=True)
+        await self.source.refuse_altered()
+        left = {(json.dumps(row.json_key), row.version) for row in waiting[told.count :]}
+        tried = [item for place, item in versions.items() if place not in left]
+        here = {"from": self.memory.until, "to": self.memory.until}
+        kept = [row for row in told.rows if row["keep"]]
+        batch = self.batch_of(kept, here, caught_up=False, rejected=told.rejected, tried=tried)
+        return batch, [item for item in items if item not in tried]
+
+    @staticmethod
+    def key_of(row: Any) -> JsonValue:
+        return parse_all([row["key"]])[0]  # type: ignore[no-any-return]
 
     @staticmethod
     def name_rows(rows: Sequence[Any]) -> JsonObject:
@@ -239,16 +247,7 @@ class RowsByUpdateReader(Reader[Memory]):
         if rows:
             self._rows_at = living.at
         await self.judge(*self._reason_for_alarm(living))
-        waiting = [
-            WaitingRow(
-                xid=snapshot.widen(row["xid"]) if row["xid"] else BEFORE_THE_FIRST,
-                written_by=row["written_by"],
-                place=RowPlace(relation=row["relation"], block=row["place"][0], number=row["place"][1]),
-                key=row["key"],
-                size=row["size"],
-            )
-            for row in rows
-        ]
+        waiting = [WaitingRow.of(row, snapshot.widen(row["xid"]) if row["xid"] else BEFORE_THE_FIRST) for row in rows]
         return Drain(rows=waiting, snapshot=snapshot, until=living.at, is_cut=len(waiting) >= MOST_PLACES)
 
     async def _read(self, statement: str, *arguments: object, living: LockSet) -> tuple[Snapshot, Sequence[Any]]:
@@ -261,52 +260,6 @@ class RowsByUpdateReader(Reader[Memory]):
         self.memory = replace(self.memory, files=rows[0]["files"])
         return snapshot, [row for row in rows if row["xid"] is not None]
 
-    async def _part(self, drain: Drain) -> tuple[int, Sequence[Mapping[str, Any]]]:
-        """How many of the rows that wait are told now, one at least, and what stands there now."""
-        some = drain.rows[: self._fitting([row.size for row in drain.rows], self.source.max_batch_bytes // 4)]
-        if not some or (not self.options.columns and self.options.where is None):
-            return len(some), [{"key": row.key, "keep": True} for row in some]
-        self._refuse_huge(some[0], some[0].size)
-        while True:
-            try:
-                rows = await self._rows(some)
-            except UnreadableRows as error:
-                count = await first_unreadable(some, self._rows)
-                if not count:
-                    raise await self._bad_row(some[0], error) from error
-                some = some[:count]
-            else:
-                sizes = [length_of(row and row["row"]) for row in rows]
-                self._refuse_huge(some[0], sizes[0])
-                count = self._fitting(sizes, self.source.max_batch_bytes // 2)
-                kept = zip(some[:count], rows, strict=False)
-                return count, [{**row, "key": waiting.key} for waiting, row in kept if row is not None]
-
-    async def _rows(self, waiting: Sequence[WaitingRow]) -> Sequence[Any]:
-        """What stands there, None where there is another version by now, which comes later. Raises `UnreadableRows`."""
-        return await self._rows_by(self._sql, waiting)
-
-    async def _rows_by(self, sql: RowsByUpdate, waiting: Sequence[WaitingRow]) -> Sequence[Any]:
-        relations, places = [row.place.relation for row in waiting], [row.place.ctid for row in waiting]
-        xids = [str(row.written_by) for row in waiting]
-        rows = {row["number"]: row for row in await self.source.fetch(sql.rows, relations, places, xids)}
-        refuse_unreadable(row["row"] for row in rows.values())
-        return [rows.get(number) for number in range(1, len(waiting) + 1)]
-
-    def _refuse_huge(self, row: WaitingRow, size: int) -> None:
-        """The first of these rows is to be read in any case."""
-        if size > self.source.max_batch_bytes:
-            raise huge_row(self.options.table, f"the key {row.key}", size, self.source.max_batch_bytes)
-
-    def _fitting(self, sizes: Sequence[int], budget: int) -> int:
-        """How many of the rows of these sizes one commit takes."""
-        used = 0
-        for count, size in enumerate(sizes[: self.options.batch.max_rows]):
-            if count and used + size > budget:
-                return count
-            used += size
-        return min(len(sizes), self.options.batch.max_rows)
-
     def _take(self, drain: Drain, count: int) -> None:
         """The first rows of the drain are handled from here on."""
         some, rest = drain.rows[:count], drain.rows[count:]
@@ -318,16 +271,6 @@ class RowsByUpdateReader(Reader[Memory]):
             window = window.read(drain.snapshot, xids - {BEFORE_THE_FIRST})
             self.memory = replace(self.memory, window=window, until=drain.until)
         self._drain = replace(drain, rows=rest) if rest else None
-
-    async def _bad_row(self, row: WaitingRow, error: UnreadableRows) -> BadRow:
-        parts: list[tuple[str, Callable[[], Awaitable[object]]]] = []
-        if self.options.where is not None:
-            sql = statements(self.source, where=self.options.where, columns=())
-            parts.append(("the condition `where`", partial(self._rows_by, sql, [row])))
-        for column in self.options.columns:
-            sql = statements(self.source, where=None, columns=(column,))
-            parts.append((f"the column {column}", partial(self._rows_by, sql, [row])))
-        return BadRow(self.options.table, f"the key {row.key}", *await culprit(parts, error))
 
     def _refuse_what_is_not_exact(self, snapshot: Snapshot) -> None:
         table, rewind = self.options.table, "`watcher rewind` to now or to a time decides"
@@ -352,19 +295,3 @@ def _xids(window: Window) -> tuple[str, list[str]]:
 def _just_before(moment: str) -> str:
     before = datetime.fromisoformat(moment) - timedelta(microseconds=1)
     return before.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def statements(
-    source: Source, *, where: str | None, columns: Sequence[str] | None = None, size: str | None = None
-) -> RowsByUpdate:
-    """For these columns if they are given, else for those that are configured."""
-    options, facts = source.options, source.facts
-    columns = options.columns if columns is None else columns
-    return RowsByUpdate.of(
-        options.source,
-        options.column,
-        key=primary_key_as_json(facts.primary_key, facts.types),
-        where=where,
-        row=row_as_json(columns, facts.types),
-        size=size or size_of(columns, facts.columns),
-    )

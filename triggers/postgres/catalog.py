@@ -17,6 +17,17 @@ ORDER BY l.granted DESC, l.waitstart NULLS FIRST LIMIT 1
 """
 """Who keeps all others from the relations `$1`; of a query no more than its first words, since texts may quote rows."""
 
+HOLDER: Final = """
+SELECT a.usename AS "user", a.application_name AS application, a.state, left(a.query, 200) AS query,
+       coalesce(a.xact_start, p.prepared)::text AS started, p.gid AS prepared_as
+FROM pg_locks l
+LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+LEFT JOIN pg_locks x ON x.virtualtransaction = l.virtualtransaction AND x.locktype = 'transactionid' AND x.pid IS NULL
+LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
+WHERE l.virtualtransaction = $1 LIMIT 1
+"""
+"""What may be known about one virtual transaction; what belongs to other users is null without pg_read_all_stats."""
+
 MARK: Final = """
 CROSS JOIN LATERAL (SELECT (
     coalesce((SELECT sum(hashint8(c.oid::int8 << 32 | c.xmin::text::int8)::int8 + hashtext(c.relnamespace::regnamespace::text))

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +19,7 @@ from triggers.base import (
     JsonObject,
     JsonValue,
     Position,
+    RejectedItem,
     RowChanges,
     StoredPosition,
     TriggerBatch,
@@ -166,6 +168,12 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             start = self.options.start if position is None else "now"
             self._reader = await self._unaltered(lambda: self._reader_class.begin(self._checked(), start))
             yield TriggerBatch(position=self._reader.position(), caught_up=False)
+        if position is not None:
+            self._reader.keep_aside(position.rejected)
+        retried: Sequence[RejectedItem] = () if position is None else position.retried
+        while retried:
+            batch, retried = await self._unaltered(partial(self._reader.retry, retried))
+            yield batch
         caught_up = False
         while not caught_up:
             await self._look_again()

@@ -66,6 +66,7 @@ class NewRowsOptions(BaseOptions):
     listen: bool = False
     unsafe_ids: bool = False
     gap_alarm: GapAlarm = GapAlarm()
+    on_bad_row: Literal["stop", "report"] = "stop"
     lock_timeout: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0), le=timedelta(seconds=30))
 
     @model_validator(mode="before")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Self, TypeVar
@@ -16,6 +17,7 @@ from triggers.base import (
     JsonObject,
     JsonValue,
     Position,
+    RejectedItem,
     RowChanges,
     StoredPosition,
     TriggerBatch,
@@ -56,6 +58,8 @@ class Reader(ABC, Generic[MemoryT]):
         self.memory = memory
         self.storage = self._written_storage = Storage.of(source.facts)
         self.alarm: Alarm | None = None
+        self._kept_aside: dict[str, list[RejectedItem]] = {}
+        """By key as JSON: what could not be told."""
         self._written: tuple[MemoryT, Alarm | None] = (written, None)
         self._written_at = anyio.current_time()
 
@@ -137,6 +141,26 @@ class Reader(ABC, Generic[MemoryT]):
     async def poll(self) -> TriggerBatch:
         """One look; the batch carries a position only if that is worth a write."""
 
+    @abstractmethod
+    async def retry(self, items: Sequence[RejectedItem]) -> tuple[TriggerBatch, Sequence[RejectedItem]]:
+        """Try some of them again; the others are left, and are to be tried after the batch is committed."""
+
+    @staticmethod
+    @abstractmethod
+    def key_of(row: Any) -> JsonValue:
+        """As `rejected` names the row."""
+
+    def keep_aside(self, items: Iterable[RejectedItem]) -> None:
+        """These could not be told. Once one of them is told after all, it is settled."""
+        for item in items:
+            self._kept_aside.setdefault(json.dumps(item.key), []).append(item)
+
+    def _settled(self, rows: Sequence[Any]) -> list[RejectedItem]:
+        """What was kept aside, and is among these rows."""
+        if not self._kept_aside:
+            return []
+        return [item for row in rows for item in self._kept_aside.pop(json.dumps(self.key_of(row)), ())]
+
     @staticmethod
     @abstractmethod
     def name_rows(rows: Sequence[Any]) -> JsonObject:
@@ -172,13 +196,40 @@ class Reader(ABC, Generic[MemoryT]):
         """How the large part of the memory differs from the one that was written."""
         return RowChanges()
 
-    def batch_of(self, rows: Sequence[Any], watermark: JsonObject, *, caught_up: bool = True) -> TriggerBatch:
-        """The rows as events; the position only if there is one, or if that is worth a write."""
+    def batch_of(
+        self,
+        rows: Sequence[Any],
+        watermark: JsonObject,
+        *,
+        caught_up: bool = True,
+        rejected: Sequence[RejectedItem] = (),
+        tried: Sequence[RejectedItem] = (),
+    ) -> TriggerBatch:
+        """The rows as events; the position only if there is one, or if that is worth a write.
+
+        `rejected` cannot be told; `tried` could not be before, and those that are not among the rejected again are told, or gone.
+        """
         events = [*self.events_of(rows, self.options, watermark, self.source.facts.types)]
-        position = self.position() if events or self.worth_a_write() else None
+        if rejected:
+            events = [*events[:-1], self._naming(rejected, events[-1:], watermark)]
+        again = {(json.dumps(item.key), item.version) for item in rejected}
+        settled = {(json.dumps(item.key), item.version): item for item in (*self._settled(rows), *tried)}
+        settled = {place: item for place, item in settled.items() if place not in again}
+        self.keep_aside(rejected)
+        position = self.position() if events or settled or self.worth_a_write() else None
         if position is None and self.is_aged():
             position = replace(self.position(), silent=True)
-        return TriggerBatch(events=events, position=position, caught_up=caught_up)
+        gone = [*settled.values()]
+        return TriggerBatch(events=events, position=position, caught_up=caught_up, rejected=rejected, settled=gone)
+
+    def _naming(
+        self, rejected: Sequence[RejectedItem], last: Sequence[TriggerEvent], watermark: JsonObject
+    ) -> TriggerEvent:
+        """The last event, or one without rows, with the keys of what is rejected."""
+        nothing: JsonObject = {"rows": []} if self.options.columns else {}
+        payload = {"table": self.options.table, "column": self.options.column, **self.name_rows([]), **nothing}
+        [event] = last or [TriggerEvent(count=0, watermark=watermark, payload=payload)]
+        return replace(event, payload={**event.payload, "rejected": [item.key for item in rejected]})
 
     @classmethod
     def events_of(

@@ -11,7 +11,7 @@ import structlog
 from triggers.base import Finding
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable
 from triggers.options import format_duration
-from triggers.postgres.catalog import FACTS, MARK_OF_ALL
+from triggers.postgres.catalog import FACTS, HOLDER, MARK_OF_ALL
 from triggers.postgres.checks import TableFacts, judge, judge_sessions
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
@@ -19,7 +19,7 @@ from triggers.postgres.lanes import Lane
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.session import Server
-from triggers.postgres.sql import HOLDER, TYPES, quoted, trial_of_condition
+from triggers.postgres.sql import TYPES, quoted, trial_of_condition
 from triggers.postgres.values import ValueType, type_of
 
 log = structlog.get_logger()

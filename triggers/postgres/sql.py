@@ -48,17 +48,6 @@ SELECT pg_postmaster_start_time()::text AS boot,
 """
 """Which transactions of this database are alive; a prepared one has no process and no lock on its virtual transaction."""
 
-HOLDER: Final = """
-SELECT a.usename AS "user", a.application_name AS application, a.state, left(a.query, 200) AS query,
-       coalesce(a.xact_start, p.prepared)::text AS started, p.gid AS prepared_as
-FROM pg_locks l
-LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-LEFT JOIN pg_locks x ON x.virtualtransaction = l.virtualtransaction AND x.locktype = 'transactionid' AND x.pid IS NULL
-LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
-WHERE l.virtualtransaction = $1 LIMIT 1
-"""
-"""What may be known about one virtual transaction; what belongs to other users is null without pg_read_all_stats."""
-
 MOST_COUNTED: Final = 100_000
 """Rows of a partition that was attached."""
 
@@ -256,9 +245,21 @@ class RowsByUpdate:
     `$6` `$7`, then as their transactions began."""
     rows: str
     """What stands at the places `$1` `$2` if it was written by the xids `$3`: the number of the place, `keep`, and `row`."""
+    by_key: str
+    """Where the rows are whose keys are those of the JSON objects `$1`, and who wrote them."""
 
     @classmethod
-    def of(cls, table: Table, column: str, *, key: str, where: str | None, row: str, size: str | None) -> RowsByUpdate:
+    def of(
+        cls,
+        table: Table,
+        column: str,
+        *,
+        key: str,
+        key_columns: Sequence[str],
+        where: str | None,
+        row: str,
+        size: str | None,
+    ) -> RowsByUpdate:
         name, xmin, place = table.sql, f"{table.sql}.xmin", f"({table.sql}.tableoid, {table.sql}.ctid)"
         found = f"{xmin}::text::int8 AS written_by, {name}.tableoid::int8 AS relation, {name}.ctid AS place"
         seen = f"{found}, {key} AS key, ({size or 0})::int8 AS size FROM {name}"
@@ -281,6 +282,7 @@ class RowsByUpdate:
         xids = f"SELECT DISTINCT {xmin}::text::int8 AS xid FROM {name}"  # noqa: S608
         visible = f"{xids} WHERE age({xmin}) BETWEEN 1 AND age(pg_snapshot_xmin(s.snapshot)::xid)"
         keep = f"{condition(where)} IS TRUE"
+        names, given = ", ".join(map(quoted, key_columns)), f"json_populate_recordset(NULL::{name}, $1::text::json)"
         rows = (
             f"SELECT wanted.number, {keep} AS keep, CASE WHEN {condition(where)} THEN {row} END AS row"  # noqa: S608
             " FROM unnest($1::int8[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted(relation, place, xid, number)"
@@ -292,6 +294,7 @@ class RowsByUpdate:
             all_places=_IN_SNAPSHOT.format(rows=all_places),
             new_places=_IN_SNAPSHOT.format(rows=new_places),
             rows=rows,
+            by_key=f"SELECT {seen} WHERE ({names}) IN (SELECT {names} FROM {given})",  # noqa: S608
         )
 
 

@@ -109,7 +109,7 @@ class S3Client:
             async with limit:
                 try:
                     page, reading = await self.list_page(bucket, key, None, max_keys=1)
-                    if page.rows and page.key(page.rows[0]) == key:
+                    if page.rows and page.key_bytes(page.rows[0]) == key.encode():
                         pages.append((page, reading))
                 except TriggerError as error:  # raised from here it would come as a group
                     failures.append(error)
@@ -139,8 +139,8 @@ class S3Client:
         """Resuming by key needs a listing in key order (by UTF-8, which is by code point)."""
         if page.truncated and not page.rows:
             raise SourceUnavailable("the server says that a listing goes on but lists nothing; check the S3 server")
-        keys = [page.key(row) for row in (*page.rows[:1], *page.rows[-1:])]
-        if any(key <= (after or "") for key in keys) or keys != sorted(keys):
+        keys = [page.key_bytes(row) for row in (*page.rows[:1], *page.rows[-1:])]
+        if any(key <= (after or "").encode() for key in keys) or keys != sorted(keys):
             raise Failure(
                 code="OutOfOrder",
                 message=f"{self.endpoint} does not list its keys in order, so that new ones can be missed",

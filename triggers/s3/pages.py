@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Generic, TypeAlias, TypeVar
-from urllib.parse import unquote_plus
+from urllib.parse import unquote_plus, unquote_to_bytes
 
 from triggers.base import JsonObject
 from triggers.errors import SourceUnavailable
@@ -59,6 +59,9 @@ class ListedPage:
         """Raises `SourceUnavailable`, as `decoded_key` does."""
         return decoded_key(row[0], url_encoded=self.url_encoded)
 
+    def key_bytes(self, row: Row) -> bytes:
+        return key_bytes(row[0], url_encoded=self.url_encoded)
+
     def since(self, moment: Moment | None) -> Iterable[Row]:
         """The rows modified at `moment` or later, told apart by their bytes where these have the usual form."""
         if moment is None:
@@ -84,9 +87,21 @@ def scan_page(body: bytes) -> ListedPage:
             f"a ListObjectsV2 page names {count} objects but describes {len(rows)}; check the S3 server"
         )
     url_encoded, is_truncated = _ENCODED.search(body) is not None, truncated[1] == b"true"
+    if is_truncated:
+        rows = _up_to_text(rows, url_encoded=url_encoded)
     objects = body[body.find(b"<Contents>") : body.rfind(b"</Contents>")] if rows else b""
     signature = hash((objects, url_encoded, is_truncated))
     return ListedPage(rows=rows, url_encoded=url_encoded, truncated=is_truncated, signature=signature)
+
+
+def _up_to_text(rows: list[Row], *, url_encoded: bool) -> list[Row]:
+    """The next page is asked for by the key of the last row, which must be text. Raises `SourceUnavailable` if none is."""
+    for end in range(len(rows), 0, -1):
+        if _key_fault(rows[end - 1][0], url_encoded=url_encoded) is None:
+            return rows[:end]
+    if rows:
+        decoded_key(rows[0][0], url_encoded=url_encoded)
+    return rows
 
 
 def _row(fields: bytes) -> Row:
@@ -108,6 +123,26 @@ def decoded_key(raw: bytes, *, url_encoded: bool) -> str:
         return unquote_plus(raw.decode(), errors="strict") if b"%" in raw or b"+" in raw else raw.decode()
     except UnicodeDecodeError:
         raise SourceUnavailable(f"the server lists a key that is not UTF-8: {raw!r}; rename the object") from None
+
+
+def key_bytes(raw: bytes, *, url_encoded: bool) -> bytes:
+    """Of any key, also one that is no text."""
+    if url_encoded:
+        return unquote_to_bytes(raw.replace(b"+", b" "))
+    return html.unescape(raw.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+
+
+def _key_fault(raw: bytes, *, url_encoded: bool) -> str | None:
+    try:
+        decoded_key(raw, url_encoded=url_encoded)
+    except SourceUnavailable:
+        return "its key holds bytes that are not UTF-8, which S3 does not allow"
+    return None
+
+
+def shown_key(raw: bytes, *, url_encoded: bool) -> str:
+    """The key; bytes that are no text are shown in hexadecimal."""
+    return key_bytes(raw, url_encoded=url_encoded).decode(errors="backslashreplace")
 
 
 def modified_at(stamp: bytes) -> Moment:
@@ -168,12 +203,16 @@ class Selection:
         key, modified, etag, size = row
         if self.min_size and int(size) < self.min_size:
             return NOT_SELECTED
-        name = decoded_key(key, url_encoded=url_encoded)
+        try:
+            name = decoded_key(key, url_encoded=url_encoded)
+            encoded = name.encode()
+        except SourceUnavailable:
+            name, encoded = shown_key(key, url_encoded=url_encoded), key_bytes(key, url_encoded=url_encoded)
         if size == b"0" and name.endswith("/") and not self.directory_markers:
             return NOT_SELECTED
         if not self.matcher(name[len(self.prefix) :]):
             return NOT_SELECTED
-        return fingerprint(b"%b\0%b\0%b" % (usual_timestamp(modified), _bare(etag) or size, name.encode()))
+        return fingerprint(b"%b\0%b\0%b" % (usual_timestamp(modified), _bare(etag) or size, encoded))
 
 
 class S3Object:
@@ -187,6 +226,14 @@ class S3Object:
         self._bucket = bucket
         self._row = row
         self._url_encoded = url_encoded
+
+    @property
+    def key(self) -> str:
+        return shown_key(self._row[0], url_encoded=self._url_encoded)
+
+    @property
+    def fault(self) -> str | None:
+        return _key_fault(self._row[0], url_encoded=self._url_encoded)
 
     def describe(self) -> JsonObject:
         key, _, etag, size = self._row

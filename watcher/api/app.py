@@ -21,6 +21,7 @@ from watcher.api.routes import (
     execution_tokens,
     logs,
     queued_events,
+    rejected,
     reload,
     system,
     task_instances,
@@ -41,6 +42,7 @@ RESOURCES: Final = (
     task_instances.router,
     logs.router,
     watchers.router,
+    rejected.router,
     reload.router,
     tokens.router,
     execution_tokens.router,
@@ -49,6 +51,16 @@ RESOURCES: Final = (
     reference.router,
 )
 """The first route that matches wins: `assets/events` before `assets/{asset_id}`."""
+
+
+def create_probes(context: ApiContext) -> FastAPI:
+    """What a process answers that has not the role `api`: /healthz, /readyz and /metrics, and nothing else."""
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    app.state.context = context
+    app.include_router(system.probes)
+    add_handlers(app)
+    app.add_middleware(Guards)
+    return app
 
 
 def create_app(context: ApiContext) -> FastAPI:

@@ -54,6 +54,7 @@ for part in (
     status.top,
     pages.top,
     watchers.watchers,
+    watchers.rejected,
     assets.assets,
     runs.runs,
     store.store,

@@ -17,7 +17,7 @@ from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient, remote
 from watcher.cli.failures import Commands, Exit, Failure
 from watcher.cli.output import Form, JsonOption, OutputOption, Show
-from watcher.home import lock_path
+from watcher.home import address, lock_path
 from watcher.machine import url_here
 
 if TYPE_CHECKING:
@@ -124,9 +124,10 @@ def _of_configuration(path: Path, token: str | None) -> AbstractAsyncContextMana
         from watcher.cli.connections import in_process  # noqa: PLC0415  see watcher.cli
 
         return in_process(load_configuration(path))
-    if settings.api.port == 0:
-        raise Failure("the daemon listens on a port of its own choice; give its address with --url")
-    return remote(url_here(settings.api.host, settings.api.port), token)
+    url = url_here(settings.api.host, settings.api.port) if settings.api.port else address(settings.home)
+    if url is None:
+        raise Failure("the daemon does not listen yet; ask again in a moment")
+    return remote(url, token)
 
 
 async def asset_named(api: ApiClient, name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -75,7 +76,10 @@ async def _context(
 
 def account() -> str:
     """Who acts when the database itself is all the permission needed; stands in the audit."""
-    return f"cli:{getpass.getuser()}"
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (KeyError, OSError):  # a container's account needs no entry in /etc/passwd
+        return f"cli:{os.getuid()}"
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from watcher.cli.plain_text import harmless_lines
 from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, table, texts
 
 watchers = group("watchers", "The watchers and how they are doing.")
+rejected = group("rejected", "Rows and files that a watcher could not tell, and has kept aside.")
 top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
 _UNDO = "`--undo` takes it back until a batch commits"
@@ -37,6 +38,18 @@ FINDINGS: Columns = {
     **fields(check="check", level="level"),
     **moments(since="since"),
     **texts(finding="message", remedy="remedy"),
+}
+
+POLLS: Columns = {
+    **moments(started="started"),
+    **fields(seconds="seconds", found="found", events="committed", times="times"),
+    **texts(error="error"),
+}
+REJECTED: Columns = {
+    "key": Column(lambda row: json.dumps(row["key"], ensure_ascii=False)),
+    **fields(version="version", column="column"),
+    **texts(reason="reason"),
+    **moments(rejected="rejected_at"),
 }
 
 
@@ -59,6 +72,29 @@ async def _findings(api: ApiClient, show: Show, name: Name) -> None:
     """List what breaks, or may break, a condition of exact detection, each with its remedy."""
     rows = (await api.get(_path(name) + "/findings"))["findings"]
     show(rows, lambda: table(rows, FINDINGS))
+
+
+@command(watchers, "polls")
+async def _polls(api: ApiClient, show: Show, name: Name) -> None:
+    """List a watcher's last polls, the newest first; those in a row that found nothing, or failed alike, are one."""
+    rows = (await api.get(_path(name) + "/polls"))["polls"]
+    show(rows, lambda: table(rows, POLLS))
+
+
+@command(rejected, "list")
+async def _list_rejected(api: ApiClient, show: Show, name: Name) -> None:
+    """List what a watcher could not tell, and why; the oldest first."""
+    rows = await api.all(_path(name) + "/rejected", "rejected")
+    show(rows, lambda: table(rows, REJECTED))
+
+
+@command(rejected, "retry")
+async def _retry_rejected(api: ApiClient, show: Show, name: Name) -> None:
+    """Have a watcher tell what can be told by now; what is gone is forgotten, the rest stays aside."""
+    answer = (await api.send("POST", _path(name) + "/rejected/retry")).json()
+    number = answer["retried"]
+    items = "1 item" if number == 1 else f"{number:,} items"
+    show(answer, lambda: f"{name} tries {items} again" if number else f"{name} has kept nothing aside")
 
 
 @command(watchers, "rename")

@@ -16,7 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
 from store.processes.tokens import digest
-from store.runs import tries
+from store.runs import measures, tries
+from store.runs.measures import Cost
 from store.runs.outlets import tell_outlets
 from store.runs.tries import OpenTry
 from watcher.dispatcher.arguments import with_rendered_arguments
@@ -29,6 +30,8 @@ from watcher.submit.base import Attachment, Handle, Needs, Progress, Status, Sub
 LOOK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
 PROGRESS_EVERY: Final = timedelta(seconds=2)
+SELDOM_PROGRESS: Final = timedelta(seconds=30)
+"""While nothing changes, progress is asked for less and less often: an answer costs the driver more than the daemon."""
 CANCEL_GRACE: Final = 10.0
 LONGEST_START: Final = 30.0
 """Seconds after which a driver is no longer taken for one that starts."""
@@ -166,7 +169,7 @@ class FollowedTry:
     async def _note_progress(self, database: Database) -> None:
         """Of a job that does not use the SDK, which tells it better: answering costs a driver seconds of CPU time once."""
         await self._submitted.wait()
-        noted = None
+        noted, pause = None, PROGRESS_EVERY.total_seconds()
         while self._handle is not None:
             async with keep_going("run.progress_failed"):
                 async with database.reading() as connection:
@@ -177,16 +180,19 @@ class FollowedTry:
                 if progress is not None and progress != noted:
                     self._starts_until = 0.0
                     await self._note(database, progress)
-                    noted = progress
-            await anyio.sleep(PROGRESS_EVERY.total_seconds())
+                    noted, pause = progress, PROGRESS_EVERY.total_seconds()
+            await anyio.sleep(pause)
+            pause = min(2 * pause, SELDOM_PROGRESS.total_seconds())
 
     async def _note(self, database: Database, progress: Progress) -> None:
-        counts = {name: value for name, value in asdict(progress).items() if value is not None}
-        first_action_at, first = counts.pop("first_action_at", None), None
+        numbers = asdict(progress)
+        first_action_at, first = numbers.pop("first_action_at"), None
+        counts = {name: numbers.pop(name) for name in ("stages", "tasks", "tasks_done", "application_id")}
         async with database.transaction() as connection:
             await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
+            await measures.add_cost(connection, self.open_try.key, Cost(**numbers))
             if first_action_at is not None:
-                first = await tries.note_first_action(connection, self.open_try.key, first_action_at)
+                first = await measures.note_first_action(connection, self.open_try.key, first_action_at)
         if first is not None:
             of_try = (self.open_try.key.dag_id, first.start, first.since_event, self.open_try.trace_id)
             self._metrics.observe_first_action(*of_try)
@@ -229,6 +235,9 @@ async def record_end(
         if run is not None and tells_outlets:
             told = await tell_outlets(connection, current.key.instance, run.trace_id)
             log.info("run.told_outlets", events=len(told.rows))
+        of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
+        cost = await measures.add_cost(connection, open_try.key, of_processes)
+    metrics.observe_cost(open_try.key.dag_id, cost.known)
     if run is not None:
         metrics.count_end(run)
     if current.cancelled:

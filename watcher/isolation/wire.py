@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
+from triggers.base import Finding, Position, RejectedItem, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
 
 Frame: TypeAlias = dict[str, Any]
@@ -148,6 +148,9 @@ def batch_contents(batch: TriggerBatch, limits: BatchLimits) -> Iterator[bytes]:
         answer["up_to"] = batch.up_to
     if batch.findings is not None:
         answer["findings"] = [vars(finding) for finding in batch.findings]
+    for name, items in (("rejected", batch.rejected), ("settled", batch.settled)):
+        if items:
+            answer[name] = [vars(item) for item in items]
     if position is not None:
         answer["position"] = _position_json(position)
         yield from _row_parts("delete", ([member] for member in position.rows.delete), len(position.rows.delete))
@@ -180,6 +183,8 @@ def _check_batch(batch: object) -> None:
         check_type(event.payload, Mapping, "the `payload` of an event")
     for finding in batch.findings or ():
         check_type(finding, Finding, "a finding of a batch")
+    for item in (*batch.rejected, *batch.settled):
+        check_type(item, RejectedItem, "what a batch rejects or settles")
 
 
 def check_type(value: object, expected: Any, what: str) -> None:
@@ -226,7 +231,12 @@ def stored_contents(request: Mapping[str, Any], position: StoredPosition | None)
         remaining = iter(position.rows.items())
         while part := [number for row in islice(remaining, MEMBERS) for number in row]:
             yield encode({"part": {"insert": part}})
-    yield encode({**request, "position": None if position is None else {"state": position.state}})
+    yield encode({**request, "position": None if position is None else _stored_json(position)})
+
+
+def _stored_json(position: StoredPosition) -> Frame:
+    rejected, retried = ([vars(item) for item in items] for items in (position.rejected, position.retried))
+    return {"state": position.state, "rejected": rejected, "retried": retried}
 
 
 @dataclass
@@ -272,6 +282,8 @@ class Parts:
                 whole_since=_moment(answer.get("whole_since")),
                 up_to=answer.get("up_to"),
                 findings=_findings(answer.get("findings")),
+                rejected=_items(answer.get("rejected", ())),
+                settled=_items(answer.get("settled", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenFrame(f"an answer is no batch: {error!r}") from None
@@ -284,11 +296,18 @@ class Parts:
         return Position(watermark=position["watermark"], state=position["state"], rows=rows, silent=silent)
 
     def stored(self, position: Frame | None) -> StoredPosition | None:
-        return None if position is None else StoredPosition(state=position["state"], rows=self._insert)
+        if position is None:
+            return None
+        rejected, retried = _items(position["rejected"]), _items(position["retried"])
+        return StoredPosition(state=position["state"], rows=self._insert, rejected=rejected, retried=retried)
 
 
 def _findings(values: Any) -> list[Finding] | None:
     return None if values is None else [Finding(**value) for value in values]
+
+
+def _items(values: Any) -> tuple[RejectedItem, ...]:
+    return tuple(RejectedItem(**value) for value in values)
 
 
 def _moment(value: Any) -> float | None:

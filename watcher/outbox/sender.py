@@ -76,6 +76,7 @@ class Sender:
             for route in self._routes:
                 tasks.start_soon(route.run)
             task_status.started()
+            await anyio.sleep_forever()  # also where nothing is owed to anybody
 
 
 @dataclass(kw_only=True, eq=False)

@@ -165,6 +165,10 @@ class Status:
     """Whether another try could end in another way."""
     timed_out: bool = False
     """The daemon had it stopped, because it ran for too long."""
+    cpu_seconds: float | None = None
+    """What all its processes have taken, once it has exited; None where that is not known."""
+    peak_memory_mb: int | None = None
+    """Memory of the largest of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +182,11 @@ class Progress:
     """When its first job began, by Spark's own clock; None where that is not known."""
     application_id: str | None = None
     """Spark's name of it, by which its history server knows it."""
+    rows_read: int | None = None
+    """So far, as Spark counts; so the next. None where it is not known."""
+    bytes_read: int | None = None
+    rows_written: int | None = None
+    bytes_written: int | None = None
 
 
 class SubmitError(Exception):

@@ -157,7 +157,13 @@ def _poll(folder: TryFolder, tag: str, log: Path) -> Status:
             _kill_orphans(folder, tag)
             return Status(phase="exited", reason=_LOST, restarted=folder.machine_restarted())
     _tidy(folder)
-    return Status(phase="exited", exit_code=end.exit_code, reason=explain(end, log))
+    return Status(
+        phase="exited",
+        exit_code=end.exit_code,
+        reason=explain(end, log),
+        cpu_seconds=end.cpu_seconds,
+        peak_memory_mb=end.peak_mb,
+    )
 
 
 def _ask_to_stop(folder: TryFolder, tag: str, grace: float) -> bool:

@@ -39,7 +39,8 @@ from watcher.submit.warm_drivers import WarmDrivers
 
 USUAL_HEAP_MB: Final = 512
 """The default of `driver_memory`, for which `driver_memory_mb` reckons."""
-_UI_TIMEOUT: Final = 5.0
+_UI_TIMEOUT: Final = 30.0
+"""A driver that has much to do answers late, and one whose answer nobody awaits writes traces into the job's log."""
 _UNITS_MB: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
@@ -255,4 +256,8 @@ def progress_of(stages: Iterable[Mapping[str, Any]], since: datetime | None = No
         tasks=sum(stage["numTasks" if stage["status"] in going_on else "numCompleteTasks"] for stage in counted),
         tasks_done=sum(stage["numCompleteTasks"] for stage in counted),
         first_action_at=min(began, default=None),
+        rows_read=sum(stage.get("inputRecords", 0) for stage in counted),
+        bytes_read=sum(stage.get("inputBytes", 0) for stage in counted),
+        rows_written=sum(stage.get("outputRecords", 0) for stage in counted),
+        bytes_written=sum(stage.get("outputBytes", 0) for stage in counted),
     )

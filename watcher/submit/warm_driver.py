@@ -26,7 +26,7 @@ from watcher.submit.shimmed import Command
 WARM_PROGRAM: Final = Path(__file__).with_name("warm_program.py")
 SOMEWHERE: Final = TryFolder(Path("/warm"))
 """The folder that stands in for a driver's own where two of them are compared."""
-_ANSWER_WITHIN: Final = 10.0
+_ANSWER_WITHIN: Final = 30.0
 _START_WITHIN: Final = 60.0
 _ENDS_WITHIN: Final = 5.0
 _LOOK_EVERY: Final = 0.05
@@ -89,7 +89,7 @@ class WarmDriver:
         """Have it end, and wait until nothing of it is left, files included; also of one that ended by itself."""
         try:
             self.control.shutdown(socket.SHUT_WR)
-            self.control.settimeout(_ANSWER_WITHIN)
+            self.control.settimeout(2 * _ENDS_WITHIN)
             while self.control.recv(warm_shim.LONGEST_MESSAGE):
                 pass
         except OSError:  # it did not end in time, or it had before

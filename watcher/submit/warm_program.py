@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import TracebackType
 
     from pyspark.sql import SparkSession
 
@@ -155,7 +156,10 @@ def become(application: str, args: list[str]) -> None:
     sys.argv = [application, *args]
     module = ModuleType("__main__")
     module.__dict__.update(
-        __file__=application, __loader__=SourceFileLoader("__main__", application), __builtins__=__builtins__
+        __file__=application,
+        __cached__=None,
+        __loader__=SourceFileLoader("__main__", application),
+        __builtins__=__builtins__,
     )
     sys.modules["__main__"] = module
     try:
@@ -173,14 +177,25 @@ def run_to_end(program: Callable[[], None]) -> None:
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001  Python's own way to the end of a program, without our frames
-        frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
-            frames = frames.tb_next
+        frames = without_ours(error.__traceback__)
         if sys.excepthook is sys.__excepthook__:
             traceback.print_exception(type(error), error, frames)
         else:
             sys.excepthook(type(error), error, frames)
         sys.exit(1)
+
+
+def without_ours(frames: TracebackType | None) -> TracebackType | None:
+    """From the application's code to its last line, also where the refusal came from here."""
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    each = last = frames
+    while each is not None:
+        last = last if each.tb_frame.f_code.co_filename == __file__ else each
+        each = each.tb_next
+    if last is not None:
+        last.tb_next = None
+    return frames
 
 
 if __name__ == "__main__":

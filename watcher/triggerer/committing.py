@@ -23,6 +23,7 @@ from triggers.errors import ConfigurationError
 from watcher.metrics import Metrics
 from watcher.triggerer.clients import Hosted
 from watcher.triggerer.group_commit import GroupCommit, traces_of
+from watcher.triggerer.rejected_items import as_items, as_rejections
 
 log = structlog.get_logger()
 
@@ -74,6 +75,9 @@ class Committer:
         newest = detection.events[-1].trace_id if events else None
         self.metrics.count_writes(AssetStoreWriterKind.WATCHER, 1, newest)
         self.metrics.count_events((hosted.name, hosted.asset), events, items, newest)
+        for item in batch.rejected:
+            self._log.warning("watcher.rejected", write_id=write_id, **vars(item))
+        self.metrics.count_rejected((hosted.name, hosted.asset), len(batch.rejected))
         return committed.held
 
 
@@ -86,6 +90,8 @@ def _detection(
         position=new_position(identity, position, hosted.trigger.format),
         writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=hosted.name, write_id=write_id),
         events=_events(hosted, held.version + 1, batch.events),
+        rejected=as_rejections(batch.rejected),
+        settled=as_rejections(batch.settled),
     )
 
 
@@ -102,7 +108,10 @@ def new_position(identity: str, position: Position, format_: int) -> NewPosition
 
 def stored(loaded: LoadedPosition) -> StoredPosition | None:
     """A position as its trigger takes it; None before there was any."""
-    return None if loaded.state is None else StoredPosition(state=json.loads(loaded.state), rows=loaded.rows)
+    if loaded.state is None:
+        return None
+    rejected, retried = as_items(loaded.rejected), as_items(each for each in loaded.rejected if each.is_retried)
+    return StoredPosition(state=json.loads(loaded.state), rows=loaded.rows, rejected=rejected, retried=retried)
 
 
 def _events(hosted: Hosted, version: int, events: Sequence[TriggerEvent]) -> list[NewEvent]:

@@ -17,7 +17,7 @@ import math
 import random
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -40,6 +40,7 @@ from watcher.isolation.trigger import ForeignTrigger
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
+from watcher.triggerer.rejected_items import RejectedItems
 from watcher.triggerer.states import States
 
 CLAIM_AGAIN: Final = 1.0
@@ -69,6 +70,9 @@ class Supervisor:
     _doing: str = ""
     _committing: bool = False
     _held: HeldPosition | None = None
+    _rejected: RejectedItems = field(init=False)
+    _found: Sequence[Finding] = ()
+    """By the trigger."""
     _claimed: LoadedPosition | None = None
     _claims: Claims | None = None
     _states: States | None = None
@@ -122,6 +126,7 @@ class Supervisor:
             await anyio.sleep(CLAIM_AGAIN)
             return
         self._held = loaded.held
+        self._rejected = RejectedItems(self.hosted.name, loaded.rejected)
         self.report.has_position = loaded.state is not None
         if not self._failures and self.report.state != "waiting":  # else it fails, or waits, until it runs again
             self._show("starting")
@@ -163,6 +168,7 @@ class Supervisor:
 
     async def _commit(self, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
         with structlog.contextvars.bound_contextvars(poll_id=secrets.token_hex(6)):
+            self._rejected.refuse_too_many(batch)
             self._committing = True
             held = await self.committer.commit(self.hosted, held, identity, batch)
             self._held, self._committing = held, False
@@ -173,17 +179,19 @@ class Supervisor:
     def _note_poll(self, held: HeldPosition, batch: TriggerBatch) -> None:
         """Of a batch that is durable."""
         self.report.polled_at = time.monotonic()
+        self.report.history.note(batch)
         self.report.has_position |= batch.position is not None
-        if batch.findings is not None:
-            self._note(batch.findings)
+        if self._rejected.take(batch) or batch.findings is not None:
+            self._note(self._found if batch.findings is None else batch.findings)
         self.report.up_to = None if batch.up_to is None else (held.version, batch.up_to)
         if batch.whole_since is not None:
             self.report.whole_since = batch.whole_since
             seconds = self.report.polled_at - batch.whole_since
             self.committer.metrics.polls.labels(self.hosted.name, self.hosted.asset).observe(seconds)
 
-    def _note(self, findings: Iterable[Finding]) -> None:
+    def _note(self, by_trigger: Sequence[Finding]) -> None:
         """Shown as long as they are found, in whatever state the watcher is."""
+        self._found, findings = by_trigger, [*by_trigger, *self._rejected.findings]
         known = {(finding["check"], finding["message"]) for finding in self.report.findings}
         findings = [finding for finding in findings if finding.level != "ok"]
         if not self.report.note(findings):
@@ -201,6 +209,7 @@ class Supervisor:
             await self._rest(LONGEST_WAIT)
             return
         self._failures += 1
+        self.report.history.fail(sentence(error))
         blocked, words = isinstance(error, SourceChanged), sentence(error)
         pause = backoff(self._failures, random.random, longest=LONGEST_PAUSE)
         expected = isinstance(error, (TriggerError, StoreError, OSError))

@@ -123,6 +123,7 @@ class Triggerer:
             await self._announce(connection)
             await triggerers.forget_dead(connection, FORGET_AFTER)
             await watchers.set_polled(connection, self.process.id, self._polled())
+            await watchers.set_polls(connection, self.process.id, self._histories())
             living = await triggerers.living(connection)
             await self._assign(connection, living)
             paused = await watchers.paused_watchers(connection)
@@ -199,8 +200,9 @@ class Triggerer:
         async with self.database.statements() as connection:
             claimed = await positions.claim_all(connection, formats, self.process.id, self.database.dialect)
             stored = await positions.formats(connection, names - claimed.keys())
+            histories = await watchers.stored_polls(connection, claimed.keys())
         for name, position in sorted(claimed.items()):
-            self._start(tasks, hosted[name], position)
+            self._start(tasks, hosted[name], position, histories.get(name))
         self._unreadable = {name: _newer(number) for name, number in stored.items() if number > formats[name]}
         self._unclaimed = names - claimed.keys() - self._unreadable.keys()
 
@@ -220,11 +222,17 @@ class Triggerer:
         polled = {name: running.supervisor.report.polled for name, running in self._running.items()}
         return {name: look for name, look in polled.items() if look is not None}
 
-    def _start(self, tasks: TaskGroup, hosted: Hosted, position: LoadedPosition) -> None:
+    def _histories(self) -> dict[str, str]:
+        """Of those of which something is worth a write."""
+        histories = {name: running.supervisor.report.history for name, running in self._running.items()}
+        return {name: history.take() for name, history in histories.items() if history.is_unsaved}
+
+    def _start(self, tasks: TaskGroup, hosted: Hosted, position: LoadedPosition, polls: str | None) -> None:
         """Host a watcher from the position that was claimed for it."""
         name = hosted.name
         running = self._running[name] = _Running(hosted=hosted, supervisor=self.supervise(hosted))
         self.health.watchers[name] = running.supervisor.report
+        running.supervisor.report.history.begin_with(polls)
 
         async def supervised() -> None:
             try:
@@ -253,7 +261,10 @@ class Triggerer:
         while True:
             async with keep_going("triggerer.release_failed"):
                 self._states.forget(name)
+                history = self._ending[name].supervisor.report.history
                 async with self.database.transaction() as connection:
+                    if history.is_unsaved:
+                        await watchers.set_polls(connection, self.process.id, {name: history.take()})
                     released = await positions.release(connection, self.process.id, [name])
                     if state is not None and released:
                         await watchers.set_state(connection, name, state, error=None, error_count=0)
@@ -267,6 +278,7 @@ class Triggerer:
     async def _leave(self) -> None:
         async with self.database.statements() as connection:
             await watchers.set_polled(connection, self.process.id, self._polled())
+            await watchers.set_polls(connection, self.process.id, self._histories())
         self._running.clear()
         async with self.database.transaction() as connection:
             released = await positions.release(connection, self.process.id)

@@ -81,6 +81,23 @@ def number(count: int) -> str:
     return f"{count:,}"
 
 
+def cost(text: str | None) -> str:
+    """What a try took, of what is known of it: `4.1 s of CPU, 410 MB, 1,200 rows read`."""
+    numbers = {} if text is None else json.loads(text)
+    shown = [form.format(numbers[name]) for name, form in _COSTS.items() if numbers.get(name)]
+    return ", ".join(shown)
+
+
+_COSTS: Final = {
+    "cpu_seconds": "{:,.1f} s of CPU",
+    "peak_memory_mb": "{:,} MB",
+    "rows_read": "{:,} rows read",
+    "bytes_read": "{:,} bytes read",
+    "rows_written": "{:,} rows written",
+    "bytes_written": "{:,} bytes written",
+}
+
+
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "visible": visible,
     "pretty": pretty,
@@ -91,5 +108,6 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "age": age,
     "duration": duration,
     "number": number,
+    "cost": cost,
     "part": addresses.part,
 }

@@ -332,6 +332,17 @@ async def test_from_the_newest_event_to_the_first_spark_job_is_measured_once(api
     assert task["progress"] == {**counts, "tasks_done": 10}
 
 
+async def test_rows_and_bytes_that_spark_counted_are_the_try_s_cost(api: Api) -> None:
+    one = await claimed(api)
+    counts = {"stages": 2, "tasks": 10, "tasks_done": 4}
+    await one.done("POST", "tries/progress", body={**counts, "rows_read": 7, "bytes_read": 70})
+    await one.done("POST", "tries/progress", body={**counts, "rows_read": 9, "rows_written": 2**40})
+    await one.done("POST", "tries/progress", body=counts)
+    [task] = (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances"))["task_instances"]
+    assert task["cost"] == {"rows_read": 9, "bytes_read": 70, "rows_written": 2**40}
+    assert task["progress"] == counts
+
+
 async def test_a_job_that_is_configured_no_more_still_ends(api: Api) -> None:
     one = await claimed(api)
     async with api.database.transaction() as session:

@@ -13,12 +13,18 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from config.errors import Problem
+from store.catalog import watchers
 from store.database import schema
+from store.database.schema import watcher_position
+from store.detection import rejections
+from store.detection.rejections import Rejection
 from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
+from triggers.base import TriggerBatch
 from watcher.api.streams import Streams
 from watcher.health import Health, WatcherReport
+from watcher.poll_history import PollHistory
 from watcher.reload_outcome import ReloadOutcome, ReloadRefused
 
 
@@ -447,3 +453,52 @@ async def test_a_reload_needs_a_daemon_and_an_admin_and_a_refusal_names_every_pr
         (1, ["a.yaml", "jobs", "load"]),
         (2, ["a.yaml", "jobs", "load"]),
     ]
+
+
+async def test_what_is_kept_aside_is_listed_and_tried_again(api: Api) -> None:
+    empty = {"rejected": [], "total_entries": 0}
+    assert await api.get("/api/v2/watchers/landing_files/rejected") == empty
+    await api.get("/api/v2/watchers/nobody/rejected", status=404)
+    rejection = Rejection(key='"a\\\\xff"', version="7", column_name="data", code="22012", reason="no")
+    async with api.database.transaction() as connection:
+        await connection.execute(insert(watcher_position).values(watcher="landing_files", state="{}", version=4))
+        await rejections.change(connection, "landing_files", [rejection], [])
+    answer = await api.get("/api/v2/watchers/landing_files/rejected")
+    assert answer["total_entries"] == 1
+    [item] = answer["rejected"]
+    assert item.pop("rejected_at")
+    assert item == {
+        "key": "a\\xff",
+        "version": "7",
+        "column": "data",
+        "sqlstate": "22012",
+        "reason": "no",
+        "retry_at": None,
+    }
+    assert (await api.client.post("/api/v2/watchers/landing_files/rejected/retry")).json() == {"retried": 1}
+    assert (await api.client.post("/api/v2/watchers/nobody/rejected/retry")).status_code == 404
+    assert api.wakes[-1].names == {"landing_files"}
+    [item] = (await api.get("/api/v2/watchers/landing_files/rejected"))["rejected"]
+    assert item["retry_at"] is not None
+    assert (await api.get("/api/v2/watchers/landing_files"))["position_version"] == 5
+    assert (await api.get("/api/v2/audit"))["audit"][0]["action"] == "watcher.rejected_retry"
+
+
+async def test_the_last_polls_are_those_that_were_stored_or_those_that_this_process_knows(api: Api) -> None:
+    assert await api.get("/api/v2/watchers/landing_files/polls") == {"polls": [], "total_entries": 0}
+    await api.get("/api/v2/watchers/nobody/polls", status=404)
+    history = PollHistory()
+    history.fail("no answer")
+    async with api.database.transaction() as connection:
+        await connection.execute(insert(watcher_position).values(watcher="landing_files", owner="t1", state="{}"))
+        await watchers.set_polls(connection, "t1", {"landing_files": history.take()})
+        await watchers.set_polls(connection, "another", {"landing_files": "[]"})
+    [poll] = (await api.get("/api/v2/watchers/landing_files/polls"))["polls"]
+    assert poll.pop("started")
+    assert poll == {"seconds": None, "found": 0, "committed": 0, "error": "no answer", "times": 1}
+    report = WatcherReport()
+    report.history.note(TriggerBatch(whole_since=time.monotonic()))
+    context = replace(api.context, health=Health(watchers={"landing_files": report}))
+    async with serving(context) as client:
+        [poll] = (await client.get("/api/v2/watchers/landing_files/polls")).json()["polls"]
+    assert (poll["error"], poll["found"]) == (None, 0)

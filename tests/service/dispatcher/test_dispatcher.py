@@ -698,7 +698,8 @@ async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, j
         await settle(database, "failed")
         dispatcher.wakeup.set()
         await until_all_have_ended(database)
-    ((progress,),) = await rows(database, select(task_try.c.progress))
+    ((progress, cost),) = await rows(database, select(task_try.c.progress, task_try.c.cost))
+    assert {"cpu_seconds", "peak_memory_mb"} <= json.loads(cost).keys()
     if claimed:
         assert (progress, submitter.asked) == (None, 0)
     else:

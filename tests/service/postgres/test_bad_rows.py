@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import asyncpg
 import pytest
 
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
+from triggers.errors import SourceChanged
 from triggers.postgres.bad_rows import BadRow
 
 pytestmark = pytest.mark.service
@@ -109,3 +112,95 @@ async def test_bytes_that_are_no_text_are_found(
     finally:
         await raw.close()
         await admin.execute("DROP DATABASE raw WITH (FORCE)")
+
+
+async def retry(host: TinyHost) -> list[int]:
+    """A person has what is kept aside tried again; the ids that came."""
+    host.committed.retried = True
+    await host.start()
+    return await host.catch_up()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("poison", POISONS)
+async def test_bad_rows_are_kept_aside_and_told_once_they_can_be(
+    postgres_database: PostgresDatabase, notes: asyncpg.Connection, mode: str, poison: str
+) -> None:
+    options, data, sentence = POISONS[poison]
+    async with hosted(
+        postgres_database.dsn, table="public.notes", mode=mode, on_bad_row="report", batch={"max_rows": 50}, **options
+    ) as host:
+        insert = "INSERT INTO notes (note, data) VALUES ($1, $2)"
+        await notes.execute("INSERT INTO notes (note, data) SELECT 'a', '{}' FROM generate_series(1, 70)")
+        for _ in range(3):
+            await notes.execute(insert, "" if data == "{}" else "a", data)
+        await notes.execute("INSERT INTO notes (note, data) SELECT 'a', '{}' FROM generate_series(1, 50)")
+        await host.catch_up()
+        assert sorted(host.committed.ids) == [*range(1, 71), *range(74, 124)]
+        assert [item.key for item in host.committed.rejected.values()] == [71, 72, 73]
+        first = next(iter(host.committed.rejected.values()))
+        words = f"the column {first.column}" if first.column else ""
+        assert re.search(sentence, f"{words}: {first.reason}" if words else first.reason)
+        named = [key for event in host.committed.events for key in event.payload.get("rejected", ())]
+        assert named == [71, 72, 73]
+
+        assert await retry(host) == []
+        assert len(host.committed.rejected) == 3
+        await notes.execute("DELETE FROM notes WHERE id = 73")
+        if mode == "id":
+            await notes.execute("UPDATE notes SET note = 'a', data = '{}' WHERE id = 71")
+            assert await retry(host) == [71]
+            assert [item.key for item in host.committed.rejected.values()] == [72]
+        else:
+            await notes.execute("UPDATE notes SET note = 'a', data = '{}', updated_at = now() WHERE id = 71")
+            assert await host.catch_up() == [71]  # a new version comes by itself, and settles the old one
+            assert await retry(host) == []
+            assert [item.key for item in host.committed.rejected.values()] == [72]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_where_every_row_is_bad_nothing_is_kept_aside(
+    postgres_database: PostgresDatabase, notes: asyncpg.Connection, mode: str
+) -> None:
+    options = {"table": "public.notes", "mode": mode, "columns": ["data"], "on_bad_row": "report"}
+    async with hosted(postgres_database.dsn, **options) as host:
+        await notes.execute("INSERT INTO notes (data) VALUES ($1)", LONE)
+        await host.catch_up()
+        [event] = host.committed.events
+        payload = dict(event.payload)
+        assert (event.count, payload["rejected"], payload["rows"]) == (0, [1], [])
+
+        await notes.execute("INSERT INTO notes (data) SELECT $1::json FROM generate_series(1, 3)", LONE)
+        for _ in range(2):
+            with pytest.raises(
+                SourceChanged, match=r"all 3 rows of one batch of public\.notes .* key 2 .* the column data"
+            ):
+                await host.catch_up()
+        await notes.execute("INSERT INTO notes (data) VALUES ('{}')")
+        await host.catch_up()
+        assert host.committed.ids == [5]
+        assert [item.key for item in host.committed.rejected.values()] == [1, 2, 3, 4]
+
+        await notes.execute(
+            "INSERT INTO notes (data) SELECT (CASE WHEN n > 101 THEN '{}' ELSE $1 END)::json FROM generate_series(1, 200) n",
+            LONE,
+        )
+        with pytest.raises(SourceChanged, match="more than 100 rows of one batch"):
+            await host.catch_up()
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_row_that_is_too_large_is_kept_aside_and_none_beside_it_is(
+    postgres_database: PostgresDatabase, notes: asyncpg.Connection, mode: str
+) -> None:
+    options = {"table": "public.notes", "mode": mode, "columns": ["note"], "on_bad_row": "report"}
+    async with hosted(postgres_database.dsn, max_batch_bytes=100_000, where="id <> 1", **options) as host:
+        sizes = [1, 60_000, 200_000, 5, 90_000, 200_000]
+        await notes.execute("INSERT INTO notes (note) SELECT repeat('a', n) FROM unnest($1::int[]) n", sizes)
+        await host.catch_up()
+        assert sorted(host.committed.ids) == [2, 4, 5]
+        assert sorted(item.key for item in host.committed.rejected.values()) == [3, 6]
+        await notes.execute("UPDATE notes SET note = 'a', updated_at = now() WHERE id IN (3, 6)")
+        await retry(host)
+        assert sorted(host.committed.ids) == [2, 3, 4, 5, 6]
+        assert host.committed.rejected == {}

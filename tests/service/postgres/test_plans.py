@@ -45,6 +45,7 @@ UPDATES = RowsByUpdate.of(
     Table.parse("public.t"),
     "updated_at",
     key=primary_key_as_json(["id"], {}),
+    key_columns=["id"],
     where=None,
     row=row_as_json(["id"], {}),
     size=None,

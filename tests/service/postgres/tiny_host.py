@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from triggers.base import StoredPosition, TriggerBatch, TriggerContext, TriggerEvent, refuse_errors
+from triggers.base import RejectedItem, StoredPosition, TriggerBatch, TriggerContext, TriggerEvent, refuse_errors
 from triggers.errors import TriggerError
 from triggers.postgres.connection import PostgresClient, PostgresConnection
 from triggers.postgres.new_rows import NewRows
@@ -44,6 +44,10 @@ class Committed:
     """Of these writes, those of the state alone."""
     sizes: list[int] = field(default_factory=list)
     """Of each batch, the bytes of its events as JSON."""
+    rejected: dict[tuple[str, str], RejectedItem] = field(default_factory=dict)
+    """What is kept aside, by key and version."""
+    retried: bool = False
+    """A person wants all of it tried again."""
 
     def apply(self, batch: TriggerBatch) -> None:
         if batch.position is None:
@@ -59,6 +63,9 @@ class Committed:
             self.watermark = json.loads(json.dumps(batch.position.watermark))
         self.events += batch.events
         self.sizes.append(sum(len(json.dumps(event.payload)) for event in batch.events))
+        for item in batch.settled:
+            self.rejected.pop((json.dumps(item.key), item.version), None)
+        self.rejected |= {(json.dumps(item.key), item.version): item for item in batch.rejected}
         self.writes += 1
         self.silent += batch.position.silent
 
@@ -68,7 +75,11 @@ class Committed:
 
     @property
     def position(self) -> StoredPosition | None:
-        return None if self.state is None else StoredPosition(state=json.loads(self.state), rows=dict(self.rows))
+        if self.state is None:
+            return None
+        rejected = [*self.rejected.values()]
+        retried, self.retried = rejected if self.retried else [], False
+        return StoredPosition(state=json.loads(self.state), rows=dict(self.rows), rejected=rejected, retried=retried)
 
 
 class TinyHost:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-CONNECTORS = ("org.apache.hadoop:hadoop-aws:3.5.0", "org.postgresql:postgresql:42.7.7")
+CONNECTORS = ("org.apache.hadoop:hadoop-aws:3.4.2", "org.postgresql:postgresql:42.7.7")
 """Of the Hadoop that Spark brings."""
 
 

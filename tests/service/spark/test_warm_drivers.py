@@ -66,9 +66,8 @@ async def seen(submitter: SparkSubmit, submission: Submission) -> dict[str, obje
     status = await ended(submitter, handle)
     log = await log_of(submitter, handle)
     assert status.exit_code == 0, log
-    line = re.search("^SEEN (.*)$", log, re.MULTILINE)
-    assert line is not None, log
-    content: dict[str, object] = json.loads(line[1])
+    *_, line = re.findall("^SEEN (.*)$", log, re.MULTILINE)  # both tries have one log
+    content: dict[str, object] = json.loads(line)
     return {name: _without(value, submission.key.task_instance_id) for name, value in content.items()}
 
 
@@ -136,10 +135,15 @@ from datetime import datetime
 assert datetime.fromisoformat(_began(spark.sparkContext)["first_action_at"]).timestamp() >= before - 0.01
 progress.look(spark.sparkContext.statusTracker())
 print("COUNTS", progress.counts())
+open("three.csv", "w").write("id\\n1\\n2\\n3\\n")
+spark.read.csv("three.csv", header=True, schema="id long").write.parquet("three.parquet")
+progress._add_costs(spark.sparkContext, progress.look(spark.sparkContext.statusTracker()))
+print("COSTS", progress._costs["rows_read"], progress._costs["rows_written"], progress._costs["bytes_written"] > 0)
 """)
     handle = await submitter.submit(submission)
     assert handle["start"] == "warm"
     status = await ended(submitter, handle)
     log = await log_of(submitter, handle)
     assert status.exit_code == 0, log
-    assert "COUNTS {'stages': 2" in log, log
+    assert "COUNTS {'stages': 1, 'tasks': 1" in log, log
+    assert "COSTS 3 3 True" in log, log

@@ -21,7 +21,7 @@ COSTS = {
     "{landing}": 12,
     "{landing}/events": 3,
     "{landing}/entry?key=k": 3,
-    "/watchers/landing_files": 3,
+    "/watchers/landing_files": 5,
     "/runs": 1,
     "/runs?state=failed&job=load_orders": 1,
     "/runs/load_orders/manual__1": 9,

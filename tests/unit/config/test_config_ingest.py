@@ -43,7 +43,11 @@ JOB = "jobs: {{j: {{schedule: landing, {}, spark: {{application: builtin:ingest,
             "connections: [lake], options: {dedupe_key: id}",
             "max_active_runs: must be 1 with dedupe_key",
         ),
-        ("outlets: [orders]", "connections: [lake], options: {format: orc}", "spark.options.format: must be `parquet`"),
+        (
+            "outlets: [orders]",
+            "connections: [lake], options: {format: orc}",
+            "spark.options.format: must be `parquet` or `delta`",
+        ),
         (
             "outlets: [orders]",
             "connections: [lake], options: {connection: lak}",

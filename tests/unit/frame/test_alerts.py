@@ -49,6 +49,7 @@ def samples() -> list[Sample]:
     metrics.count_writes(AssetStoreWriterKind.TASK, 1, TRACE)
     metrics.items.labels("files", "inbox").inc()
     metrics.events.labels("files", "inbox").inc(1, {"trace_id": TRACE})
+    metrics.count_rejected(("files", "inbox"), 1)
     metrics.polls.labels("files", "inbox").observe(0.1)
     metrics.blocked.labels("files").inc(2)
     metrics.loop_lag.observe(0.1)
@@ -57,6 +58,8 @@ def samples() -> list[Sample]:
     metrics.observe_start(run)
     metrics.count_end(run)
     metrics.observe_first_action("load", "warm", timedelta(seconds=3), TRACE)
+    metrics.observe_cost("load", {"cpu_seconds": 3, "peak_memory_mb": 400, "rows_read": 1, "bytes_written": 1})
+    metrics.count_warm_drivers(lambda: {"starting": 1, "ready": 0, "used": 2})
     looks = {
         "last_poll_at": NOW,
         "lag_at_poll": 3,

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SCRIPTS = [*sorted((ROOT / "tools").iterdir()), ROOT / ".ci" / "run"]
+IMAGE = sorted((ROOT / "tools" / "image").iterdir())
+SCRIPTS = [
+    *(file for file in [*sorted((ROOT / "tools").iterdir()), *IMAGE] if file.is_file() and not file.suffix),
+    ROOT / ".ci" / "run",
+]
 
 
 def program(path: Path, output: str) -> Path:

@@ -261,6 +261,17 @@ async def test_a_stopped_job_says_so_and_leaves_nothing_in_other_sessions(
     assert (await submitter.poll(handle)).reason == "the job was stopped on request"
 
 
+async def test_what_its_processes_took_is_known_at_the_end(submitter: PlainPython, new_try: NewTry) -> None:
+    handle = await submitter.submit(
+        new_try("import time; filled = b'x' * 200_000_000\nwhile time.process_time() < 0.5: pass")
+    )
+    status = await ended(submitter, handle)
+    assert status.cpu_seconds is not None
+    assert 0.5 <= status.cpu_seconds < 60
+    assert status.peak_memory_mb is not None
+    assert status.peak_memory_mb > 190
+
+
 async def test_an_exception_is_a_reason_with_its_line(submitter: PlainPython, new_try: NewTry) -> None:
     handle = await submitter.submit(new_try("raise RuntimeError('on purpose')"))
     status = await ended(submitter, handle)

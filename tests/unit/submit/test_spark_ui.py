@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,15 @@ def test_stages_are_counted_once_and_only_what_can_still_be_done(
     found = progress_of(stages)
     assert (None if found is None else (found.stages, found.tasks, found.tasks_done)) == progress
     assert found is None or isinstance(found, Progress)
+
+
+def test_what_was_done_before_the_try_is_not_counted() -> None:
+    before = {**stage(0, "COMPLETE", 9, 9), "submissionTime": "2026-11-20T09:00:00.000GMT", "inputRecords": 7}
+    since = {**stage(1, "COMPLETE", 2, 2), "submissionTime": "2026-11-20T09:00:01.500GMT", "inputRecords": 3}
+    progress = progress_of([before, since], datetime(2026, 11, 20, 9, 0, 1, tzinfo=UTC))
+    assert progress is not None
+    assert (progress.stages, progress.tasks, progress.rows_read) == (1, 2, 3)
+    assert progress.first_action_at == datetime(2026, 11, 20, 9, 0, 1, 500_000, tzinfo=UTC)
 
 
 async def test_an_application_without_a_ui_says_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from tests.effort import PATIENCE
-from triggers.base import BaseEventTrigger, JsonValue, Position, StoredPosition, TriggerEvent
+from triggers.base import BaseEventTrigger, JsonValue, Position, RejectedItem, StoredPosition, TriggerEvent
 
 
 class DictHost:
@@ -23,11 +23,18 @@ class DictHost:
         self.events: list[TriggerEvent] = []
         self.commits = 0
         self.polls = 0
+        self.rejected: list[RejectedItem] = []
+        self.retried = False
+        """A person wants what is kept aside tried again."""
         self._moved = anyio.Event()
 
     @property
     def stored(self) -> StoredPosition | None:
-        return None if self.state is None else StoredPosition(state=json.loads(self.state), rows=dict(self.rows))
+        if self.state is None:
+            return None
+        retried, self.retried = self.rejected if self.retried else [], False
+        state, rows = json.loads(self.state), dict(self.rows)
+        return StoredPosition(state=state, rows=rows, rejected=self.rejected, retried=retried)
 
     @property
     def files(self) -> list[Any]:
@@ -54,6 +61,8 @@ class DictHost:
             async for batch in batches:
                 if batch.position is not None:
                     self.commit(batch.position, batch.events)
+                    kept = [item for item in self.rejected if item not in (*batch.settled, *batch.rejected)]
+                    self.rejected = [*kept, *batch.rejected]
                 else:  # the end of a poll
                     polls -= 1
                 if polls == 0:

@@ -22,6 +22,10 @@ class SimulatedVersion:
     def fingerprint(self) -> int:
         return fingerprint(f"{self.key} {self.number}".encode())
 
+    @property
+    def fault(self) -> str | None:
+        return None
+
     def describe(self) -> dict[str, str]:
         return {"key": self.key}
 

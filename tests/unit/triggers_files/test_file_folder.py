@@ -14,6 +14,7 @@ from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.file_scan.matching import Matcher
+from triggers.file_scan.trigger import UnnamedFile
 from triggers.local_folder.folder import list_files
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
@@ -223,3 +224,44 @@ async def _until_clock_passes(file: Path) -> None:
     changed = file.stat().st_ctime_ns
     while time.time_ns() < changed + 30_000_000:
         pass
+
+
+async def test_a_name_that_is_no_text_stops_the_watcher_at_itself(tmp_path: Path) -> None:
+    host = DictHost()
+    watched = {"start": "all", "min_age": "0s", "mode": "strict"}
+    write(tmp_path / "a")
+    odd = write_odd(tmp_path)
+    write(tmp_path / "z")
+    for _ in range(2):
+        with pytest.raises(
+            UnnamedFile, match=r"the file m\\xff cannot be told: its name holds bytes that are not UTF-8"
+        ):
+            await host.run(trigger(tmp_path, **watched))
+    assert names(host, tmp_path) == ["a"]
+    os.rename(odd, tmp_path / "n")  # noqa: PTH104
+    await host.run(trigger(tmp_path, **watched))
+    assert names(host, tmp_path) == ["a", "n", "z"]
+
+
+async def test_a_name_that_is_no_text_is_kept_aside_and_forgotten_once_it_is_gone(tmp_path: Path) -> None:
+    host = DictHost()
+    watched = {"start": "all", "min_age": "0s", "mode": "strict", "on_bad_row": "report"}
+    write(tmp_path / "a")
+    odd = write_odd(tmp_path)
+    await host.run(trigger(tmp_path, **watched))
+    assert (names(host, tmp_path), [item.key for item in host.rejected]) == (["a"], ["m\\xff"])
+    assert [dict(event.payload).get("rejected") for event in host.events] == [["m\\xff"]]
+    host.retried = True
+    await host.run(trigger(tmp_path, **watched))
+    assert [item.key for item in host.rejected] == ["m\\xff"]
+    os.remove(odd)  # noqa: PTH107
+    host.retried = True
+    await host.run(trigger(tmp_path, **watched))
+    assert (names(host, tmp_path), host.rejected) == (["a"], [])
+
+
+def write_odd(folder: Path) -> bytes:
+    name = os.path.join(os.fsencode(folder), b"m\xff")  # noqa: PTH118
+    with open(name, "wb"):  # noqa: PTH123
+        pass
+    return name

@@ -239,3 +239,18 @@ def test_an_object_is_no_larger_than_its_fields() -> None:
     """A first scan makes one per listed object."""
     version = S3Object((b"k", STAMP.encode(), b'"e"', b"1"), 7, bucket="landing", url_encoded=True)
     assert not hasattr(version, "__dict__")
+
+
+def test_a_page_that_goes_on_ends_with_a_key_that_is_text() -> None:
+    page = scan_page(body(contents("a"), contents("b%FF"), contents("c"), contents("d%FF"), truncated=True))
+    assert [page.key_bytes(row) for row in page.rows] == [b"a", b"b\xff", b"c"]
+    assert page.last == "c"
+    with pytest.raises(SourceUnavailable, match="not UTF-8"):
+        scan_page(body(contents("b%FF"), truncated=True))
+
+
+def test_an_object_whose_key_is_no_text_is_listed_beside_the_others() -> None:
+    [good, bad] = page(body(contents("a"), contents("b%FF"))).versions(None)
+    assert (good.key, good.fault) == ("a", None)
+    assert bad.key == "b\\xff"
+    assert bad.fault is not None

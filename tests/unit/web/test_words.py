@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watcher.web.words import SHORT, duration, pretty, visible
+from watcher.web.words import SHORT, cost, duration, pretty, visible
 
 
 def test_words() -> None:
@@ -18,3 +18,9 @@ def test_words() -> None:
     assert pretty("9" * 5000) == "9" * 5000
     assert visible("a\u202eb\tc") == "a\\u202eb\tc"
     assert SHORT < 1000
+
+
+def test_what_a_try_cost_is_said_as_far_as_it_is_known() -> None:
+    assert cost(None) == ""
+    assert cost('{"cpu_seconds": 4.12, "peak_memory_mb": 1410}') == "4.1 s of CPU, 1,410 MB"
+    assert cost('{"rows_read": 12000, "rows_written": 0}') == "12,000 rows read"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import structlog
 from fastapi import APIRouter, Response
@@ -16,12 +16,13 @@ from store.catalog import aliases, assets
 from store.catalog.assets import AssetOfJob
 from store.detection.events import AssetEvent
 from store.keys import Role, TryKey
-from store.runs import jobs, runs, tries
+from store.runs import jobs, measures, runs, tries
+from store.runs.measures import Cost
 from watcher import try_tokens
 from watcher.api.context import ApiContext, Context
 from watcher.api.execution.finishing import OutletEvent, finish
 from watcher.api.execution.identity import Identity, OwnTry, Writing, answered, fenced, renewed
-from watcher.api.parameters import Body, Moment, SmallNumber, Text, example
+from watcher.api.parameters import BIGGEST, Body, Moment, SmallNumber, Text, example
 from watcher.api.shapes.base import JsonObject, Shape
 
 router = APIRouter(prefix="/execution/tries", tags=["Execution: tries"], dependencies=[OwnTry])
@@ -59,10 +60,17 @@ class TryContext(Shape):
     clear_on_success: bool
 
 
+Count = Annotated[int, Field(ge=0, le=BIGGEST)]
+
+
+SHOWN: Final = {"stages", "tasks", "tasks_done", "application_id"}
+"""Of a try's progress, what is kept as it is."""
+
+
 class Progress(Body):
     """Counts of the Spark application as it stands."""
 
-    model_config = example(stages=2, tasks=20, tasks_done=7)
+    model_config = example(stages=2, tasks=20, tasks_done=7, rows_read=1000)
 
     stages: SmallNumber
     tasks: SmallNumber
@@ -70,6 +78,16 @@ class Progress(Body):
     first_action_at: Moment | None = None
     """When its first job began, by Spark's own clock."""
     application_id: Annotated[Text, Field(max_length=250)] | None = None
+    rows_read: Count | None = None
+    """By its jobs that have ended, as Spark counts; so the next."""
+    bytes_read: Count | None = None
+    rows_written: Count | None = None
+    bytes_written: Count | None = None
+
+    @property
+    def cost(self) -> Cost:
+        numbers = self.model_dump(include={"rows_read", "bytes_read", "rows_written", "bytes_written"})
+        return Cost(**numbers)
 
 
 class Finish(Body):
@@ -127,10 +145,12 @@ async def _named(
 async def report_progress(call: Writing, body: Progress) -> None:
     async with call.context.database.transaction() as connection:
         held = await fenced(connection, call)
-        await tries.set_progress(connection, held, body.model_dump_json(exclude={"first_action_at"}, exclude_none=True))
+        await tries.set_progress(connection, held, body.model_dump_json(include=SHOWN, exclude_none=True))
+        if body.cost.known:
+            await measures.add_cost(connection, held, body.cost)
         first = None
         if body.first_action_at is not None:
-            first = await tries.note_first_action(connection, held, body.first_action_at)
+            first = await measures.note_first_action(connection, held, body.first_action_at)
     if first is not None:
         call.context.metrics.observe_first_action(held.dag_id, first.start, first.since_event, call.trace_id)
 

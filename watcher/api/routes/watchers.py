@@ -71,18 +71,18 @@ class WatcherCollection(Shape):
 async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
     async with context.database.reading() as connection:
         rows = await watchers.listed(connection)
-    return WatcherCollection(watchers=await _shown(context, rows), total_entries=len(rows))
+    return WatcherCollection(watchers=await shown(context, rows), total_entries=len(rows))
 
 
 @router.get("/{name}")
 async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
     async with context.database.reading() as connection:
         row = await watchers.get(connection, name)
-    [watcher] = await _shown(context, [row])
+    [watcher] = await shown(context, [row])
     return watcher
 
 
-async def _shown(context: ApiContext, rows: Sequence[WatcherRow]) -> list[Watcher]:
+async def shown(context: ApiContext, rows: Sequence[WatcherRow]) -> list[Watcher]:
     """The rows, with what this process knows better of watchers that it hosts. Not within a transaction: it may take time."""
     merged = [context.health.merged(row) for row in rows]
     sentences = await anyio.to_thread.run_sync(context.descriptions.sentences, merged, DESCRIBE_PATIENCE)
@@ -111,6 +111,35 @@ async def get_findings(context: Context, _: Viewer, name: str) -> FindingCollect
     return FindingCollection(findings=findings, total_entries=len(findings))
 
 
+class WatcherPoll(Shape):
+    """`found`: files and rows; `committed`: events. `seconds` is null where nobody knows, as of one that failed.
+
+    Polls in a row that found nothing, or failed alike, are one, the last of them: `times` says how many there were.
+    """
+
+    started: datetime
+    seconds: float | None
+    found: int
+    committed: int
+    error: str | None
+    times: int
+
+
+class PollCollection(Shape):
+    polls: Sequence[WatcherPoll]
+    total_entries: int
+
+
+@router.get("/{name}/polls")
+async def get_polls(context: Context, _: Viewer, name: str) -> PollCollection:
+    """Its last fifty polls, the newest first; another process than its host knows those that found something or failed."""
+    async with context.database.reading() as connection:
+        await watchers.asset_of(connection, name)
+        stored = (await watchers.stored_polls(connection, [name])).get(name)
+    polls = [WatcherPoll.of(poll) for poll in context.health.polls(name, stored)]
+    return PollCollection(polls=polls, total_entries=len(polls))
+
+
 @router.post("/{name}/pause")
 async def pause(context: Context, actor: Operator, name: str) -> Watcher:
     return await _set_paused(context, actor, name, paused=True)
@@ -128,7 +157,7 @@ async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: b
         await audit.record(connection, actor.name, action, name, write_id=new_write_id())
         row = await watchers.get(connection, name)
     context.hint(Hint(what="watchers", names=frozenset({name})))
-    [watcher] = await _shown(context, [row])
+    [watcher] = await shown(context, [row])
     return watcher
 
 

@@ -1,4 +1,4 @@
-"""Task instances and their tries, as Airflow's; `detail`, `progress` and `exit_code` are ours."""
+"""Task instances and their tries, as Airflow's; `detail`, `progress`, `cost` and `exit_code` are ours."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class TaskInstanceResponse(Shape):
     dag_version: None = None
     detail: str | None
     progress: Annotated[dict[str, int] | None, BeforeValidator(_counts)]
+    cost: Annotated[dict[str, float], BeforeValidator(parsed)] | None
     exit_code: int | None
 
 

@@ -77,6 +77,7 @@ class Progress(Background):
         self._settled: set[int] = set()
         self._began: dict[str, str] = {}
         self._application: dict[str, str] = {}
+        self._costs: dict[str, int] = {}
         self._reported: dict[str, int | str] = {}
 
     def pause(self) -> float:
@@ -85,11 +86,13 @@ class Progress(Background):
     def act(self) -> None:
         if "pyspark.sql" in sys.modules:
             context = sys.modules["pyspark.sql"].SparkSession.active().sparkContext
-            self.look(context.statusTracker())
+            self._add_costs(context, self.look(context.statusTracker()))
             self._began = self._began or _began(context)
             self._application = self._application or {"application_id": context.applicationId}
         known = self._stages or self._application
-        progress: dict[str, int | str] = {**self.counts(), **self._began, **self._application} if known else {}
+        progress: dict[str, int | str] = {}
+        if known:
+            progress = {**self.counts(), **self._began, **self._application, **self._costs}
         if progress != self._reported:
             self._client.call("POST", "tries/progress", body=progress, patience=0)
             self._reported = progress
@@ -98,8 +101,9 @@ class Progress(Background):
         super().run()
         self._safely()  # the last counts, so that a bar ends where the job ended
 
-    def look(self, tracker: StatusTracker) -> None:
-        """Of an ended job only finished tasks count: its skipped stages have none."""
+    def look(self, tracker: StatusTracker) -> list[int]:
+        """Of an ended job only finished tasks count: its skipped stages have none. Returns the stages of jobs that just ended."""
+        settled: list[int] = []
         for job in {*tracker.getJobIdsForGroup(None), *tracker.getActiveJobsIds()} - self._settled:
             info = tracker.getJobInfo(job)
             ended = info is not None and info.status != "RUNNING"
@@ -109,6 +113,21 @@ class Progress(Background):
                     self._stages[stage] = (done if ended else counts.numTasks, done)
             if ended:
                 self._settled.add(job)
+                settled += info.stageIds if info else ()
+        return settled
+
+    def _add_costs(self, context: SparkContext, stages: list[int]) -> None:
+        """Rows and bytes as Spark counts them, of stages that ended; it keeps the newest thousand."""
+        status = context._jsc.sc().statusStore()  # noqa: SLF001  Python has no other way to it
+        for stage in stages:
+            with suppress(Exception):  # a skipped one was never there
+                data = status.lastStageAttempt(stage)
+                self._costs = {
+                    "rows_read": self._costs.get("rows_read", 0) + data.inputRecords(),
+                    "bytes_read": self._costs.get("bytes_read", 0) + data.inputBytes(),
+                    "rows_written": self._costs.get("rows_written", 0) + data.outputRecords(),
+                    "bytes_written": self._costs.get("bytes_written", 0) + data.outputBytes(),
+                }
 
     def counts(self) -> dict[str, int]:
         tasks, done = (sum(counts[column] for counts in self._stages.values()) for column in (0, 1))

@@ -103,6 +103,17 @@ def require(*modules: str) -> None:
         raise SourceFailed(_lacking(missing))
 
 
+def require_on_driver(module: str, table_format: str) -> None:
+    """Raises `TargetFailed` where the driver's Python lacks what commits to tables of a format."""
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        raise TargetFailed(
+            f"{module} is missing in the Python of the driver, where it commits to tables of the format {table_format}: "
+            f"install {module} there"
+        ) from None
+
+
 def _lacking(modules: Sequence[str]) -> str:
     return (
         f"{', '.join(modules).replace('_', '-')} missing in the Python of driver or executors: install it there, or give the job Spark's "

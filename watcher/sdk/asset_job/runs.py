@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from .tables.columns import SchemaEvolution
     from .tables.layout import Place, Table
     from .tables.parts import Appended
+    from .tables.targets import TableFormat, Target
 
 log = logging.getLogger("asset_job")
 
@@ -79,6 +81,7 @@ class Run:
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
         self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
         self._appended: set[Place] = set()
+        self._warnings: list[str] = []
         self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
         self.options = claim["options"]
         self._worker = WorkerBackend(claim.get("worker_backend"))
@@ -149,17 +152,27 @@ class Run:
         return read(request, new, events, table)
 
     def append(
-        self, frame: DataFrame, target: str, *, partition_by: str | Sequence[str] = (), connection: str | None = None
+        self,
+        frame: DataFrame,
+        target: str,
+        *,
+        format: TableFormat = "parquet",  # noqa: A002 - as Spark's writers call it
+        partition_by: str | Sequence[str] = (),
+        schema_evolution: SchemaEvolution = "strict",
+        connection: str | None = None,
     ) -> Appended:
-        """Make the frame this run's part of a Parquet table; a later try of the run replaces it as a whole.
+        """Make the frame this run's part of a table; a later try of the run replaces it as a whole.
 
-        `target` is an outlet's name, whose uri is used, an absolute path, or a `file:` or `s3:` URL. The part is
-        `<target>/run=<run_id>`, with dots for colons. `connection` is needed only where there are several for S3. Raises
-        `AssetJobError`, and `Fenced` before anything is changed when this try was superseded.
+        `target` is an outlet's name, whose uri is used, an absolute path, or a `file:` or `s3:` URL. The part of a Parquet
+        table is `<target>/run=<run_id>`, with dots for colons; of a Delta table its rows are one commit. A frame with
+        columns that the table lacks is refused, unless `schema_evolution` is `add_columns`. `connection` is needed
+        only where there are several for S3. Raises `AssetJobError`, and `Fenced` before anything is changed when this
+        try was superseded.
         """
         from .tables.parts import commit, stage  # noqa: PLC0415 - only jobs that write need it
+        from .tables.targets import Target  # noqa: PLC0415
 
-        table = self.table(target, connection)
+        table = self.table(Target(name=target, format=format, connection=connection, schema_evolution=schema_evolution))
         if table.place in self._appended:
             raise AssetJobError(
                 f"{table.place} was appended to before, and a run has one part of a table: unite the frames"
@@ -170,13 +183,16 @@ class Run:
         self._appended.add(table.place)
         return appended
 
-    def table(self, target: str, connection: str | None = None) -> Table:
-        """The way of this try to a table, `target` as in `append`. Raises `AssetJobError`."""
-        from .tables.layout import Owner, place_of  # noqa: PLC0415
-        from .tables.parts import table_at  # noqa: PLC0415
+    def table(self, target: Target) -> Table:
+        """The way of this try to a table. Raises `AssetJobError`."""
+        from .tables.targets import open_table  # noqa: PLC0415 - only jobs that write need it
 
-        owner = Owner(dag_id=self.dag_id, run_id=self.run_id, task_id=self.task_id, map_index=self.map_index)
-        return table_at(place_of(target, self.outlets), owner, self.connections, connection)
+        return open_table(target, self)
+
+    def warn(self, sentence: str) -> None:
+        """In the log, and with the run when it has succeeded."""
+        log.warning("%s", sentence)
+        self._warnings.append(sentence)
 
     def check_still_ours(self) -> None:
         """Raises `Fenced` when the try was superseded, stopped or has ended."""
@@ -205,8 +221,8 @@ class Run:
         """With `clear_on_success` the daemon forgets the references, so their values are removed after it accepted the end."""
         references = self.task_store.references() if self._clear_on_success else {}
         left = ", ".join(map(str, self._worker.left))
-        message = f"values that could not be removed: {left}"[:_LONGEST_MESSAGE] if left else ""
-        self._finish("success", message, self.outlet_events.to_send())
+        warnings = [*self._warnings, *([f"values that could not be removed: {left}"] if left else [])]
+        self._finish("success", "; ".join(warnings)[:_LONGEST_MESSAGE], self.outlet_events.to_send())
         self._worker.purge(self.task_store.scope, references.values())
 
     def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]]) -> None:

@@ -10,17 +10,20 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
-from store.detection import rewind
+from store.detection import rejections, rewind
 from watcher.api.auth import Operator
 from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import storable
+from watcher.api.routes import rejected as api_of_rejected
 from watcher.api.routes import watchers as api
 from watcher.api.routes.logs import excerpt
+from watcher.api.routes.watchers import WatcherPoll
 from watcher.api.shapes.base import parsed
 from watcher.logs.paths import watcher_logs
 from watcher.web.addresses import path
 from watcher.web.forms import Form, go_to
 from watcher.web.pages.logs import last_lines, lines
+from watcher.web.parts import FEW
 from watcher.web.rendering import Pages, View
 
 router = APIRouter(prefix="/watchers/{name}", include_in_schema=False)
@@ -39,6 +42,8 @@ async def _page(view: View, name: str, **more: object) -> Response:
         row = view.context.health.merged(await watchers.get(connection, name))
         asset = await watchers.asset_of(connection, name)
         undoable = await rewind.is_kept(connection, name)
+        stored_polls = (await watchers.stored_polls(connection, [name])).get(name)
+        rejected = await rejections.oldest(connection, name, limit=FEW + 1)
     log = partial(watcher_logs, view.context.logs_directory, name)
     records = await excerpt(view.context, log, last_lines(count=_FEW_LINES))
     values = {
@@ -47,6 +52,8 @@ async def _page(view: View, name: str, **more: object) -> Response:
         "watermark": parsed(row.watermark_now),
         "sentence": await _described(view.context, row),
         "undoable": undoable,
+        "rejected": rejected,
+        "polls": [WatcherPoll.of(poll) for poll in view.context.health.polls(name, stored_polls)[:FEW]],
         "lines": lines(records),
         "around": None,
         "api": path("api", "v2", "watchers", name, "logs"),
@@ -103,4 +110,10 @@ def _place(text: str) -> str:
 @router.post("/rewind/undo")
 async def undo_rewind(request: Request, context: Context, actor: Operator, name: Name) -> Response:
     await api.undo_rewind(context, actor, name)
+    return go_to(request, "watchers", name)
+
+
+@router.post("/rejected/retry")
+async def retry_rejected(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api_of_rejected.retry_rejected(context, actor, name)
     return go_to(request, "watchers", name)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import AssetJobError, StoreConflict
 from ..runs import Run, run
 from ..tables.parts import Appended, commit, stage
-from .plan import Destination, IngestOptions, destination, sources, watermark
-from .records import check_schema, deduplicated, inferred, invalid, records, valid
+from ..tables.targets import Target
+from .plan import Destination, IngestOptions, Source, destination, sources, watermark
+from .records import check_schema, deduplicated, inferred, invalid, joined, records, valid, widened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,22 +37,34 @@ class Ingest:
             self.run.skip("the events of this run name neither files nor rows")
         self._load(inputs, to)
 
-    def _load(self, inputs: list[Any], to: Destination) -> None:
-        store = self.run.asset_store[to.outlet]
-        schema = self.options.schema or store.get("schema")
-        if schema is None:
-            schema = inferred(self.run, inputs, self.options)
-            store.set("schema", schema)
-        check_schema(self.run, schema)
+    def _load(self, inputs: list[Source], to: Destination) -> None:
+        schema, inputs = self._schema(inputs, to)
         everything = records(self.run, inputs, self.options, schema)
         good, observation = valid(everything)
-        table = self._staged(self._deduplicated(good, to), to.target, self.options.partition_by)
+        table = self._staged(self._deduplicated(good, to), self._target(to), self.options.partition_by)
         records_read, bad = int(observation.get["records"]), int(observation.get["bad"])
         # A second pass, made only when there are bad records, which is rare.
-        separated = self._staged(invalid(everything) if bad else None, to.bad_records)
+        aside = Target(name=to.bad_records, connection=self.options.target_connection)
+        separated = self._staged(invalid(everything) if bad else None, aside)
         commit([table, separated], self.run.check_still_ours)
         rows = table.rows
         self._report(to, {"rows_loaded": rows, "bad_records": bad, "duplicates": records_read - bad - rows})
+
+    def _schema(self, inputs: list[Source], to: Destination) -> tuple[str, list[Source]]:
+        """Kept in the asset store once it is other than the configuration's."""
+        store, options = self.run.asset_store[to.outlet], self.options
+        kept = store.get("schema")
+        schema = options.schema or kept or inferred(self.run, inputs, options)
+        check_schema(self.run, schema)
+        if options.schema_evolution == "add_columns":
+            before = joined(self.run, schema, kept)
+            schema, inputs = widened(self.run, inputs, options, before)
+            changed = schema != before or not (kept or options.schema)
+        else:
+            changed = not (kept or options.schema)
+        if changed:
+            store.set("schema", schema)
+        return schema, inputs
 
     def _deduplicated(self, good: DataFrame, to: Destination) -> DataFrame:
         key = self.options.dedupe_key
@@ -60,13 +73,21 @@ class Ingest:
             raise AssetJobError(f"dedupe_key names {', '.join(lacking)}, but the columns are {', '.join(good.columns)}")
         if not key:
             return good
-        table = self.run.table(to.target, self.options.target_connection)
+        table = self.run.table(self._target(to))
         types = {name: good.schema[name].dataType.simpleString() for name in key}
         return deduplicated(good, table.others(self.run.spark, types, self.options.partition_by), key)
 
-    def _staged(self, frame: DataFrame | None, target: str, partition_by: Sequence[str] = ()) -> Appended:
-        table = self.run.table(target, self.options.target_connection)
-        return stage(table, frame, partition_by, self.run.check_still_ours)
+    def _target(self, to: Destination) -> Target:
+        options = self.options
+        return Target(
+            name=to.target,
+            format=options.format,
+            connection=options.target_connection,
+            schema_evolution=options.schema_evolution,
+        )
+
+    def _staged(self, frame: DataFrame | None, target: Target, partition_by: Sequence[str] = ()) -> Appended:
+        return stage(self.run.table(target), frame, partition_by, self.run.check_still_ours)
 
     def _report(self, to: Destination, summary: Mapping[str, int]) -> None:
         earlier = self._before(to)

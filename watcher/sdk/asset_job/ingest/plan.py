@@ -10,7 +10,9 @@ from typing import Any, Literal
 from ..errors import AssetJobError
 from ..events import AssetEvent
 from ..sources.request import format_by_name
+from ..tables.columns import SchemaEvolution
 from ..tables.layout import Place, place_of
+from ..tables.targets import TableFormat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +20,8 @@ class IngestOptions:
     """`spark.options` as the daemon sends them, checked there."""
 
     target: str | None = None
-    format: str = "parquet"
+    format: TableFormat = "parquet"
+    schema_evolution: SchemaEvolution = "strict"
     schema: str | None = None
     partition_by: tuple[str, ...] = ()
     dedupe_key: tuple[str, ...] = ()
@@ -76,6 +79,8 @@ class Source:
     given: Sequence[Any]
     format: str | None
     """None: rows."""
+    columns: tuple[str, ...] | None = None
+    """What it has; None: the schema's, as far as that was looked at."""
 
 
 def sources(events: Mapping[str, Sequence[AssetEvent]], input_format: str | None) -> list[Source]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as sql
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from ..errors import AssetJobError
 from ..sources.request import quoted
@@ -26,11 +27,38 @@ RECORD = "_record"
 
 def inferred(run: Run, inputs: Sequence[Source], options: IngestOptions) -> str:
     """The schema of the first source, as Spark's DDL. Raises `AssetJobError`."""
-    frame = _read(run, inputs[0], options, None)
-    columns = [field for field in frame.schema if field.name != "_corrupt_record"]
+    columns = _columns(run, inputs[0], options)
     if not columns:
         raise AssetJobError("no record of these files can be understood: say how by input_format, or give a schema")
     return StructType(columns).toDDL()
+
+
+def widened(run: Run, inputs: Sequence[Source], options: IngestOptions, schema: str) -> tuple[str, list[Source]]:
+    """The schema and, behind it, the columns that only the sources have; and the sources, each with what it has itself."""
+    fields, sources = list(_fields(run, schema)), []
+    for source in inputs:
+        there = _columns(run, source, options)
+        known = {field.name.lower() for field in fields}
+        fields += [field for field in there if field.name.lower() not in known]
+        sources.append(replace(source, columns=tuple(field.name for field in there)))
+    return StructType(fields).toDDL(), sources
+
+
+def joined(run: Run, schema: str, kept: str | None) -> str:
+    """A schema and, behind it, what only the one that was kept has."""
+    fields = list(_fields(run, schema))
+    known = {field.name.lower() for field in fields}
+    more = [field for field in _fields(run, kept) if field.name.lower() not in known] if kept else []
+    return StructType(fields + more).toDDL()
+
+
+def _fields(run: Run, schema: str) -> StructType:
+    return run.spark.createDataFrame([], schema).schema
+
+
+def _columns(run: Run, source: Source, options: IngestOptions) -> list[StructField]:
+    frame = _read(run, source, options, None)
+    return [field for field in frame.schema if field.name != "_corrupt_record"]
 
 
 def check_schema(run: Run, schema: str) -> None:
@@ -46,7 +74,25 @@ def check_schema(run: Run, schema: str) -> None:
 
 def records(run: Run, inputs: Sequence[Source], options: IngestOptions, schema: str) -> DataFrame:
     """All records in the columns of the schema and, last, `RECORD`."""
-    return reduce(lambda one, other: one.unionByName(other), [_read(run, one, options, schema) for one in inputs])
+    frames = [_read(run, source, options, _own_part(run, source, schema)) for source in inputs]
+    names = [*_fields(run, schema).names, RECORD]
+    whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    lacking = {
+        name: sql.lit(None).cast(kind) for name, kind in _types(run, schema).items() if name not in whole.columns
+    }
+    return whole.withColumns(lacking).select(*(sql.col(quoted(name)) for name in names))
+
+
+def _own_part(run: Run, source: Source, schema: str) -> str:
+    """What can be asked of a source that was looked at; JSON has no order and may lack what it likes."""
+    if source.columns is None or source.format == "json":
+        return schema
+    fields = {field.name.lower(): field for field in _fields(run, schema)}
+    return StructType([fields[name.lower()] for name in source.columns]).toDDL()
+
+
+def _types(run: Run, schema: str) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in _fields(run, schema)}
 
 
 def _read(run: Run, source: Source, options: IngestOptions, schema: str | None) -> DataFrame:

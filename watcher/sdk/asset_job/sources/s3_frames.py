@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyspark
+from pyspark.sql import DataFrame
 
 from ..errors import SourceFailed
 from .arrow import arrow_schema, load
@@ -17,11 +17,11 @@ from .s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, first_line
 from .shares import split_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 Result = TypeVar("Result")
 _LARGEST_SHARE = 128 << 20
+_SPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 _PARSES_FRAMES = (4, 2)
 
 
@@ -44,7 +44,7 @@ class S3Frames:
                 return self._csv()
             case "json":
                 lines = self._lines(ReadLines())
-                return request.spark.read.options(**request.options).json(_parsable(lines), schema=request.schema)
+                return self._parsed("json", lines, request.options)
             case _:
                 return self._lines(ReadLines())
 
@@ -78,9 +78,21 @@ class S3Frames:
             ReadLines(header=names, dialect=_dialect(request.options), comment=request.options.get("comment"))
         )
         if request.schema is not None:
-            return request.spark.read.options(**options).csv(_parsable(lines), schema=request.schema)
-        frame = request.spark.read.options(**{"inferSchema": True, **options}).csv(_parsable(lines))
+            return self._parsed("csv", lines, options)
+        frame = self._parsed("csv", lines, {"inferSchema": True, **options})
         return frame.toDF(*names) if names else frame
+
+    def _parsed(self, kind: str, lines: DataFrame, options: Mapping[str, Any]) -> DataFrame:
+        """By Spark's own parser. Before 4.2 its Python takes an RDD only, which brings each line through Python once more."""
+        spark, schema = self.request.spark, self.request.schema
+        reader = spark.read.options(**options)
+        if schema is not None:
+            reader = reader.schema(schema)
+        if _SPARK >= _PARSES_FRAMES:
+            return getattr(reader, kind)(lines)  # type: ignore[no-any-return]
+        java: Any = spark._jvm  # noqa: SLF001 - the JVM takes lines
+        texts = getattr(lines._jdf, "as")(java.org.apache.spark.sql.Encoders.STRING())  # noqa: SLF001
+        return DataFrame(getattr(reader._jreader, kind)(texts), spark)  # noqa: SLF001
 
     def _column_names(self) -> list[str]:
         """Of the schema, without the column for what does not fit; or else of the first file with a line."""
@@ -108,12 +120,6 @@ class S3Frames:
                 if result is not None:
                     return result
         return None
-
-
-def _parsable(lines: DataFrame) -> Any:
-    """What Spark's parsers take: before 4.2 an RDD, which brings each line through Python once more."""
-    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    return lines if version >= _PARSES_FRAMES else lines.rdd.map(itemgetter(0))
 
 
 def _dialect(options: Mapping[str, Any]) -> dict[str, Any]:

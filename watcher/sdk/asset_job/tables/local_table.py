@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TargetFailed
 from ..sources.readers import literal_path
 from ..sources.request import quoted
+from .columns import check_format
 from .layout import OWNER, RUN, Table
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 class LocalTable(Table):
     def prepare(self) -> None:
         try:
+            check_format([path.name for path in Path(self.place.path).glob("*")], "parquet", str(self.place))
             self.owner.check(_owner_in(Path(self.part)), str(self.place))
             shutil.rmtree(self.attempts, ignore_errors=True)
         except OSError as error:

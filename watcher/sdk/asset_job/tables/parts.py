@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DateType, NumericType, StringType, TimestampNTZType, TimestampType
 
-from ..errors import AssetJobError, TargetFailed, require, sentence_from
-from ..sources.request import connection_of, quoted
-from .layout import Owner, Place, Table, check_columns
-from .local_table import LocalTable
+from ..errors import AssetJobError, TargetFailed, sentence_from
+from ..sources.request import quoted
+from .layout import Table, check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,21 +38,6 @@ class Appended:
             if name.lower() == column.lower():
                 return value
         raise AssetJobError(f"{column} is no column with a largest value: there are {', '.join(self.largest)}")
-
-
-def table_at(
-    place: Place, owner: Owner, connections: Mapping[str, Mapping[str, Any]], connection: str | None = None
-) -> Table:
-    """Raises `AssetJobError` where the way to the bucket is missing."""
-    attempt = uuid4().hex
-    if place.bucket is None:
-        return LocalTable(place=place, owner=owner, attempt=attempt)
-    chosen = connection_of(connections, "s3", connection)
-    require("pyarrow", "obstore")
-    from ..sources.s3_objects import s3_access  # noqa: PLC0415 - needs what was just required
-    from .s3_table import S3Table  # noqa: PLC0415
-
-    return S3Table(place=place, owner=owner, attempt=attempt, access=s3_access(chosen))
 
 
 def stage(

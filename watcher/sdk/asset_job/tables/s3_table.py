@@ -16,6 +16,8 @@ from ..errors import TargetFailed
 from ..sources.arrow import registered
 from ..sources.request import ReadRequest, S3File, quoted
 from ..sources.s3_objects import S3Access, first_line
+from .columns import check_format
+from .data_files import Storage
 from .layout import OWNER, StagedFile, Table, is_of_another_run
 from .s3_writer import MANIFEST, S3Writer
 
@@ -32,6 +34,7 @@ class S3Table(Table):
 
     def prepare(self) -> None:
         with self._write_errors():
+            check_format(Storage(place=self.place, access=self.access).names(), "parquet", str(self.place))
             recorded = self._read(f"{self.part}/{OWNER}")
             self.owner.check(None if recorded is None else json.loads(recorded), str(self.place))
             self._delete(self._keys(self.attempts))

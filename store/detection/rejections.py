@@ -1,0 +1,146 @@
+"""Dead letters: rows and files that cannot be told, kept aside until they can be, or are gone.
+
+They are written and removed in the transaction of a detection, behind the fence of its position, by the watcher's owner
+alone. A person who wants them tried again marks them and moves the position one version on: the owner starts anew, finds
+the marks, and a commit of before loses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Select, bindparam, delete, exists, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.dialects import chunks, upsert
+from store.database.paging import Page, Window, all_of, page
+from store.database.schema import database_now, rejected_item, watcher_position
+
+MOST_CHARACTERS: Final = 200
+"""Of a reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejection:
+    """`key` is JSON text, as the event's `rejected` names it; `version` tells contents of one key apart.
+
+    `column_name` is that of the column that fails; `code` PostgreSQL's SQLSTATE.
+    """
+
+    key: str
+    version: str = ""
+    column_name: str | None = None
+    code: str = ""
+    reason: str = ""
+    is_retried: bool = False
+    """Somebody asked for it to be told."""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.key}\n{self.version}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectedRow:
+    """A dead letter as people see it; `retry_at` is when somebody asked for it to be told, and it was not tried since."""
+
+    key: str
+    version: str
+    column_name: str | None
+    code: str
+    reason: str
+    rejected_at: datetime
+    retry_at: datetime | None
+
+
+_CONTENT: Final = (
+    rejected_item.c.key,
+    rejected_item.c.version,
+    rejected_item.c.column_name,
+    rejected_item.c.code,
+    rejected_item.c.reason,
+)
+_NAMES: Final = [column.name for column in _CONTENT]
+
+
+async def change(
+    connection: AsyncConnection, watcher: str, kept: Sequence[Rejection], settled: Sequence[Rejection]
+) -> None:
+    """Keep and remove a watcher's dead letters, after its position was advanced in the same transaction."""
+    for some in chunks([each.digest for each in settled]):
+        r = rejected_item.c
+        await connection.execute(delete(rejected_item).where(r.watcher == watcher, r.digest.in_(some)))
+    if kept:
+        new = upsert(rejected_item, connection.dialect.name).values(rejected_at=database_now())
+        again = {
+            "retry_at": None,
+            **{name: new.excluded[name] for name in ("column_name", "code", "reason", "rejected_at")},
+        }
+        rows = [_row(watcher, each) for each in {each.digest: each for each in kept}.values()]
+        await connection.execute(
+            new.on_conflict_do_update(index_elements=["watcher", "digest"], set_=again).values(
+                {name: bindparam(f"b_{name}") for name in ("watcher", "digest", *_NAMES)}
+            ),
+            rows,
+        )
+
+
+def _row(watcher: str, rejection: Rejection) -> dict[str, Any]:
+    content = {name: vars(rejection)[name] for name in _NAMES} | {"reason": rejection.reason[:MOST_CHARACTERS]}
+    return {f"b_{name}": value for name, value in {"watcher": watcher, "digest": rejection.digest, **content}.items()}
+
+
+async def of_watchers(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, Sequence[Rejection]]:
+    """All dead letters of those that have some, oldest first."""
+    if not watchers:
+        return {}
+    r = rejected_item.c
+    columns = (r.watcher, *_CONTENT, r.retry_at.is_not(None).label("is_retried"))
+    query = select(*columns).where(r.watcher.in_(watchers)).order_by(r.rejected_at, r.digest)
+    by_watcher: dict[str, list[Rejection]] = {}
+    for row in (await connection.execute(query)).mappings():
+        content = {name: value for name, value in row.items() if name != "watcher"}
+        by_watcher.setdefault(row["watcher"], []).append(Rejection(**content))
+    return by_watcher
+
+
+async def listed(connection: AsyncConnection, watcher: str, window: Window) -> Page[RejectedRow]:
+    """A watcher's dead letters, oldest first."""
+    r = rejected_item.c
+    order: Mapping[str, ColumnElement[Any]] = {"digest": r.digest}
+    return await page(connection, _rows(watcher), window, order, RejectedRow)
+
+
+async def oldest(connection: AsyncConnection, watcher: str, *, limit: int) -> Sequence[RejectedRow]:
+    """The first of them, uncounted."""
+    return await all_of(connection, _rows(watcher).order_by(rejected_item.c.digest).limit(limit), RejectedRow)
+
+
+def _rows(watcher: str) -> Select[Any]:
+    r = rejected_item.c
+    return select(*_CONTENT, r.rejected_at, r.retry_at).where(r.watcher == watcher).order_by(r.rejected_at)
+
+
+async def retry(connection: AsyncConnection, watcher: str) -> int:
+    """Have a watcher's dead letters told by its owner if they can be by now; how many there are."""
+    p, r = watcher_position.c, rejected_item.c
+    some = exists().where(r.watcher == watcher)
+    moved = update(watcher_position).where(p.watcher == watcher, p.state.is_not(None), some)
+    moved = moved.values(version=p.version + 1, updated_at=database_now())
+    if (await connection.execute(moved.returning(p.version))).scalar_one_or_none() is None:
+        return 0
+    marked = update(rejected_item).where(r.watcher == watcher).values(retry_at=database_now())
+    return len((await connection.execute(marked.returning(r.digest))).all())
+
+
+async def rename(connection: AsyncConnection, old: str, new: str) -> None:
+    """They go with the position."""
+    r = rejected_item.c
+    await connection.execute(
+        delete(rejected_item).where(r.watcher == new)
+    )  # which has no position, so none are its own
+    await connection.execute(update(rejected_item).where(r.watcher == old).values(watcher=new))

@@ -1,0 +1,153 @@
+"""Tables of formats that commit versions, with their real libraries and without Spark: files are written by the tasks' own writer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import duckdb
+import duckdb_extension_delta
+import duckdb_extension_httpfs
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from tests.servers import S3Server
+from watcher.sdk.asset_job.sources.s3_objects import S3Access, s3_access
+from watcher.sdk.asset_job.tables.data_files import DataFile
+from watcher.sdk.asset_job.tables.delta_table import DeltaLakeTable
+from watcher.sdk.asset_job.tables.layout import Owner, Place, place_of
+from watcher.sdk.asset_job.tables.replacement import Writer
+from watcher.sdk.asset_job.tables.versioned_table import VersionedTable
+
+Rows = pa.Table
+
+
+def still_ours() -> None:
+    """The daemon's answer as long as nobody superseded the try."""
+
+
+@dataclass(kw_only=True)
+class Kind(ABC):
+    """A format, and where its table lies."""
+
+    warnings: list[str] = field(default_factory=list)
+
+    @abstractmethod
+    def table(
+        self, run: str, try_number: int, *, ask: Callable[[], None] = still_ours, evolution: Any = "strict"
+    ) -> VersionedTable: ...
+
+    @abstractmethod
+    def by_library(self) -> Rows:
+        """All columns, as the format's own library reads them."""
+
+    @abstractmethod
+    def by_duckdb(self) -> Rows: ...
+
+    def words(self, run: str, try_number: int) -> dict[str, Any]:
+        owner = Owner(dag_id="load", run_id=run, task_id="load", map_index=-1)
+        return {
+            "owner": owner,
+            "writer": Writer(owner=owner, try_number=try_number),
+            "attempt": uuid4().hex,
+            "warn": self.warnings.append,
+            "pause": lambda _: None,
+        }
+
+    def ids(self) -> list[int]:
+        return sorted(self.by_library()["id"].to_pylist())
+
+
+@dataclass(kw_only=True)
+class Delta(Kind):
+    place: Place
+    access: S3Access | None = None
+    options: dict[str, str] | None = None
+
+    def table(
+        self, run: str, try_number: int, *, ask: Callable[[], None] = still_ours, evolution: Any = "strict"
+    ) -> DeltaLakeTable:
+        words = self.words(run, try_number)
+        return DeltaLakeTable(place=self.place, access=self.access, still_ours=ask, evolution=evolution, **words)
+
+    def open(self) -> DeltaTable:
+        return DeltaTable(self.url, storage_options=self.options)
+
+    @property
+    def url(self) -> str:
+        return str(self.place) if self.place.bucket else Path(self.place.path).as_uri()
+
+    def by_library(self) -> Rows:
+        return self.open().to_pyarrow_table()
+
+    def by_duckdb(self) -> Rows:
+        with duckdb.connect() as connection:
+            connection.execute(f"LOAD '{extension(duckdb_extension_delta)}'")
+            if self.options is not None:
+                connection.execute(f"LOAD '{extension(duckdb_extension_httpfs)}'")
+                connection.execute(secret(self.options))
+            return connection.execute(f"SELECT * FROM delta_scan('{self.url}')").to_arrow_table()
+
+
+def extension(package: Any) -> str:
+    return str(next(Path(package.__file__).parent.rglob("*.duckdb_extension")))
+
+
+def secret(options: dict[str, str]) -> str:
+    endpoint = options["aws_endpoint"].removeprefix("http://")
+    return (
+        f"CREATE SECRET (TYPE s3, KEY_ID '{options['aws_access_key_id']}', SECRET '{options['aws_secret_access_key']}', "
+        f"REGION 'us-east-1', ENDPOINT '{endpoint}', URL_STYLE 'path', USE_SSL false)"
+    )
+
+
+def delta_in(folder: str) -> Delta:
+    return Delta(place=place_of(folder, {}))
+
+
+def delta_on(server: S3Server, bucket: str) -> Delta:
+    connection = {
+        "endpoint_url": server.endpoint,
+        "region": server.region,
+        "access_key_id": server.access_key,
+        "secret_access_key": server.secret_key,
+    }
+    options = {
+        "aws_endpoint": server.endpoint,
+        "aws_region": server.region,
+        "aws_access_key_id": server.access_key,
+        "aws_secret_access_key": server.secret_key,
+        "aws_allow_http": "true",
+    }
+    return Delta(place=place_of(f"s3://{bucket}/tables/orders", {}), access=s3_access(connection), options=options)
+
+
+def files_of(table: VersionedTable, rows: Rows, partition_by: Sequence[str] = ()) -> list[DataFile]:
+    """The table is made ready for the rows, and their files are written, as tasks do."""
+    version = table.ready(rows.schema, partition_by)
+    if version.columns.tells_runs:
+        rows = rows.append_column("run", pa.array([table.owner.run_id] * rows.num_rows, pa.string()))
+    kept = rows.select([name for name in rows.column_names if table.is_in_files(name, version)])
+    for at, name in enumerate(partition_by):
+        kept = kept.append_column(f"_partition_{at}", pc.cast(rows[name], pa.string()))
+    ordered = kept.sort_by(
+        [(f"_partition_{at}", "ascending") for at in range(len(partition_by))] or kept.column_names[0]
+    )
+    writer = table.file_writer(version, len(kept.column_names) - len(partition_by))
+    return list(writer.write(_batches(ordered)).files)  # type: ignore[attr-defined]
+
+
+def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
+    yield from rows.to_batches(max_chunksize=3)
+
+
+def append(table: VersionedTable, rows: Rows | None, partition_by: Sequence[str] = ()) -> None:
+    """What `r.append` does around the frame."""
+    table.prepare()
+    files = [] if rows is None else files_of(table, rows, partition_by)
+    table.replace(files)

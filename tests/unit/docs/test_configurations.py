@@ -1,0 +1,58 @@
+"""Every configuration that the pages show is one that `check` takes, as far as it is shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from config.errors import ConfigurationInvalid
+from config.loader import load
+from watcher.vocabulary import vocabulary
+
+ROOT = Path(__file__).resolve().parents[3]
+BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN_ELSEWHERE = re.compile(r"unknown (asset|alias|connection) |cannot be imported")
+"""Of a part: what it names stands in another block, or is a class that the page is about."""
+
+
+BLOCKS = [
+    pytest.param(block, id=f"{page.name}-{number}")
+    for page in sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+    for number, block in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
+]
+
+
+def environment(block: str) -> dict[str, str]:
+    """What it takes from there, by its name."""
+    return {
+        name: "postgresql://shop.example/shop" if name.endswith("DSN") else "x" * 40
+        for name in re.findall(r"\$\{(\w+)", block)
+    }
+
+
+def documents(block: str) -> list[str]:
+    """The block with what is around it: a file, sections of one, an asset's watchers, or several schedules to choose from."""
+    if block.startswith("schedule:"):
+        return [
+            f"version: 1\njobs:\n  load:\n    spark: {{application: load.py}}\n    {line}"
+            for line in block.splitlines()
+        ]
+    if block.startswith("watchers:"):
+        return [f"version: 1\nassets:\n  landing:\n    uri: s3://landing/\n{indent(block, '    ')}"]
+    return [block if "version:" in block else f"version: 1\n{block}"]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_shown_configuration_is_right(block: str, tmp_path: Path) -> None:
+    file = tmp_path / "watchers.yaml"
+    for document in documents(block):
+        file.write_text(document)
+        try:
+            load(file, vocabulary(), environment(block))
+        except ConfigurationInvalid as error:
+            faults = [str(problem) for problem in error.problems if not SHOWN_ELSEWHERE.search(problem.message)]
+            assert faults == []
+            assert "version:" not in block, "a whole file stands for itself"

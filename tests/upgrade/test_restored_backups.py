@@ -1,0 +1,106 @@
+"""A backup is restored: positions go back, what came since is told again, and never silently; or not, where a person says so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.databases import migrate
+from tests.servers import running_postgres
+from tests.torture.daemons import until
+from tests.upgrade.releases import ROOT, World, told
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+Step = Callable[[], None]
+
+
+def warnings(api: httpx.Client) -> list[str]:
+    return list(api.get("/readyz").raise_for_status().json()["warnings"])
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def backed_up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[World, Step, Step]]:
+    """A world, what makes a backup of its database, and what restores it; while no daemon runs."""
+    if request.param == "sqlite":
+        world = World(folder=tmp_path, database=None)
+        database, copy = tmp_path / "home" / "watcher.db", tmp_path / "backup.db"
+
+        def restore() -> None:
+            for file in database.parent.glob("watcher.db*"):
+                file.unlink()
+            shutil.copy(copy, database)
+
+        yield world, lambda: vacuumed(database, copy), restore
+        return
+    with running_postgres() as server, server.database() as database:
+        migrate(database.sqlalchemy_url)
+        copy = f"{database.name}_copy"
+
+        def moved(source: str, target: str) -> None:
+            server.execute("CREATE DATABASE {} TEMPLATE {}", target, source)
+
+        def restored() -> None:
+            server.drop(database.name)
+            moved(copy, database.name)
+
+        yield World(folder=tmp_path, database=database.sqlalchemy_url), lambda: moved(database.name, copy), restored
+        server.drop(copy)
+
+
+def vacuumed(database: Path, copy: Path) -> None:
+    """As docs/operating.md says."""
+    words = [
+        sys.executable,
+        "-c",
+        "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('VACUUM INTO ?', sys.argv[2:])",
+    ]
+    subprocess.run([*words, database, copy], check=True)
+
+
+def tell(world: World, name: str) -> None:
+    """One more file, told by a daemon that is killed then; which has remembered it."""
+    with world.running() as api:
+        known = len(told(api, "inbox"))
+        world.put(name)
+        until(lambda: len(told(api, "inbox")) == known + 1)
+        until(lambda: int((world.folder / "home" / "newest_event").read_text()) >= known + 1)
+        assert warnings(api) == []
+
+
+def test_what_is_told_again_after_a_restore_is_announced(backed_up: tuple[World, Step, Step]) -> None:
+    world, backup, restore = backed_up
+    tell(world, "a")
+    backup()
+    tell(world, "b")
+    restore()
+    with world.running() as api:
+        until(lambda: told(api, "inbox") == ["a.csv", "b.csv"])
+        [warning] = warnings(api)
+        assert "a backup was restored, and what up to 1 events told is told again" in warning
+    assert '"event": "database.restored"' in (world.folder / "daemon.log").read_text()
+    with world.running() as api:
+        assert warnings(api) == [], "said once: the home knows this database now"
+
+
+def test_nothing_is_told_again_where_a_person_moves_the_positions_first(backed_up: tuple[World, Step, Step]) -> None:
+    world, backup, restore = backed_up
+    tell(world, "a")
+    backup()
+    tell(world, "b")
+    restore()
+    words = [sys.executable, "-m", "watcher", "rewind", "inbox_files", "--to", "now", "--yes"]
+    subprocess.run(
+        [*words, "-c", world.folder / "watchers.yaml"], cwd=ROOT, env=dict(os.environ), check=True, capture_output=True
+    )
+    world.put("c")
+    with world.running() as api:
+        until(lambda: "c.csv" in told(api, "inbox"))
+        assert told(api, "inbox") == ["a.csv", "c.csv"]

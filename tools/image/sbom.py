@@ -1,0 +1,79 @@
+"""Prints what an image is made of, as CycloneDX JSON: Debian's packages, Python's distributions, Spark's jars.
+
+Run while the image is built, by a Python that has cyclonedx-python-lib, with the folder of the installed environment and
+the image's version as arguments.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import distributions
+from pathlib import Path
+
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
+
+def main(environment: Path, version: str) -> None:
+    bom = Bom()
+    bom.metadata.component = Component(name="asset-watcher", version=version, type=ComponentType.CONTAINER)
+    for url in sorted({*_of_debian(), *_of_python(environment), *_of_spark(environment)}, key=str):
+        bom.components.add(
+            Component(
+                group=url.namespace if url.type == "maven" else None,
+                name=url.name,
+                version=url.version,
+                purl=url,
+                bom_ref=str(url),
+                type=ComponentType.LIBRARY,
+            )
+        )
+    bom.register_dependency(bom.metadata.component, bom.components)
+    sys.stdout.write(JsonV1Dot6(bom).output_as_string(indent=1))
+
+
+def _of_debian() -> Iterator[PackageURL]:
+    form = "${binary:Package}\t${Version}\t${Architecture}\n"
+    listed = subprocess.run(
+        ["dpkg-query", "--show", f"--showformat={form}"], capture_output=True, text=True, check=True
+    )
+    for line in listed.stdout.splitlines():
+        name, version, architecture = line.split("\t")
+        yield PackageURL("deb", "debian", name.partition(":")[0], version, {"arch": architecture})
+
+
+def _of_python(environment: Path) -> Iterator[PackageURL]:
+    folders = [str(folder) for folder in environment.glob("lib/python3*/site-packages")]
+    for distribution in distributions(path=folders):
+        yield PackageURL("pypi", None, distribution.metadata["Name"].lower().replace("_", "-"), distribution.version)
+
+
+def _of_spark(environment: Path) -> Iterator[PackageURL]:
+    for jar in environment.glob("lib/python3*/site-packages/pyspark/jars/*.jar"):
+        name, _, version = jar.stem.partition("-") if "-" not in jar.stem else _divided(jar.stem)
+        yield PackageURL("maven", _group(jar, name), name, version or None)
+
+
+def _divided(stem: str) -> tuple[str, str, str]:
+    """A version begins with the first word that begins with a digit."""
+    words = stem.split("-")
+    at = next((place for place, word in enumerate(words) if word[:1].isdigit()), len(words))
+    return "-".join(words[:at]), "-", "-".join(words[at:])
+
+
+def _group(jar: Path, name: str) -> str | None:
+    """As the jar says itself, where it was made by Maven."""
+    with zipfile.ZipFile(jar) as content:
+        for entry in content.namelist():
+            if entry.startswith("META-INF/maven/") and entry.endswith(f"/{name}/pom.properties"):
+                return entry.split("/")[2]
+    return None
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,101 @@
+"""The last polls of a watcher: when, for how long, what they found. An idle one is worth no write.
+
+The process that hosts the watcher has them in memory. What found something, or failed, it also stores now and then: for other
+processes, and for whoever hosts the watcher next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Final
+
+from triggers.base import TriggerBatch
+
+MOST_POLLS: Final = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poll:
+    """`seconds` None: how long it took is not known. `times`: so many in a row were like it, and this is the last."""
+
+    started: str
+    seconds: float | None = None
+    found: int = 0
+    """Files and rows."""
+    committed: int = 0
+    """Events."""
+    error: str | None = None
+    times: int = 1
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.found and not self.committed and self.error is None
+
+    def repeats(self, other: Poll) -> bool:
+        """Nothing new is to be said of it."""
+        return not self.committed and not other.committed and (self.found, self.error) == (other.found, other.error)
+
+
+@dataclass(kw_only=True, eq=False)
+class PollHistory:
+    """Of one watcher, as its batches become durable."""
+
+    polls: deque[Poll] = field(default_factory=lambda: deque(maxlen=MOST_POLLS))
+    """The oldest first."""
+    is_unsaved: bool = False
+    """Something is worth a write."""
+    _found: int = 0
+    _committed: int = 0
+    _is_over: bool = True
+    """No batch that was noted waits for the end of its poll."""
+    _caught_up: bool = False
+
+    def note(self, batch: TriggerBatch) -> None:
+        """A batch that is durable; the last one of a poll says since when it looked."""
+        if batch.position is not None and not self._is_over and self._caught_up:
+            self._end(None)  # of a trigger that does not say when its looks end
+        self._found += sum(event.count for event in batch.events) + len(batch.rejected)
+        self._committed += len(batch.events)
+        self._is_over, self._caught_up = False, batch.caught_up
+        if batch.whole_since is not None:
+            self._end(batch.whole_since)
+
+    def fail(self, error: str) -> None:
+        """The poll under way, or the pause after one, ended with it."""
+        self._end(None, error)
+
+    def _end(self, since: float | None, error: str | None = None) -> None:
+        seconds = None if since is None else max(monotonic() - since, 0.0)
+        began = datetime.now(UTC) - timedelta(seconds=seconds or 0)
+        started = began.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        rounded = None if seconds is None else round(seconds, 6)
+        poll = Poll(started=started, seconds=rounded, found=self._found, committed=self._committed, error=error)
+        self._found = self._committed = 0
+        self._is_over = True
+        if self.polls and poll.repeats(self.polls[-1]):
+            poll = replace(poll, times=self.polls.pop().times + 1)
+        else:
+            self.is_unsaved |= not poll.is_idle
+        self.polls.append(poll)
+
+    def take(self) -> str:
+        """What is worth a write, as JSON; from here on it counts as saved."""
+        self.is_unsaved = False
+        return json.dumps([asdict(poll) for poll in self.polls if not poll.is_idle])
+
+    def begin_with(self, stored: str | None) -> None:
+        """What whoever hosted the watcher before has stored."""
+        self.polls.extendleft(reversed(parse(stored)[: MOST_POLLS - len(self.polls)]))
+
+
+def parse(stored: str | None) -> Sequence[Poll]:
+    return [] if stored is None else [Poll(**poll) for poll in json.loads(stored)]
+
+
+def newest_first(polls: Iterable[Poll]) -> list[Poll]:
+    return [*polls][::-1]

@@ -1,0 +1,226 @@
+"""A Delta table, by `deltalake`: a commit is one file of the log, which is written only if it is not there yet."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote
+from uuid import uuid4
+
+import obstore
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+from pyarrow import dataset
+
+from ..errors import TargetFailed
+from ..sources.s3_objects import S3Access, first_line
+from .columns import Columns, check_format
+from .data_files import DataFile, Storage
+from .delta_log import partition_values, statistics, type_text
+from .layout import RUN
+from .replacement import Record
+from .versioned_table import Conflict, Version, VersionedTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_KNOWN_FEATURES = {"appendOnly", "invariants", "timestampNtz", "changeDataFeed", "deletionVectors", "v2Checkpoint"}
+"""Of writers, that ask nothing of who adds and removes whole files; invariants are looked for."""
+_PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
+_ALREADY = "already exists"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaLakeTable(VersionedTable):
+    """Two application transactions record a task instance: its newest try, and how many files that try added."""
+
+    format: ClassVar[str] = "delta"
+
+    access: S3Access | None
+    """None: a folder."""
+
+    def prepare(self) -> None:
+        if "%" in str(self.place):
+            raise TargetFailed(
+                f"{self.place} cannot be a Delta table: deltalake takes % for an escape; name another place"
+            )
+        with self._errors():
+            if self.access is not None:
+                self._probe()
+            check_format(self.storage.names(), self.format, str(self.place))
+        super().prepare()
+
+    def load(self) -> Version | None:
+        with self._errors():
+            try:
+                table = DeltaTable(self._url, storage_options=self._options)
+            except TableNotFoundError:
+                return None
+            self._check_features(table)
+            fields = json.loads(table.schema().to_json())["fields"]
+            return Version(
+                columns=Columns(
+                    types={field["name"]: type_text(field["type"]) for field in fields},
+                    partition_by=table.metadata().partition_columns,
+                    required=frozenset(field["name"] for field in fields if not field["nullable"]),
+                ),
+                record=self._record(table),
+                live=_live(table),
+                source=table,
+            )
+
+    def create(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        own = {field.name.lower(): field.name for field in schema}
+        columns = [own[name.lower()] for name in partition_by]
+        types = self.types(schema)
+        for name in columns:
+            if types[name] not in _PARTITION_TYPES:
+                raise TargetFailed(
+                    f"{self.place} cannot be partitioned by {name} of the type {types[name]}: use a date or a text"
+                )
+        with self._errors():
+            DeltaTable.create(self._url, schema, partition_by=columns, storage_options=self._options)
+
+    def types(self, schema: pa.Schema) -> Mapping[str, str]:
+        try:
+            fields = json.loads(Schema.from_arrow(schema).to_json())["fields"]
+        except (DeltaError, ValueError, TypeError) as error:
+            raise TargetFailed(f"Delta has no such type: {first_line(error)}") from None
+        return {field["name"]: type_text(field["type"]) for field in fields}
+
+    def add_columns(self, version: Version, columns: pa.Schema) -> None:
+        nullable = pa.schema([field.with_nullable(True) for field in columns])
+        with self._errors():
+            version.source.alter.add_columns(
+                Schema.from_arrow(nullable).fields, commit_properties=CommitProperties(max_commit_retries=0)
+            )
+
+    def publish(self, version: Version, removed: Collection[str], files: Sequence[DataFile]) -> None:
+        table, now = version.source, int(time.time() * 1000)
+        columns = version.columns.partition_by
+        actions = [
+            *(RemoveAction(path, data_change=True, deletion_timestamp=now) for path in removed),
+            *(_added(file, columns, now) for file in files),
+        ]
+        recorded = [Transaction(self.writer.id, self.writer.try_number), Transaction(self._files_id, len(files))]
+        with self._errors():
+            table.create_write_transaction(
+                actions,
+                mode="append",
+                schema=table.schema(),
+                partition_by=list(columns),
+                # None: the version that was loaded, or nothing.
+                commit_properties=CommitProperties(max_commit_retries=0, app_transactions=recorded),
+            )
+
+    def has_rows_of_run(self, version: Version) -> bool:
+        with self._errors():
+            rows = version.source.to_pyarrow_dataset().filter(pc.field(RUN) == self.owner.run_id)
+            return bool(rows.head(1, columns=[RUN]).num_rows)
+
+    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:  # noqa: ARG002 - the table knows
+        version = self.load()
+        if version is None:
+            return None
+        with self._errors():
+            whole = version.source.to_pyarrow_dataset()
+            files = [each for each in whole.get_fragments() if self.writer.try_of(each.path) is None]
+            rows = dataset.FileSystemDataset(files, whole.schema, whole.format, whole.filesystem) if files else None
+            return None if rows is None else spark.createDataFrame(rows.to_table(columns=list(columns)))
+
+    def data_storage(self, version: Version) -> Storage:  # noqa: ARG002 - beside the log
+        return self.storage
+
+    @cached_property
+    def storage(self) -> Storage:
+        return Storage(place=self.place, access=self.access)
+
+    @property
+    def _url(self) -> str:
+        return quote(str(self.place), safe=":/") if self.place.bucket else Path(self.place.path).as_uri()
+
+    @property
+    def _files_id(self) -> str:
+        return f"{self.writer.id}/files"
+
+    def _record(self, table: DeltaTable) -> Record | None:
+        number = table.transaction_version(self.writer.id)
+        if number is None:
+            return None
+        return Record(try_number=number, files=table.transaction_version(self._files_id) or 0)
+
+    def _check_features(self, table: DeltaTable) -> None:
+        """Raises `TargetFailed` for a table whose rows must fulfil what is not checked here."""
+        configuration = table.metadata().configuration
+        unknown = {*(table.protocol().writer_features or ())} - _KNOWN_FEATURES
+        unknown |= {name for name in configuration if name.startswith("delta.constraints.")}
+        unknown |= {f"{field.name}: {name}" for field in table.schema().fields for name in field.metadata}
+        if configuration.get("delta.columnMapping.mode", "none") != "none":
+            unknown.add("columnMapping")
+        if unknown:
+            raise TargetFailed(
+                f"{self.place} has {', '.join(sorted(unknown))}, which only Spark with Delta's jars can write: "
+                "give the job spark.packages, or name another target"
+            )
+
+    def _probe(self) -> None:
+        """Raises `TargetFailed` where a store lets two writers make one object: then two could make one version."""
+        name = f"_delta_log/.{uuid4().hex}.probe"
+        self.storage.put(name, b"", mode="create")
+        try:
+            self.storage.put(name, b"", mode="create")
+        except obstore.exceptions.AlreadyExistsError:
+            return
+        finally:
+            self.storage.delete(name)
+        raise TargetFailed(
+            f"the store of {self.place} overwrites an object where it should refuse (If-None-Match), so that two commits "
+            "could become one: use a store that refuses, or format: parquet"
+        )
+
+    @cached_property
+    def _options(self) -> dict[str, str] | None:
+        if self.access is None:
+            return None
+        given = {f"aws_{name}": value for name, value in self.access.config}
+        return {**given, "aws_allow_http": str((self.access.endpoint or "").startswith("http:")).lower()}
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except CommitFailedError:
+            raise Conflict from None
+        except (DeltaError, obstore.exceptions.BaseError, OSError, ValueError, pa.ArrowException) as error:
+            if _ALREADY in str(error):
+                raise Conflict from None
+            raise TargetFailed(f"{self.place} cannot be written: {first_line(error)}") from None
+
+
+def _live(table: DeltaTable) -> frozenset[str]:
+    """The names of the files of which all rows are still there."""
+    names = frozenset(uri.rpartition("/")[2] for uri in table.file_uris())
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return names
+    in_part = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
+    return names - {path.rpartition("/")[2] for path in in_part}
+
+
+def _added(file: DataFile, columns: Sequence[str], now: int) -> AddAction:
+    return AddAction(
+        path=file.name,
+        size=file.size,
+        partition_values=partition_values(columns, file.values),
+        modification_time=now,
+        data_change=True,
+        stats=statistics(file),
+    )

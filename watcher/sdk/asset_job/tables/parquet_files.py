@@ -1,0 +1,104 @@
+"""Parquet files as tasks write them: one partition each, complete on the local disk before they are uploaded."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+_LARGEST_FILE = 256 << 20
+_GROUP_ROWS = 1 << 17
+_GROUP_BYTES = 64 << 20
+Values = tuple[str | None, ...]
+
+
+class ParquetFile:
+    """One that is being written, in row groups that are worth having."""
+
+    def __init__(self, folder: Path, values: Values, schema: pa.Schema) -> None:
+        self.values = values
+        self.path = folder / f"part-{uuid4().hex}.parquet"
+        self.rows = 0
+        self.with_nan: set[str] = set()
+        """Columns whose largest and smallest values say nothing of all their rows."""
+        self._writer = parquet.ParquetWriter(self.path, schema, store_schema=False)
+        self._waiting: list[pa.RecordBatch] = []
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self.rows += rows.num_rows
+        self._waiting.append(rows)
+        waiting = sum(batch.num_rows for batch in self._waiting), sum(batch.nbytes for batch in self._waiting)
+        if waiting[0] >= _GROUP_ROWS or waiting[1] >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        if self._waiting:
+            self._flush()
+        self._writer.close()
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._waiting)
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+                self.with_nan.add(name)
+        self._writer.write_table(table, row_group_size=self.rows)
+        self._waiting = []
+
+
+def parquet_files(
+    batches: Iterable[pa.RecordBatch], columns: int, schema: pa.Schema | None = None
+) -> Iterator[ParquetFile]:
+    """The rows of batches of so many columns, after which one of text for each to partition by, sorted by these.
+
+    With a `schema` the columns become those, by name, null where there is none. A file is removed once the next is asked for.
+    """
+    current: ParquetFile | None = None
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as open_files:
+        for batch in batches:
+            for values, part in _runs(batch, columns):
+                rows = part if schema is None else _aligned(part, schema)
+                if current is not None and (current.values != values or current.size >= _LARGEST_FILE):
+                    yield from _finished(current)
+                    current = None
+                if current is None:
+                    current = ParquetFile(Path(folder), values, rows.schema)
+                    open_files.callback(current.close)
+                current.add(rows)
+        if current is not None:
+            yield from _finished(current)
+
+
+def _finished(file: ParquetFile) -> Iterator[ParquetFile]:
+    file.close()
+    yield file
+    file.path.unlink()
+
+
+def _aligned(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = set(rows.schema.names)
+    arrays = [
+        rows.column(field.name).cast(field.type) if field.name in names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _runs(batch: pa.RecordBatch, data: int) -> Iterator[tuple[Values, pa.RecordBatch]]:
+    """Pieces of a batch whose rows belong to one partition, with its values."""
+    values = batch.columns[data:]
+    rows = batch.select(range(data))
+    ends = {end for column in values for end in pc.run_end_encode(column).run_ends.to_pylist()} | {batch.num_rows}
+    start = 0
+    for end in sorted(ends - {0}):
+        yield tuple(column[start].as_py() for column in values), rows.slice(start, end - start)
+        start = end
