@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -23,6 +23,9 @@ from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
 from watcher import machine, try_tokens
+from watcher.airflow.neighbour import Neighbour
+from watcher.alerts.delivery import Alerts
+from watcher.alerts.evaluator import Evaluator
 from watcher.api.app import create_probes
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
@@ -150,7 +153,13 @@ class Daemon:
             health=self._health,
         )
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
-        self._sender = Sender(database=self.database, leadership=self._leadership, destinations=())
+        of_leader: dict[str, Any] = {"database": self.database, "leadership": self._leadership, "health": self._health}
+        self._neighbour = Neighbour(
+            settings=self._settings.airflow, instance=self.start.instance, hint=self._hint, **of_leader
+        )
+        alerts = Alerts.of(self._settings.alerts, self._metrics)
+        self._sender = Sender(destinations=[*self._neighbour.destinations, alerts], **of_leader)
+        self._evaluator = Evaluator.of(self._settings, self.database, self._leadership, self._sender.wake)
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -177,8 +186,7 @@ class Daemon:
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     await self._start_part(workers, "reloads", self._reloader.run)
-                    watch = ConfigurationWatch(self._reloader)
-                    await self._start_part(workers, "watch on the configuration", watch.run)
+                    await self._start_part(workers, "configuration", ConfigurationWatch(self._reloader).run)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
                     url = address_of(self.listening_socket)
@@ -202,11 +210,12 @@ class Daemon:
         if "scheduler" in self.options.roles:
             await self._start_part(workers, "leader election", self._leadership.run)
             await self._start_part(workers, "scheduler", self._scheduler.run)
-            limits = Limits.of(self._settings)
-            cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), limits)
+            cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), Limits.of(self._settings))
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
             await self._start_part(workers, "dispatcher", self._dispatcher.run)
             await self._start_part(workers, "outbox", self._sender.run)
+            await self._start_part(workers, "Airflow", self._neighbour.run)
+            await self._start_part(workers, "alerts", self._evaluator.run)
         if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
             await self._start_part(workers, "triggerer", self._triggerer.run)
@@ -367,6 +376,7 @@ class Daemon:
             worker_backend=worker_backend,
             hint=self._hint,
             configuration_hash=self.configuration.hash,
+            spark_history_url=settings.scheduler.spark_history_url,
             signing_keys=self._signing_keys,
             known_tokens=KnownTokens(trusted_for=TRUSTED_FOR),
             health=self._health,
