@@ -290,21 +290,38 @@ def ingest_faults(
     """
     if job.spark.application != INGEST:
         return
-    target = job.spark.options.get("target")
+    target, key = job.spark.options.get("target"), "target"
     outlets = [outlet.name for outlet in job.outlets if isinstance(outlet, AssetCondition)]
     uris = {name: asset.uri for name in outlets if (asset := assets.get(name))}
     tables = [name for name in outlets if target in {None, uris.get(name)}] or outlets
     if len(tables) != 1:
         yield ("outlets",), "must name one asset, whose store will tell of the table that builtin:ingest writes"
         return
+    if job.spark.options.get("format") == "iceberg":
+        yield from _iceberg_faults(job, connections)
+        target, key = job.spark.options.get("bad_records"), "bad_records"
     place = target or uris.get(tables[0], "s3:")
     if not place.startswith(("file:/", "s3:", "s3a:", "/")):
-        remedy = "give the outlet a uri that begins with file: or s3:, or set spark.options.target"
-        yield ("spark", "options", "target") if target else ("outlets",), f"`{place}` is no place for a table: {remedy}"
+        remedy = f"give the outlet a uri that begins with file: or s3:, or set spark.options.{key}"
+        yield ("spark", "options", key) if target else ("outlets",), f"`{place}` is no place for a table: {remedy}"
     if job.spark.options.get("dedupe_key") and job.max_active_runs > 1:
         yield ("max_active_runs",), "must be 1 with dedupe_key: two runs at a time could load the same row"
     if missing := _missing_connection(job, assets, connections, writes_s3=place.startswith(("s3:/", "s3a:/"))):
         yield ("spark", "connections"), missing
+
+
+def _iceberg_faults(job: JobConfig, connections: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Beside them there must be a place for bad records."""
+    options, listed = job.spark.options, job.spark.connections
+    if "." not in (options.get("target") or ""):
+        yield ("spark", "options", "target"), "must be `<namespace>.<table>` with `format: iceberg`"
+    catalogs = [name for name in listed if getattr(connections.get(name), "type", "iceberg") == "iceberg"]
+    if not catalogs:
+        yield ("spark", "connections"), "must list a connection of type iceberg, by which the table is written"
+    for name in catalogs:
+        storage = getattr(connections.get(name), "storage", None)
+        if storage is not None and storage not in listed:
+            yield ("spark", "connections"), f"must list `{storage}` too, the storage of `{name}`"
 
 
 def _missing_connection(

@@ -50,7 +50,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", alerts=[], openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
     *_reserved_keys("settings.scheduler", spark_history_url=None),
-    _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
     *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None),
     *_reserved_keys("assets.*.watchers.*", publication=None, max_retained="10GB"),
@@ -65,7 +64,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("jobs.*.schedule.**", asset=None, where=None),
     *_reserved_keys("jobs.*.spark", files=[], archives=[], properties_file=None, dynamic_allocation=False),
     *_reserved_keys("jobs.*.spark", executor_memory=None, executor_cores=None, num_executors=None),
-    _word("jobs.*.spark.options.format", "iceberg"),
 )
 
 

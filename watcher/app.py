@@ -235,6 +235,8 @@ class Daemon:
             self._relay.send(hint)
 
     def _deliver(self, hint: Hint) -> None:
+        if self._api is not None:
+            self._api.state.context.changes.wake()
         match hint.what:
             case "queues":
                 self._scheduler.wakeup.set(hint.names)
@@ -336,8 +338,7 @@ class Daemon:
         self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
     ) -> None:
         """What has not changed stays the same object, and whoever works with it never notices."""
-        plugins = self._settings.plugins_dir
-        await anyio.to_thread.run_sync(self._inquirer.prepare, plugins, new.environment)
+        await anyio.to_thread.run_sync(self._inquirer.prepare, self._settings.plugins_dir, new.environment)
         self.configuration = new
         self._hosted = kept(self._hosted, hosted(new, asset_ids), changed.watchers.changed)
         self._submitters = submissions.submitters

@@ -209,7 +209,8 @@ watcher_position = _table(
     Column("watermark", Text),
     Column("format", Integer, nullable=False, server_default="1"),  # of `state`, by the count of its trigger's class
     Column("state", Text),  # JSON object; null until the first commit
-    Column("previous", Text),
+    Column("previous", Text),  # JSON: the position before a rewind, as long as that can be undone
+    Column("undo_ended", Text),  # why it cannot be undone any more
     Column("updated_at", UtcDateTime),
 )
 

@@ -190,7 +190,7 @@ class Columns(ast.NodeVisitor):
             words = set(re.findall(r"\w+", re.sub(r"INSERT INTO \w+ \([^)]*\)|(?<=SET )\w+ =|, \w+ =", "", node.value)))
             for table in TABLES.values():
                 if table.name in node.value:
-                    self.selected |= {f"{table.name}.{name}" for name in words & table.c.keys()}
+                    self.selected |= {f"{table.name}.{name}" for name in words.intersection(table.c.keys())}
 
     def _select_all(self, table: Table | None) -> None:
         if table is not None:
