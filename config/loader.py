@@ -20,8 +20,9 @@ from config.models import INGEST, AliasConfig, AssetConfig, Configuration, JobCo
 from config.names import Scope, did_you_mean
 from config.report import Report
 from config.schedules import AssetCondition, Reference, references
+from config.section import Section
 from config.sentences import keys
-from config.settings import AirflowSettings, Section, Settings
+from config.settings import AirflowSettings, Settings
 from config.sources import stamps
 from config.uris import normalise
 from config.vocabulary import Isolation, TriggerKind, Vocabulary

@@ -10,9 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationInfo,
@@ -21,22 +19,12 @@ from pydantic import (
     model_validator,
 )
 
+from config.alerts import AlertConfig
 from config.durations import Duration, PositiveDuration
 from config.names import Name
+from config.section import Section
 
 _SHORTEST_SECRET: Final = 32
-
-
-class Section(BaseModel):
-    """A mapping in the YAML: unknown keys are refused, and an error's text never holds what was written."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-        validate_default=True,  # so that a default that clashes with a given value is found, and default paths get a folder
-    )
 
 
 def _in_folder(path: Path, info: ValidationInfo) -> Path:
@@ -187,7 +175,7 @@ def _is_loopback(host: str) -> bool:
 class StoreSettings(Section):
     backend: DottedPath = "store.metastore.MetastoreStoreBackend"
     """Dotted path of the class that keeps asset and task state."""
-    options: Annotated[dict[str, Any], Field(repr=False)] = {}
+    options: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Keyword arguments of the class."""
     default_retention_days: Days = 30
     """Task store only: days after the last write; 0 keeps for ever."""
@@ -212,7 +200,7 @@ class StoreSettings(Section):
 class WorkerSettings(Section):
     state_store_backend: DottedPath | None = None
     """Dotted path of a class that stores values from inside the job, so that only references travel."""
-    options: Annotated[dict[str, Any], Field(repr=False)] = {}
+    options: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Keyword arguments of the class; `ObjectStorageStateBackend` has url, threshold_bytes, compression."""
 
 
@@ -265,6 +253,8 @@ class SchedulerSettings(Section):
     """Of it, what drivers may take that wait for their try (`spark.warm`), in MB; null is half of it."""
     cancel_jobs: bool = False
     """Stop the Spark applications together with the daemon, as `watcher run --cancel-jobs`; they start again with it."""
+    spark_history_url: Address | None = None
+    """Address of Spark's history server, for the links of tries; null shows none."""
 
 
 class LogSettings(Section):
@@ -338,5 +328,7 @@ class Settings(Section):
     """Log files and stderr."""
     airflow: AirflowSettings | None = None
     """A neighbouring Airflow: events go there, and come from there."""
+    alerts: tuple[AlertConfig, ...] = ()
+    """A list of who is told of what, each once per change; see docs/alerts.md."""
     plugins_dir: LocalPath = Path("plugins")
     """Folder on the import path, for triggers and backends of your own."""

@@ -365,6 +365,17 @@ outbox = _table(  # what is owed to other systems, written in the transaction th
     sqlite_autoincrement=True,
 )
 
+alert = _table(  # what was seen by which rule of `settings.alerts`
+    "alert",
+    Column("key", String(64), primary_key=True),  # a hash of rule, kind and subject
+    Column("rule", String(64), nullable=False),
+    Column("alert", String(32), nullable=False),
+    Column("subject", Text, nullable=False),  # JSON
+    Column("message", Text, nullable=False),
+    Column("since", UtcDateTime, nullable=False),
+    Column("is_fired", Boolean, nullable=False, server_default=false()),  # somebody was told
+)
+
 listen_position = _table(  # where reading the events of one of Airflow's assets stands
     "listen_position",
     Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured

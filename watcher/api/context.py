@@ -81,6 +81,8 @@ class ApiContext:
     """Tokens that were right a moment ago; by default none is trusted without asking the database."""
     failures: Failures = field(default_factory=Failures)
     """Tokens that were refused."""
+    spark_history_url: str | None = None
+    """Spark's history server, for the links of tries."""
     descriptions: Descriptions = field(default_factory=Descriptions)
     """What triggers say of their watermarks."""
 

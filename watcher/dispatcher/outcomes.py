@@ -10,7 +10,8 @@ not success   its home is gone      likewise, on another home
 not success   its machine restarted likewise, when the daemon is back
 failed        ended                 retry or failed
 nothing       exited with 0         retry or failed: it left without saying how it went
-nothing       … and never claimed   success, with a warning: the job does not use the SDK
+nothing       … after its timeout   retry or failed: it was stopped, and its code says nothing
+nothing       … and never claimed   success, with a warning: the job does not use the SDK; its outlets are told of it
 nothing       ended otherwise       retry or failed
 """
 
@@ -44,6 +45,8 @@ class Ending:
     stopped: bool = False
     home_gone: bool = False
     restarted: bool = False
+    timed_out: bool = False
+    """It was stopped, because it ran for too long."""
 
     @property
     def excuse(self) -> str:
@@ -74,6 +77,8 @@ class Outcome:
     warning: str | None = None
     retry_in: timedelta | None = None
     counted: bool = True
+    tells_outlets: bool = False
+    """The job cannot say itself that its outlets have changed, so its success does."""
 
 
 def decide(ending: Ending, retries: Retries) -> Outcome:
@@ -86,13 +91,14 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
             return _again_or_failed(_fuller(ending) or "the job said that it failed", retries)
     if ending.excuse:
         return _again_for_free(ending.excuse)
-    if ending.exit_code == 0 and not ending.claimed:
+    if ending.exit_code == 0 and not ending.claimed and not ending.timed_out:
         return Outcome(
             state="success",
             run_state="success",
+            tells_outlets=True,
             warning="the job never used the SDK: its exit code 0 is all that is known, and it was not fenced",
         )
-    if ending.exit_code == 0:
+    if ending.exit_code == 0 and not ending.timed_out:
         return _again_or_failed(
             "the job exited with 0 in the middle of `with run()`: let the block end, or raise an exception", retries
         )

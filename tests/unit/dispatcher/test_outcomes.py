@@ -24,6 +24,9 @@ def ended(finish_state=None, exit_code=0, *, claimed=True, **more):
         (ended("failed", 143, stopped=True), "up_for_retry", "running"),
         (ended(None, 0), "failed", "failed"),
         (ended(None, 0, claimed=False), "success", "success"),
+        (ended(None, 0, claimed=False, timed_out=True), "failed", "failed"),
+        (ended(None, 0, timed_out=True), "failed", "failed"),
+        (ended("success", 0, timed_out=True), "success", "success"),
         (ended(None, 1), "failed", "failed"),
         (ended(None, 1, claimed=False), "failed", "failed"),
         (ended(None, None), "failed", "failed"),
@@ -45,7 +48,10 @@ def test_an_accepted_success_stays_one_and_a_bad_exit_is_a_warning():
 
 
 def test_a_job_that_never_claimed_is_believed_with_a_warning():
-    assert "never used the SDK" in (decide(ended(None, 0, claimed=False), NONE_LEFT).warning or "")
+    outcome = decide(ended(None, 0, claimed=False), NONE_LEFT)
+    assert "never used the SDK" in (outcome.warning or "")
+    assert outcome.tells_outlets
+    assert not decide(ended("success"), NONE_LEFT).tells_outlets
 
 
 @pytest.mark.parametrize(
