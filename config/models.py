@@ -153,12 +153,12 @@ Place: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_located)]
 class IngestOptions(Section):
     """`spark.options` of `builtin:ingest`."""
 
-    target: Place | None = None
-    """Folder or URL of the table; null is the uri of the job's outlet."""
-    format: Literal["parquet", "delta"] = "parquet"
+    format: Literal["parquet", "delta", "iceberg"] = "parquet"
     """Format of the table."""
+    target: Annotated[str, Field(min_length=1)] | None = None
+    """Folder or URL of the table; null is the uri of the job's outlet. Of an Iceberg table `<namespace>.<table>`."""
     schema_evolution: Literal["strict", "add_columns"] = "strict"
-    """A column that the table does not have is left out, or with `format: delta` added to it."""
+    """A column that the table does not have is left out, or, unless `format` is `parquet`, added to it."""
     schema_: Annotated[str | None, Field(alias="schema")] = None
     """Columns as Spark's DDL (`id long, amount double`); null infers them once and enforces them from then on."""
     partition_by: str | tuple[str, ...] = ()
@@ -174,14 +174,19 @@ class IngestOptions(Section):
     connection: ConnectionName | None = None
     """The connection to read by, where `spark.connections` lists several of a kind."""
     target_connection: ConnectionName | None = None
-    """The connection to write by, likewise."""
+    """The connection to write by, likewise; for `format: iceberg` the catalog."""
+
+    @field_validator("target")
+    @classmethod
+    def _locate(cls, target: str | None, info: ValidationInfo) -> str | None:
+        return target if target is None or info.data.get("format") == "iceberg" else _located(target, info)
 
     @field_validator("schema_evolution")
     @classmethod
     def _check_evolution(cls, evolution: str, info: ValidationInfo) -> str:
         if evolution == "add_columns" and info.data.get("format") == "parquet":
             raise ValueError(
-                "`add_columns` needs `format: delta`: a Parquet table has no schema that could get columns"
+                "`add_columns` needs `format: delta` or `iceberg`: a Parquet table has no schema that could get columns"
             )
         return evolution
 
@@ -359,6 +364,8 @@ class Configuration(Section):
         """
         content = self._shared
         settings = self.settings.model_dump(mode="json", include={"store", "workers"}, fallback=str)
+        if self.settings.airflow is not None:
+            settings |= self.settings.model_dump(mode="json", include={"airflow": {"forward", "listen"}})
         return _digest([settings, content])
 
     @cached_property

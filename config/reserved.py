@@ -47,9 +47,8 @@ def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
 
 
 RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
-    *_reserved_keys("settings", airflow=None, openlineage=None),
+    *_reserved_keys("settings", openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
-    _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
     *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None),
     *_reserved_keys("assets.*.watchers.*", publication=None, max_retained="10GB"),
@@ -61,7 +60,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
         matches=lambda schedule: isinstance(schedule, dict) and {"all", "cron"} <= schedule.keys(),
     ),
     *_reserved_keys("jobs.*.schedule.**", asset=None, where=None),
-    _word("jobs.*.spark.options.format", "iceberg"),
 )
 
 

@@ -21,6 +21,7 @@ from pydantic import (
 
 from config.alerts import AlertConfig
 from config.durations import Duration, PositiveDuration
+from config.names import Name
 from config.section import Section
 
 _SHORTEST_SECRET: Final = 32
@@ -277,6 +278,37 @@ class LogSettings(Section):
         return self
 
 
+TheirAsset: TypeAlias = Annotated[str, Field(min_length=1, max_length=1500)]
+
+
+class AirflowSettings(Section):
+    base_url: Address
+    """Where its API server is reached, without `/api/v2`."""
+    token: SecretStr | None = None
+    """A token of Airflow's; or `user` and `password`."""
+    user: str | None = None
+    """Who signs in at `/auth/token`, and again when a token has ended."""
+    password: SecretStr | None = None
+    """The user's."""
+    forward: dict[Name, TheirAsset] = Field(default_factory=dict)
+    """Our assets whose events become Airflow's, each with the name or uri of Airflow's asset."""
+    listen: dict[TheirAsset, Name] = Field(default_factory=dict)
+    """Airflow's assets, by name or uri, whose events become those of an asset of ours."""
+    lateness: PositiveDuration = timedelta(minutes=10)
+    """How long after its timestamp an event of Airflow's may become visible; also by how much its clock may differ."""
+    poll_interval: PositiveDuration = timedelta(seconds=5)
+    """Time between two looks at the events of an asset in `listen`."""
+    timeout: PositiveDuration = timedelta(seconds=10)
+    """Longest time for one request; what was not answered by then is looked up before it is sent again."""
+
+    @model_validator(mode="after")
+    def _check_sign_in(self) -> Self:
+        by_token, by_user = self.token is not None, {self.user is not None, self.password is not None}
+        if by_user != {not by_token}:
+            raise ValueError("needs a `token`, or a `user` and a `password`")
+        return self
+
+
 class Settings(Section):
     home: LocalPath = Path(".watcher")
     """Folder of this process alone, on a local disk: run folders, identity, the embedded database."""
@@ -294,6 +326,8 @@ class Settings(Section):
     """How much may run at a time."""
     logs: LogSettings = LogSettings()
     """Log files and stderr."""
+    airflow: AirflowSettings | None = None
+    """A neighbouring Airflow: events go there, and come from there."""
     alerts: tuple[AlertConfig, ...] = ()
     """A list of who is told of what, each once per change; see docs/alerts.md."""
     plugins_dir: LocalPath = Path("plugins")

@@ -32,11 +32,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class TestByTest(LoadScopeScheduling):
-    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster."""
+    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster, one the image."""
 
     def _split_scope(self, nodeid: str) -> str:
-        on_cluster = nodeid.partition("::")[0].endswith(("test_cluster.py", "test_secrets.py"))
-        return "cluster" if on_cluster else nodeid
+        file = nodeid.partition("::")[0]
+        if "container/" in file:
+            return "container"  # they share the image that one of them builds
+        return "cluster" if file.endswith(("test_cluster.py", "test_secrets.py")) else nodeid
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -23,6 +23,7 @@ from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
 from watcher import machine, try_tokens
+from watcher.airflow.neighbour import Neighbour
 from watcher.alerts.delivery import Alerts
 from watcher.alerts.evaluator import Evaluator
 from watcher.api.app import create_probes
@@ -152,8 +153,12 @@ class Daemon:
             health=self._health,
         )
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
+        of_leader: dict[str, Any] = {"database": self.database, "leadership": self._leadership, "health": self._health}
+        self._neighbour = Neighbour(
+            settings=self._settings.airflow, instance=self.start.instance, hint=self._hint, **of_leader
+        )
         alerts = Alerts.of(self._settings.alerts, self._metrics)
-        self._sender = Sender(database=self.database, leadership=self._leadership, destinations=[alerts])
+        self._sender = Sender(destinations=[*self._neighbour.destinations, alerts], **of_leader)
         self._evaluator = Evaluator.of(self._settings, self.database, self._leadership, self._sender.wake)
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
@@ -181,8 +186,7 @@ class Daemon:
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     await self._start_part(workers, "reloads", self._reloader.run)
-                    watch = ConfigurationWatch(self._reloader)
-                    await self._start_part(workers, "watch on the configuration", watch.run)
+                    await self._start_part(workers, "configuration", ConfigurationWatch(self._reloader).run)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
                     url = address_of(self.listening_socket)
@@ -206,11 +210,11 @@ class Daemon:
         if "scheduler" in self.options.roles:
             await self._start_part(workers, "leader election", self._leadership.run)
             await self._start_part(workers, "scheduler", self._scheduler.run)
-            limits = Limits.of(self._settings)
-            cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), limits)
+            cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), Limits.of(self._settings))
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
             await self._start_part(workers, "dispatcher", self._dispatcher.run)
             await self._start_part(workers, "outbox", self._sender.run)
+            await self._start_part(workers, "Airflow", self._neighbour.run)
             await self._start_part(workers, "alerts", self._evaluator.run)
         if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
@@ -235,6 +239,8 @@ class Daemon:
             self._relay.send(hint)
 
     def _deliver(self, hint: Hint) -> None:
+        if self._api is not None:
+            self._api.state.context.changes.wake()
         match hint.what:
             case "queues":
                 self._scheduler.wakeup.set(hint.names)
@@ -336,8 +342,7 @@ class Daemon:
         self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
     ) -> None:
         """What has not changed stays the same object, and whoever works with it never notices."""
-        plugins = self._settings.plugins_dir
-        await anyio.to_thread.run_sync(self._inquirer.prepare, plugins, new.environment)
+        await anyio.to_thread.run_sync(self._inquirer.prepare, self._settings.plugins_dir, new.environment)
         self.configuration = new
         self._hosted = kept(self._hosted, hosted(new, asset_ids), changed.watchers.changed)
         self._submitters = submissions.submitters

@@ -15,6 +15,7 @@ from config import spark_keys
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.catalog.neighbour import DeclaredForward
 from store.keys import Batching, Cron, JobDefinition, Role
 from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
@@ -28,6 +29,8 @@ from watcher.vocabulary import SUBMITTERS, submitter_class
 
 def declared(configuration: Configuration) -> Declared:
     """The part that the database mirrors."""
+    airflow = configuration.settings.airflow
+    forward = {} if airflow is None else airflow.forward
     return Declared(
         hash=configuration.hash,
         assets=[
@@ -52,6 +55,8 @@ def declared(configuration: Configuration) -> Declared:
         ],
         aliases={name: alias.group for name, alias in configuration.aliases.items()},
         jobs=[_job(dag_id, job) for dag_id, job in configuration.jobs.items()],
+        forwards=[DeclaredForward(asset=ours, target=theirs) for ours, theirs in forward.items()],
+        listens=() if airflow is None else tuple(airflow.listen),
     )
 
 

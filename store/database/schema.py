@@ -209,7 +209,8 @@ watcher_position = _table(
     Column("watermark", Text),
     Column("format", Integer, nullable=False, server_default="1"),  # of `state`, by the count of its trigger's class
     Column("state", Text),  # JSON object; null until the first commit
-    Column("previous", Text),
+    Column("previous", Text),  # JSON: the position before a rewind, as long as that can be undone
+    Column("undo_ended", Text),  # why it cannot be undone any more
     Column("updated_at", UtcDateTime),
 )
 
@@ -343,7 +344,6 @@ asset_forward = _table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
-    Column("partition_key", Boolean, nullable=False, server_default=false()),  # theirs gets one, too
 )
 
 outbox = _table(  # what is owed to other systems, written in the transaction that made it true
@@ -386,7 +386,7 @@ listen_seen = _table(  # Airflow's events that were read and may be read again
     "listen_seen",
     Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("timestamp", UtcDateTime, nullable=False),
+    Column("timestamp", UtcDateTime, primary_key=True),  # ids of a database that was made anew begin again
 )
 
 asset_alias_event = _table(  # the events that came through the alias

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _UNPROCESSABLE = 422
 ROLES = ("triggerer", "scheduler", "api")
 COLUMNS: Columns = {
-    "of": Column(lambda finding: finding["watcher"] or f"job {finding['job']}", "id"),
+    "of": Column(
+        lambda finding: finding["watcher"] or (f"job {finding['job']}" if finding["job"] else "Airflow"), "id"
+    ),
     **fields(check="check", level="level"),
     **texts(message="message", remedy="remedy"),
 }

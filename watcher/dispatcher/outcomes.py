@@ -17,11 +17,17 @@ nothing       ended otherwise       retry or failed
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
 
 LONGEST_DELAY: Final = timedelta(minutes=10)
+_HIDES_THE_CAUSE: Final = re.compile(
+    r"^(ConnectionRefusedError|ConnectionResetError|Py4JNetworkError)|Answer from Java side is empty"
+    r"|\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted"
+)
+"""What a program is told of a JVM that has gone, and of a failure in one of its tasks."""
 _STOPPED: Final = "stopped together with the daemon; it starts again with it"
 _RESTARTED: Final = "lost by a restart of its machine; it starts again"
 _HOME_GONE: Final = "the daemon that had started it has been gone for too long; another starts it again"
@@ -100,9 +106,10 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
 
 
 def _fuller(ending: Ending) -> str:
-    """The job's own word, unless the submitter found the same with the line where it happened."""
+    """The job's own word, unless the submitter found the same with the line where it happened, or what is behind it."""
     message = (ending.message or "").partition("\n")[0]
-    return ending.reason if message in ending.reason else ending.message or ""
+    is_known = message in ending.reason or (_HIDES_THE_CAUSE.search(message) and ending.reason)
+    return ending.reason if is_known else ending.message or ""
 
 
 def _again_for_free(reason: str) -> Outcome:

@@ -18,6 +18,7 @@ from tests.contract.submitters import SubmitterContract, ended, log_of
 from tests.service.spark.cluster import Cluster, wait_until
 from tests.unit.submit.plain import workspace
 from tests.unit.submit.switchboard import Switchboard
+from tests.unit.submit.warm import starts_warm
 from watcher.submit.base import Submission
 from watcher.submit.command import SMALL
 from watcher.submit.folder import TryFolder
@@ -132,6 +133,21 @@ async def test_executors_that_die_again_and_again_are_told_in_a_sentence(new_try
     status = await ended(submitter, handle)
     assert status.exit_code == 1
     assert status.reason.startswith("Spark lost executor"), status.reason
+
+
+async def test_a_warm_driver_has_its_executors_before_its_try_and_gives_them_back(
+    new_try: NewTry, cluster: Cluster, tmp_path: Path
+) -> None:
+    there = {"master": cluster.master, "conf": CONF, "env": {"SPARK_LOCAL_IP": "127.0.0.1"}}
+    submitter = starts_warm(tmp_path / "home")
+    waiting = await run_sync(submitter.ready_driver, new_try("", **there))
+    assert len(cluster.state()["activeapps"]) == 1
+    await run_sync(waiting.end)
+    await run_sync(wait_until, cluster.is_idle)
+    handle = await submitter.submit(new_try(f"{SESSION}print('SUM', tasks.sum())", **there))
+    assert handle["start"] == "warm"
+    assert (await ended(submitter, handle)).exit_code == 0
+    assert "SUM 1" in await log_of(submitter, handle)
 
 
 WITH_FILES = """

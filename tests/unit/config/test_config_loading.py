@@ -58,6 +58,7 @@ def test_an_empty_configuration_has_the_documented_settings(
             "cleanup_interval": timedelta(hours=1),
         },
         "workers": {"state_store_backend": None, "options": {}},
+        "airflow": None,
         "triggerer": {
             "heartbeat": timedelta(seconds=5),
             "lease": timedelta(seconds=15),

@@ -22,7 +22,6 @@ from watcher.vocabulary import vocabulary
 
 KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey) and "**" not in entry.path}
 OTHERS: Mapping[str, Any] = {
-    "settings.airflow": {"base_url": "http://airflow", "token": "hunter22"},
     "assets.*.watchers.*.assets": {"landing": "orders/**"},
 }
 
@@ -104,8 +103,6 @@ def test_anything_else_is_refused_with_line_and_path(
     [
         ("assets.*.watchers.*.mode", "log", "`log` is not in this release; must be `window` or `strict`"),
         ("jobs.*.batch.mode", "per_partition", "`per_partition` is not in this release; must be `coalesce` or `each`"),
-        ("jobs.*.spark.options.format", "iceberg", "`iceberg` is not in this release; must be `parquet` or `delta`"),
-        ("connections.ice", {"type": "iceberg"}, "`iceberg` is not in this release"),
         ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not in this release"),
     ],
 )

@@ -68,6 +68,15 @@ def test_a_job_that_never_claimed_is_believed_with_a_warning():
             "KeyError: 'x' (a.py line 3)",
         ),
         (ended("failed", 1, reason="KeyError: 'x' (a.py line 3)"), "KeyError: 'x' (a.py line 3)"),
+        (
+            ended("failed", 137, message="ConnectionRefusedError: [Errno 111]", reason="the job was killed (SIGKILL)"),
+            "the job was killed (SIGKILL)",
+        ),
+        (
+            ended("failed", 1, message="[FAILED_READ_FILE.NO_HINT] Encountered", reason="CSV header does not (a.py)"),
+            "CSV header does not (a.py)",
+        ),
+        (ended("failed", None, message="ConnectionRefusedError: [Errno 111]"), "ConnectionRefusedError: [Errno 111]"),
         (ended("failed", 0), "the job said that it failed"),
         (ended(None, 1, reason="the driver ran out of memory"), "the driver ran out of memory"),
         (ended(None, 7), "the job exited with 7"),

@@ -1,0 +1,117 @@
+"""deploy/ at work, as far as it goes without a registry and a cluster: the pod of the manifest, the daemon of the compose file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.container.engine import ROOT, podman
+from tests.effort import PATIENCE
+from tests.servers import PostgresDatabase, fresh_bucket, running_s3
+from watcher.demo.servers import free_port
+from watcher.machine import program_version
+
+pytestmark = pytest.mark.container
+
+DEPLOY = ROOT / "deploy"
+POD = "asset-watcher-pod-0"
+
+
+@pytest.fixture(scope="module")
+def released(image: str) -> Iterator[str]:
+    """The image under the name that deploy/ gives it."""
+    name = f"localhost/asset-watcher:{program_version()}"
+    podman("tag", image, name)
+    yield name
+    podman("untag", name, code=None)
+
+
+def until(condition: Callable[[], bool], log: Callable[[], str]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, log()
+        time.sleep(0.5)
+
+
+def states(container: str, job: str) -> list[str]:
+    """Of a job's runs; asked in the container, by its commands."""
+    token = podman("exec", container, "watcher", "token", "create", "--subject", "me", "--role", "viewer", code=None)
+    answer = podman(
+        *("exec", f"--env=WATCHER_TOKEN={token.stdout.strip()}", container),
+        *("watcher", "runs", "list", job, "--json"),
+        code=None,
+    )
+    return [run["state"] for run in json.loads(answer.stdout)] if answer.returncode == 0 else []
+
+
+def logs(container: str) -> str:
+    answer = podman("logs", container, code=None)
+    return answer.stdout + answer.stderr
+
+
+def test_the_manifests_pod_loads_a_file(released: str, tmp_path: Path) -> None:
+    del released
+    yaml = YAML(typ="safe")
+    documents = [each for each in yaml.load_all((DEPLOY / "kubernetes.yaml").read_text()) if each["kind"] != "Service"]
+    with (tmp_path / "pod.yaml").open("w") as file:
+        yaml.dump_all(documents, file)
+    container = f"{POD}-watcher"
+    try:
+        podman("play", "kube", "--network=none", str(tmp_path / "pod.yaml"))
+        put = "printf 'id,city\\n1,Rome\\n' > /var/lib/watcher/inbox/monday.csv"
+        podman("exec", container, "sh", "-c", put)
+        until(lambda: states(container, "load_orders") == ["success"], lambda: logs(container))
+        written = podman("exec", container, "sh", "-c", "ls /var/lib/watcher/orders")
+        assert "run=" in written.stdout
+        podman("exec", container, "python", "-P", "-m", "watcher.probe")
+    finally:
+        podman("pod", "rm", "--force", "--time=0", POD, code=None)
+        podman("volume", "rm", "--force", "asset-watcher", code=None)
+
+
+@pytest.fixture
+def override(tmp_path: Path, database: PostgresDatabase) -> Iterator[Path]:
+    """What the daemon of the compose file is given instead of the services that come from a registry."""
+    with running_s3() as storage, fresh_bucket(storage):
+        storage.client.create_bucket(Bucket="landing")
+        storage.client.create_bucket(Bucket="warehouse")
+        storage.client.put_object(Bucket="landing", Key="orders/a.json", Body=b'{"id": 1, "customer": "ada"}\n')
+        service = {
+            "network_mode": "host",
+            "ulimits": {"nofile": 4096, "nproc": 8192},
+            "environment": {
+                "WATCHER_SETTINGS__API__PORT": str(free_port()),
+                "WATCHER_SETTINGS__DATABASE__URL": database.sqlalchemy_url,
+                "LAKE_ENDPOINT": storage.endpoint,
+                "LAKE_KEY": storage.access_key,
+                "LAKE_SECRET": storage.secret_key,
+                "SHOP_DSN": database.dsn,
+            },
+        }
+        path = tmp_path / "override.yaml"
+        path.write_text(json.dumps({"services": {"watcher": service}}))
+        yield path
+
+
+def test_the_compose_files_daemon_loads_a_file_from_s3(released: str, override: Path) -> None:
+    del released
+    files = ("--file", str(DEPLOY / "compose.yaml"), "--file", str(override))
+    words = [sys.executable, "-m", "podman_compose", *files]
+    container = "asset-watcher_watcher_1"
+    try:
+        started = subprocess.run(
+            [*words, "up", "--detach", "--no-deps", "watcher"], capture_output=True, text=True, check=False
+        )
+        assert started.returncode == 0, started.stdout + started.stderr
+        until(lambda: states(container, "load_orders") == ["success"], lambda: logs(container))
+    finally:
+        podman("rm", "--force", "--time=0", container, code=None)
+        for volume in ("watcher", "scratch"):
+            podman("volume", "rm", "--force", f"asset-watcher_{volume}", code=None)
