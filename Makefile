@@ -24,7 +24,7 @@ TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadscope --n
 MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-more torture soak check bench image site requirements
+.PHONY: help setup java airflow demo test test-more torture soak check bench image site requirements
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -44,6 +44,9 @@ $(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/venv
 	@$(BIN)/watcher spark archive || true
 	@touch $@
 	@echo "Ready: $(BIN)/watcher"
+
+airflow: setup ## Make an environment with a real Airflow for the tests, and print its Python: for AIRFLOW_PYTHON
+	@tools/airflow "$(BIN)/python"
 
 demo: setup ## Watch it work: PostgreSQL, S3 and Spark on this machine (ARGS=--keep stays up)
 	@$(BIN)/watcher demo $(ARGS)
@@ -85,6 +88,7 @@ requirements: $(STAMP) ## Pin the newest versions that pyproject.toml allows, wi
 	@$(COMPILE) --upgrade requirements/image.in -o requirements/image.txt
 	@$(COMPILE) --upgrade --extra demo --extra dev pyproject.toml -o requirements/dev.txt
 	@$(COMPILE) --upgrade requirements/clients.in -o requirements/clients.txt
+	@$(COMPILE) --upgrade requirements/airflow.in -o requirements/airflow.txt
 	@$(COMPILE) --upgrade requirements/docs.in -o requirements/docs.txt
 	@$(COMPILE) --constraint requirements/dev.txt --extra demo --extra spark pyproject.toml -o requirements/demo.txt
 	@$(COMPILE) --constraint requirements/dev.txt --extra spark pyproject.toml -o requirements/runtime.txt

@@ -24,7 +24,7 @@ from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
 from watcher.submit.processes import TAG_VARIABLE
 
-BAR, INTERVAL = 1.5, 1.0
+BAR, INTERVAL = 1.5, 1
 BURSTS, BURST = 3, 5
 IDLE_FOR = 20.0
 LONGEST = 600.0
@@ -96,7 +96,7 @@ async def one_by_one(folder: Path, runs: int) -> None:
             for name, measured in times.items():
                 await ready(daemon, 1)
                 measured.append(await first_action(folder, name, number))
-                await settled(daemon, name)
+                await settled(daemon, name, folder / "home")
     report(folder / "home", times)
 
 
@@ -112,7 +112,7 @@ async def bursts(folder: Path) -> None:
                 for place in range(BURST):
                     tasks.start_soon(note, times, folder, number * BURST + place)
             print("  " + "  ".join(f"{seconds:5.2f}" for seconds in sorted(times)))
-            await settled(daemon, "burst")
+            await settled(daemon, "burst", folder / "second")
 
 
 async def note(times: list[float], folder: Path, number: int) -> None:
@@ -140,14 +140,20 @@ async def ready(daemon: Daemon, count: int) -> None:
                 await anyio.sleep(0.1)
 
 
-async def settled(daemon: Daemon, name: str) -> None:
-    """Nothing of the job runs any more."""
+async def settled(daemon: Daemon, name: str, home: Path) -> None:
+    """Nothing of the job runs any more, and what it took is known."""
     with anyio.fail_after(LONGEST):
+        while any(not file.with_name("exit.json").exists() for file in started(home / "runs" / name)):
+            await anyio.sleep(0.1)
         async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:
             for state in ("queued", "running"):
                 words = {"state": state, "limit": 1}
                 while (await client.get(f"/api/v2/dags/{name}/dagRuns", params=words)).json()["total_entries"]:
                     await anyio.sleep(0.1)
+
+
+def started(runs: Path) -> list[Path]:
+    return list(runs.glob("*/*/started.json"))
 
 
 async def idle_cost(home: Path) -> str:

@@ -20,8 +20,9 @@ from config.models import INGEST, AliasConfig, AssetConfig, Configuration, JobCo
 from config.names import Scope, did_you_mean
 from config.report import Report
 from config.schedules import AssetCondition, Reference, references
+from config.section import Section
 from config.sentences import keys
-from config.settings import Section, Settings
+from config.settings import AirflowSettings, Settings
 from config.sources import stamps
 from config.uris import normalise
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
@@ -185,7 +186,7 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
         environment=interpolation.names,
         secrets=frozenset(interpolation.files),
         read_as={**as_read, **interpolation.files},
-        warnings=_warnings(report.document, content["jobs"]),
+        warnings=_warnings(report.document, content["jobs"], content["settings"]),
     )
 
 
@@ -237,6 +238,8 @@ def _content(report: Report, vocabulary: Vocabulary, scope: Scope) -> dict[str, 
             report.add(
                 ("jobs", name, "spark", "warm"), "needs memory: raise settings.scheduler.warm_memory_mb, which is 0"
             )
+    for path, name in unknown_neighbours(settings, assets):
+        report.add(path, f"unknown asset `{name}`; {did_you_mean(name, assets)}")
     return {
         "settings": settings,
         "connections": connections,
@@ -259,10 +262,23 @@ def _given(entry: Any) -> Any:
     return {} if entry is None else entry
 
 
-def _warnings(document: Document, jobs: Mapping[str, JobConfig]) -> tuple[Problem, ...]:
+def unknown_neighbours(settings: Settings | None, assets: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Where `settings.airflow` names an asset of ours that there is not, and its name."""
+    airflow = None if settings is None else settings.airflow
+    if airflow is None:
+        return
+    yield from ((("settings", "airflow", "forward", name), name) for name in airflow.forward if name not in assets)
+    for theirs, name in airflow.listen.items():
+        if name not in assets:
+            yield ("settings", "airflow", "listen", theirs), name
+
+
+def _warnings(document: Document, jobs: Mapping[str, JobConfig], settings: Settings) -> tuple[Problem, ...]:
     sentence = "these jobs start each other in a circle: {}; make sure that something ends it"
+    cycles = job_cycles(jobs, settings.airflow)
     return tuple(
-        document.problem(("jobs", cycle[0]), sentence.format(" -> ".join(cycle))) for cycle in job_cycles(jobs)
+        document.problem(("jobs", next(name for name in cycle if name in jobs)), sentence.format(" -> ".join(cycle)))
+        for cycle in cycles
     )
 
 
@@ -275,21 +291,38 @@ def ingest_faults(
     """
     if job.spark.application != INGEST:
         return
-    target = job.spark.options.get("target")
+    target, key = job.spark.options.get("target"), "target"
     outlets = [outlet.name for outlet in job.outlets if isinstance(outlet, AssetCondition)]
     uris = {name: asset.uri for name in outlets if (asset := assets.get(name))}
     tables = [name for name in outlets if target in {None, uris.get(name)}] or outlets
     if len(tables) != 1:
         yield ("outlets",), "must name one asset, whose store will tell of the table that builtin:ingest writes"
         return
+    if job.spark.options.get("format") == "iceberg":
+        yield from _iceberg_faults(job, connections)
+        target, key = job.spark.options.get("bad_records"), "bad_records"
     place = target or uris.get(tables[0], "s3:")
     if not place.startswith(("file:/", "s3:", "s3a:", "/")):
-        remedy = "give the outlet a uri that begins with file: or s3:, or set spark.options.target"
-        yield ("spark", "options", "target") if target else ("outlets",), f"`{place}` is no place for a table: {remedy}"
+        remedy = f"give the outlet a uri that begins with file: or s3:, or set spark.options.{key}"
+        yield ("spark", "options", key) if target else ("outlets",), f"`{place}` is no place for a table: {remedy}"
     if job.spark.options.get("dedupe_key") and job.max_active_runs > 1:
         yield ("max_active_runs",), "must be 1 with dedupe_key: two runs at a time could load the same row"
     if missing := _missing_connection(job, assets, connections, writes_s3=place.startswith(("s3:/", "s3a:/"))):
         yield ("spark", "connections"), missing
+
+
+def _iceberg_faults(job: JobConfig, connections: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Beside them there must be a place for bad records."""
+    options, listed = job.spark.options, job.spark.connections
+    if "." not in (options.get("target") or ""):
+        yield ("spark", "options", "target"), "must be `<namespace>.<table>` with `format: iceberg`"
+    catalogs = [name for name in listed if getattr(connections.get(name), "type", "iceberg") == "iceberg"]
+    if not catalogs:
+        yield ("spark", "connections"), "must list a connection of type iceberg, by which the table is written"
+    for name in catalogs:
+        storage = getattr(connections.get(name), "storage", None)
+        if storage is not None and storage not in listed:
+            yield ("spark", "connections"), f"must list `{storage}` too, the storage of `{name}`"
 
 
 def _missing_connection(
@@ -307,7 +340,11 @@ def _missing_connection(
     return None
 
 
-def job_cycles(jobs: Mapping[str, JobConfig]) -> list[tuple[str, ...]]:
+AIRFLOW: Final = "(Airflow)"
+"""Stands among the jobs for all that Airflow may do between what it is sent and what comes from it."""
+
+
+def job_cycles(jobs: Mapping[str, JobConfig], airflow: AirflowSettings | None = None) -> list[tuple[str, ...]]:
     """Jobs that start each other in a circle, which is allowed, for a condition may end it, and worth a warning.
 
     Circles of jobs in which each one's outlets are in the schedule of the next; enough of them to have each circle broken.
@@ -316,7 +353,12 @@ def job_cycles(jobs: Mapping[str, JobConfig]) -> list[tuple[str, ...]]:
     for name, job in jobs.items():
         for outlet in job.outlets:
             writers.setdefault(outlet, set()).add(name)
-    upstream = {name: _upstream(job, writers) for name, job in jobs.items()}
+    sent: set[str] = set()
+    if airflow is not None:
+        sent = {writer for name in airflow.forward for writer in writers.get(AssetCondition(name=name), ())}
+        for name in airflow.listen.values():
+            writers.setdefault(AssetCondition(name=name), set()).add(AIRFLOW)
+    upstream = {name: _upstream(job, writers) for name, job in jobs.items()} | {AIRFLOW: sent}
     cycles = []
     while cycle := _first_cycle(upstream):
         cycles.append(tuple(cycle))

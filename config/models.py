@@ -22,21 +22,24 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
 from config.document import KeyPath
 from config.durations import Duration, PositiveDuration
 from config.errors import Problem
+from config.java_properties import read_properties
 from config.names import Name, did_you_mean
 from config.schedules import ReferencesField, ScheduleField, needs_several
+from config.section import Section
 from config.sentences import misplaced, sentences
-from config.settings import Section, Settings
+from config.settings import Settings
+from config.spark_keys import Allocation, Memory, TemplateCheck, check_deploy_mode, check_files, check_mode_key
 from config.uris import credentials_in, normalise
 from config.vocabulary import Isolation
 
 BUILTIN: Final = "builtin:"
 INGEST: Final = "builtin:ingest"
-DEPLOY_MODE: Final = "spark.submit.deployMode"
 
 
 def _check_extra(extra: dict[str, Any]) -> dict[str, Any]:
@@ -117,12 +120,6 @@ def _located(place: str, info: ValidationInfo) -> str:
     return str(info.context.folder / place)
 
 
-def _check_memory(memory: str) -> str:
-    if not re.fullmatch("[1-9][0-9]*[kmgt]", memory, re.IGNORECASE):
-        raise ValueError("must be an amount of memory such as `512m` or `2g`")
-    return memory
-
-
 def _check_application(application: str, info: ValidationInfo) -> str:
     if application.startswith(BUILTIN) and application != INGEST:
         raise ValueError(f"is no built-in application; {did_you_mean(application, [INGEST])}")
@@ -133,10 +130,18 @@ def _check_application(application: str, info: ValidationInfo) -> str:
 
 
 def _check_conf(conf: dict[str, str]) -> dict[str, str]:
-    if conf.get(DEPLOY_MODE, "client").strip() != "client":
-        hint = "the driver runs beside the daemon: `cluster` is not in this release; remove it"
-        raise misplaced(conf, ((DEPLOY_MODE,), hint))
+    check_deploy_mode(conf)
     return conf
+
+
+def _check_properties_file(place: str, info: ValidationInfo) -> str:
+    """Looked into only by whoever checks files: the daemon reads it when a try is submitted."""
+    if info.context and info.context.with_files:
+        try:
+            check_deploy_mode(read_properties(Path(place.removeprefix("file:")).read_text(encoding="utf-8")))
+        except OSError:
+            raise ValueError("there is no such file; relative paths start at the folder of the configuration") from None
+    return place
 
 
 _SCALAR: Final = WithJsonSchema({"type": ["string", "number", "boolean"]})
@@ -148,12 +153,12 @@ Place: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_located)]
 class IngestOptions(Section):
     """`spark.options` of `builtin:ingest`."""
 
-    target: Place | None = None
-    """Folder or URL of the table; null is the uri of the job's outlet."""
-    format: Literal["parquet", "delta"] = "parquet"
+    format: Literal["parquet", "delta", "iceberg"] = "parquet"
     """Format of the table."""
+    target: Annotated[str, Field(min_length=1)] | None = None
+    """Folder or URL of the table; null is the uri of the job's outlet. Of an Iceberg table `<namespace>.<table>`."""
     schema_evolution: Literal["strict", "add_columns"] = "strict"
-    """A column that the table does not have is left out, or with `format: delta` added to it."""
+    """A column that the table does not have is left out, or, unless `format` is `parquet`, added to it."""
     schema_: Annotated[str | None, Field(alias="schema")] = None
     """Columns as Spark's DDL (`id long, amount double`); null infers them once and enforces them from then on."""
     partition_by: str | tuple[str, ...] = ()
@@ -169,14 +174,19 @@ class IngestOptions(Section):
     connection: ConnectionName | None = None
     """The connection to read by, where `spark.connections` lists several of a kind."""
     target_connection: ConnectionName | None = None
-    """The connection to write by, likewise."""
+    """The connection to write by, likewise; for `format: iceberg` the catalog."""
+
+    @field_validator("target")
+    @classmethod
+    def _locate(cls, target: str | None, info: ValidationInfo) -> str | None:
+        return target if target is None or info.data.get("format") == "iceberg" else _located(target, info)
 
     @field_validator("schema_evolution")
     @classmethod
     def _check_evolution(cls, evolution: str, info: ValidationInfo) -> str:
         if evolution == "add_columns" and info.data.get("format") == "parquet":
             raise ValueError(
-                "`add_columns` needs `format: delta`: a Parquet table has no schema that could get columns"
+                "`add_columns` needs `format: delta` or `iceberg`: a Parquet table has no schema that could get columns"
             )
         return evolution
 
@@ -190,8 +200,16 @@ class SparkConfig(Section):
     """Spark's master URL; others than `local` in client mode."""
     profile: Literal["small", "large"] = "small"
     """`small` starts quickly; `large` leaves the JVM as it is."""
-    driver_memory: Annotated[str, AfterValidator(_check_memory)] = "512m"
+    driver_memory: Memory = "512m"
     """Heap of the driver."""
+    executor_memory: Memory | None = None
+    """Heap of each executor, of a cluster; null is Spark's default."""
+    executor_cores: Annotated[int, Field(ge=1)] | None = None
+    """Cores of each executor, of a cluster; null is Spark's default."""
+    num_executors: Annotated[int, Field(ge=1)] | None = None
+    """How many executors, on YARN and Kubernetes; with `dynamic_allocation` how many at first."""
+    dynamic_allocation: Allocation = False
+    """As many executors as there is work for: `true`, or `{min, max}`."""
     warm: Annotated[int, Field(ge=0)] = 0
     """Drivers started ahead, as far as `settings.scheduler.warm_memory_mb` allows; each is used for one try. Not for `yarn`
     and `k8s` masters."""
@@ -203,8 +221,14 @@ class SparkConfig(Section):
     """Jar files."""
     py_files: tuple[Place, ...] = ()
     """Python files and archives for driver and executors."""
-    args: tuple[Text, ...] = ()
-    """Arguments of the application, as they are: the SDK gives the job its context."""
+    files: tuple[Place, ...] = ()
+    """Files for the working folder of each executor; `#name` behind one renames it on YARN."""
+    archives: tuple[Place, ...] = ()
+    """Archives that are unpacked there, such as a packed virtual environment; `#name` behind one names the folder."""
+    properties_file: Annotated[Place, AfterValidator(_check_properties_file)] | None = None
+    """Spark properties from a file, under those of `conf`."""
+    args: tuple[Annotated[Text, TemplateCheck], ...] = ()
+    """Arguments of the application; templates in them (`{{ run_id }}`) are rendered for each run."""
     env: dict[str, SecretText] = Field(default_factory=dict)
     """Environment of the driver."""
     connections: tuple[ConnectionName, ...] = ()
@@ -213,6 +237,16 @@ class SparkConfig(Section):
     """Python of driver and executors; null is the daemon's."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the application; those of `builtin:ingest` are checked."""
+
+    @field_validator("files")
+    @classmethod
+    def _check_files(cls, files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        return check_files(files, info.data.get("master"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_deploy_mode(cls, section: Any) -> Any:
+        return check_mode_key(section)
 
     @field_validator("warm")
     @classmethod
@@ -270,6 +304,8 @@ class JobConfig(Section):
     """Wait before the first retry; doubles up to 10m."""
     timeout: PositiveDuration | None = None
     """Longest time for one try."""
+    deadline: PositiveDuration | None = None
+    """Alert when the schedule's condition is met in part, and no more than that, for so long."""
     paused: bool = False
     """Start out paused."""
     catchup: bool = False
@@ -328,6 +364,8 @@ class Configuration(Section):
         """
         content = self._shared
         settings = self.settings.model_dump(mode="json", include={"store", "workers"}, fallback=str)
+        if self.settings.airflow is not None:
+            settings |= self.settings.model_dump(mode="json", include={"airflow": {"forward", "listen"}})
         return _digest([settings, content])
 
     @cached_property

@@ -47,15 +47,12 @@ def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
 
 
 RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
-    *_reserved_keys("settings", airflow=None, alerts=[], openlineage=None),
+    *_reserved_keys("settings", openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
-    *_reserved_keys("settings.scheduler", spark_history_url=None),
-    _word("connections.*.type", "iceberg"),
     *_reserved_keys("assets.*.watchers.*", assets={}, partition=None, clean_source=None),
     *_reserved_keys("assets.*.watchers.*", pause_after_failures=None, soft_delete=None),
     *_reserved_keys("assets.*.watchers.*", publication=None, max_retained="10GB"),
     _word("assets.*.watchers.*.mode", "log"),
-    *_reserved_keys("jobs.*", deadline=None),
     _word("jobs.*.batch.mode", "per_partition"),
     ReservedValue(
         path="jobs.*.schedule",
@@ -63,9 +60,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
         matches=lambda schedule: isinstance(schedule, dict) and {"all", "cron"} <= schedule.keys(),
     ),
     *_reserved_keys("jobs.*.schedule.**", asset=None, where=None),
-    *_reserved_keys("jobs.*.spark", files=[], archives=[], properties_file=None, dynamic_allocation=False),
-    *_reserved_keys("jobs.*.spark", executor_memory=None, executor_cores=None, num_executors=None),
-    _word("jobs.*.spark.options.format", "iceberg"),
 )
 
 

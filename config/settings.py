@@ -10,9 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationInfo,
@@ -21,21 +19,12 @@ from pydantic import (
     model_validator,
 )
 
+from config.alerts import AlertConfig
 from config.durations import Duration, PositiveDuration
+from config.names import Name
+from config.section import Section
 
 _SHORTEST_SECRET: Final = 32
-
-
-class Section(BaseModel):
-    """A mapping in the YAML: unknown keys are refused, and an error's text never holds what was written."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-        validate_default=True,  # so that a default that clashes with a given value is found, and default paths get a folder
-    )
 
 
 def _in_folder(path: Path, info: ValidationInfo) -> Path:
@@ -186,7 +175,7 @@ def _is_loopback(host: str) -> bool:
 class StoreSettings(Section):
     backend: DottedPath = "store.metastore.MetastoreStoreBackend"
     """Dotted path of the class that keeps asset and task state."""
-    options: Annotated[dict[str, Any], Field(repr=False)] = {}
+    options: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Keyword arguments of the class."""
     default_retention_days: Days = 30
     """Task store only: days after the last write; 0 keeps for ever."""
@@ -211,7 +200,7 @@ class StoreSettings(Section):
 class WorkerSettings(Section):
     state_store_backend: DottedPath | None = None
     """Dotted path of a class that stores values from inside the job, so that only references travel."""
-    options: Annotated[dict[str, Any], Field(repr=False)] = {}
+    options: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Keyword arguments of the class; `ObjectStorageStateBackend` has url, threshold_bytes, compression."""
 
 
@@ -264,6 +253,8 @@ class SchedulerSettings(Section):
     """Of it, what drivers may take that wait for their try (`spark.warm`), in MB; null is half of it."""
     cancel_jobs: bool = False
     """Stop the Spark applications together with the daemon, as `watcher run --cancel-jobs`; they start again with it."""
+    spark_history_url: Address | None = None
+    """Address of Spark's history server, for the links of tries; null shows none."""
 
 
 class LogSettings(Section):
@@ -287,6 +278,37 @@ class LogSettings(Section):
         return self
 
 
+TheirAsset: TypeAlias = Annotated[str, Field(min_length=1, max_length=1500)]
+
+
+class AirflowSettings(Section):
+    base_url: Address
+    """Where its API server is reached, without `/api/v2`."""
+    token: SecretStr | None = None
+    """A token of Airflow's; or `user` and `password`."""
+    user: str | None = None
+    """Who signs in at `/auth/token`, and again when a token has ended."""
+    password: SecretStr | None = None
+    """The user's."""
+    forward: dict[Name, TheirAsset] = Field(default_factory=dict)
+    """Our assets whose events become Airflow's, each with the name or uri of Airflow's asset."""
+    listen: dict[TheirAsset, Name] = Field(default_factory=dict)
+    """Airflow's assets, by name or uri, whose events become those of an asset of ours."""
+    lateness: PositiveDuration = timedelta(minutes=10)
+    """How long after its timestamp an event of Airflow's may become visible; also by how much its clock may differ."""
+    poll_interval: PositiveDuration = timedelta(seconds=5)
+    """Time between two looks at the events of an asset in `listen`."""
+    timeout: PositiveDuration = timedelta(seconds=10)
+    """Longest time for one request; what was not answered by then is looked up before it is sent again."""
+
+    @model_validator(mode="after")
+    def _check_sign_in(self) -> Self:
+        by_token, by_user = self.token is not None, {self.user is not None, self.password is not None}
+        if by_user != {not by_token}:
+            raise ValueError("needs a `token`, or a `user` and a `password`")
+        return self
+
+
 class Settings(Section):
     home: LocalPath = Path(".watcher")
     """Folder of this process alone, on a local disk: run folders, identity, the embedded database."""
@@ -304,5 +326,9 @@ class Settings(Section):
     """How much may run at a time."""
     logs: LogSettings = LogSettings()
     """Log files and stderr."""
+    airflow: AirflowSettings | None = None
+    """A neighbouring Airflow: events go there, and come from there."""
+    alerts: tuple[AlertConfig, ...] = ()
+    """A list of who is told of what, each once per change; see docs/alerts.md."""
     plugins_dir: LocalPath = Path("plugins")
     """Folder on the import path, for triggers and backends of your own."""

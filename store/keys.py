@@ -148,6 +148,7 @@ class JobDefinition:
     retries: int = 0
     retry_delay: timedelta = timedelta(seconds=30)
     timeout: timedelta | None = None
+    deadline: timedelta | None = None
     application: str = ""
     master: str = "local[*]"
     submitter: str = "spark-submit"
@@ -161,7 +162,7 @@ class JobDefinition:
         if batch is not None:
             stored["batch"] = Batching(**{**batch, **_durations(batch, "debounce", "max_wait")})
         return cls(
-            **{**stored, **_durations(stored, "retry_delay", "timeout")},
+            **{**stored, **_durations(stored, "retry_delay", "timeout", "deadline")},
             cron=None if cron is None else Cron(**cron),
             **spark,
         )

@@ -1,6 +1,7 @@
 """A `spark-submit` that runs the job's Python at once, for tests whose subject is not Spark.
 
-A job takes it by `env: {SPARK_HOME: ...}`; it has the SDK, its context and its arguments, and no `spark`.
+A job takes it by `env: {SPARK_HOME: ...}`; it has the SDK, its context and its arguments, and no `spark`. With
+`SPARK_SUBMIT_ARGV` in `env` it writes into that file what spark-submit was given: a JSON list.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from pathlib import Path
 
 PROGRAM = f"""\
 #!{sys.executable}
-import os, sys
+import json, os, sys
+if "SPARK_SUBMIT_ARGV" in os.environ:
+    with open(os.environ["SPARK_SUBMIT_ARGV"], "w") as file:
+        json.dump(sys.argv[1:], file)
 words = iter(sys.argv[1:])
 options = {{}}
 for word in words:

@@ -308,6 +308,13 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
         """What the watermark's `up_to` would be now, by that look too; None: what it was when it was written."""
         return None
 
+    def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:  # noqa: ARG002  for those who override it
+        """Whether all that the events of `batch` tell had been told at `kept`, the position before a rewind; pure.
+
+        As long as it is so, the rewind can be undone: then nothing is told twice but what was wanted, and nothing is lost.
+        """
+        return False
+
     def shared_stream_key(self) -> Hashable | None:
         """Triggers with equal keys may share one poll of their source. None: never."""
         return None

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -23,6 +23,9 @@ from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
 from watcher import machine, try_tokens
+from watcher.airflow.neighbour import Neighbour
+from watcher.alerts.delivery import Alerts
+from watcher.alerts.evaluator import Evaluator
 from watcher.api.app import create_probes
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
@@ -39,7 +42,7 @@ from watcher.errors import PartEnded
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home
-from watcher.http_server import address_of, listen_as, serve
+from watcher.http_server import address_of, listen_as, serve, url_of_api
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
@@ -127,7 +130,7 @@ class Daemon:
     fork_server: ForkServer
 
     def __post_init__(self) -> None:
-        self._settings = self.configuration.settings
+        settings = self._settings = self.configuration.settings
         self._entries = self.backend.entries(self.database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
         self._secrets = signing_secrets(self._settings.api, self.home, alone=self.options.roles == ROLES)
@@ -144,13 +147,19 @@ class Daemon:
         self._leadership = Leadership(
             database=self.database,
             owner=self.home.id,
-            heartbeat=self._settings.triggerer.heartbeat,
-            lease=self._settings.triggerer.lease,
+            heartbeat=settings.triggerer.heartbeat,
+            lease=settings.triggerer.lease,
             on_taken=self._look_for_runs,
             health=self._health,
         )
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
-        self._sender = Sender(database=self.database, leadership=self._leadership, destinations=())
+        of_leader: dict[str, Any] = {"database": self.database, "leadership": self._leadership, "health": self._health}
+        self._neighbour = Neighbour(
+            settings=settings.airflow, instance=self.start.instance, hint=self._hint, **of_leader
+        )
+        alerts = Alerts.of(settings.alerts, self._metrics)
+        self._sender = Sender(destinations=[*self._neighbour.destinations, alerts], **of_leader)
+        self._evaluator = Evaluator.of(settings, self.database, self._leadership, self._sender.wake)
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -177,8 +186,7 @@ class Daemon:
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
                     await self._start_part(workers, "reloads", self._reloader.run)
-                    watch = ConfigurationWatch(self._reloader)
-                    await self._start_part(workers, "watch on the configuration", watch.run)
+                    await self._start_part(workers, "configuration", ConfigurationWatch(self._reloader).run)
                     self._health.waits_for = None
                     machine.keep_what_is_there()
                     url = address_of(self.listening_socket)
@@ -202,11 +210,12 @@ class Daemon:
         if "scheduler" in self.options.roles:
             await self._start_part(workers, "leader election", self._leadership.run)
             await self._start_part(workers, "scheduler", self._scheduler.run)
-            limits = Limits.of(self._settings)
-            cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), limits)
+            cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), Limits.of(self._settings))
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
             await self._start_part(workers, "dispatcher", self._dispatcher.run)
             await self._start_part(workers, "outbox", self._sender.run)
+            await self._start_part(workers, "Airflow", self._neighbour.run)
+            await self._start_part(workers, "alerts", self._evaluator.run)
         if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
             await self._start_part(workers, "triggerer", self._triggerer.run)
@@ -230,6 +239,8 @@ class Daemon:
             self._relay.send(hint)
 
     def _deliver(self, hint: Hint) -> None:
+        if self._api is not None:
+            self._api.state.context.changes.wake()
         match hint.what:
             case "queues":
                 self._scheduler.wakeup.set(hint.names)
@@ -288,10 +299,11 @@ class Daemon:
         )
 
     def _make_dispatcher(self) -> Dispatcher:
+        api_here = url_of_api(self._settings.api, self.options.roles, self.listening_socket)
         submissions = Submissions(
             jobs=jobs_to_start(self.configuration),
             submitters=self._submitters,
-            addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
+            addresses=Addresses(local=api_here, public=self._settings.api.base_url),
             issue_token=try_tokens.issuer(self._secrets[0]),
         )
         own = self._settings.scheduler
@@ -331,8 +343,7 @@ class Daemon:
         self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
     ) -> None:
         """What has not changed stays the same object, and whoever works with it never notices."""
-        plugins = self._settings.plugins_dir
-        await anyio.to_thread.run_sync(self._inquirer.prepare, plugins, new.environment)
+        await anyio.to_thread.run_sync(self._inquirer.prepare, self._settings.plugins_dir, new.environment)
         self.configuration = new
         self._hosted = kept(self._hosted, hosted(new, asset_ids), changed.watchers.changed)
         self._submitters = submissions.submitters
@@ -366,6 +377,7 @@ class Daemon:
             worker_backend=worker_backend,
             hint=self._hint,
             configuration_hash=self.configuration.hash,
+            spark_history_url=settings.scheduler.spark_history_url,
             signing_keys=self._signing_keys,
             known_tokens=KnownTokens(trusted_for=TRUSTED_FOR),
             health=self._health,
@@ -384,9 +396,3 @@ class Daemon:
             metrics=self._metrics,
             descriptions=Descriptions(self._inquirer),
         )
-
-    def _local_url(self) -> str:
-        """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
-        if "api" in self.options.roles:
-            return address_of(self.listening_socket)
-        return self._settings.api.base_url or f"http://{self._settings.api.host}:{self._settings.api.port}"

@@ -11,22 +11,26 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from config import spark_keys
 from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.catalog.neighbour import DeclaredForward
 from store.keys import Batching, Cron, JobDefinition, Role
 from triggers.base import BaseConnection
 from watcher.dispatcher.submissions import JobToStart
 from watcher.errors import StartRefused
 from watcher.isolation.inquiries import ForeignConnection
 from watcher.metadata import logs_directory
-from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
+from watcher.submit.base import DynamicAllocation, NoOptions, SparkApplication, Submitter, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 from watcher.vocabulary import SUBMITTERS, submitter_class
 
 
 def declared(configuration: Configuration) -> Declared:
     """The part that the database mirrors."""
+    airflow = configuration.settings.airflow
+    forward = {} if airflow is None else airflow.forward
     return Declared(
         hash=configuration.hash,
         assets=[
@@ -51,6 +55,8 @@ def declared(configuration: Configuration) -> Declared:
         ],
         aliases={name: alias.group for name, alias in configuration.aliases.items()},
         jobs=[_job(dag_id, job) for dag_id, job in configuration.jobs.items()],
+        forwards=[DeclaredForward(asset=ours, target=theirs) for ours, theirs in forward.items()],
+        listens=() if airflow is None else tuple(airflow.listen),
     )
 
 
@@ -71,6 +77,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         retries=job.retries,
         retry_delay=job.retry_delay,
         timeout=job.timeout,
+        deadline=job.deadline,
         application=str(job.spark.application),
         master=job.spark.master,
         submitter=job.spark.submitter,
@@ -129,11 +136,22 @@ def _application(job: JobConfig, options: BaseModel | None) -> SparkApplication:
         packages=tuple(spark.packages),
         jars=tuple(map(str, spark.jars)),
         py_files=tuple(map(str, spark.py_files)),
+        files=spark.files,
+        archives=spark.archives,
+        properties_file=spark.properties_file,
+        executor_memory=spark.executor_memory,
+        executor_cores=spark.executor_cores,
+        num_executors=spark.num_executors,
+        dynamic_allocation=_dynamic_allocation(spark.dynamic_allocation),
         args=tuple(spark.args),
         env={name: value.get_secret_value() for name, value in spark.env.items()},
         python=None if spark.python is None else str(spark.python),
         options=NoOptions() if options is None else options,
     )
+
+
+def _dynamic_allocation(asked: bool | spark_keys.DynamicAllocation) -> bool | DynamicAllocation:
+    return asked if isinstance(asked, bool) else DynamicAllocation(min=asked.min, max=asked.max)
 
 
 def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
@@ -165,4 +183,5 @@ def workspace(configuration: Configuration, home: Path) -> Workspace:
         python=sys.executable,
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
+        event_logs=configuration.settings.scheduler.spark_history_url is not None,
     )

@@ -117,6 +117,8 @@ class Health:
     """The hosted watchers that are not paused."""
     concerns: dict[str, str] = field(default_factory=dict)
     """What a part has to say of its neighbours, by subject; it takes back what is over."""
+    awaited: set[str] = field(default_factory=set)
+    """Assets of Airflow's whose events were not looked at yet: what comes before the first look is not told."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The watchers that no living triggerer hosts although it should, as far as this one knows, each with the reason."""
     _beats: dict[str, Beat] = field(default_factory=dict)
@@ -153,6 +155,8 @@ class Health:
         for name, report in self._named():
             if report.is_awaited:
                 yield f"the watcher {name} has no position yet, and starts at now; wait for its first look at the source"
+        for name in sorted(self.awaited):
+            yield f"the events of Airflow's asset {name} are read from now on; wait for the first look at them"
 
     def warnings(self) -> list[str]:
         """What a person should look at, although this process is ready."""

@@ -89,6 +89,7 @@ class Metrics:
         text = "From a run's newest event to the start of the first Spark job of its first try"
         self._first_action = self._histogram("event_to_first_action_seconds", text, _WAITS, "dag_id", "start")
 
+        self.alerts = self._counter("alerts", "Alerts, by what came of each attempt: sent, failed, dropped", "result")
         text = "CPU time of a try's processes on this machine"
         self._cpu = Summary("watcher_try_cpu_seconds", text, ["dag_id"], registry=self.registry)
         text = "Memory, at its highest, of the largest process of a try"

@@ -26,7 +26,7 @@ from config.errors import ConfigurationInvalid, Problem
 from config.loader import load
 from config.models import Configuration
 from config.sources import Stamps, folders, stamps
-from store.catalog import assets, catalog_sync
+from store.catalog import assets, catalog_sync, neighbour
 from store.catalog.catalog_sync import Applied, Declared
 from store.database import Database
 from store.errors import Conflict
@@ -59,6 +59,8 @@ class StartedWith:
 
     asset_ids: Mapping[str, int]
     is_applied: bool
+    instance: str
+    """The id of the database, for other systems."""
 
 
 async def start_configuration(database: Database, configuration: Configuration, *, force: bool) -> StartedWith:
@@ -68,7 +70,8 @@ async def start_configuration(database: Database, configuration: Configuration, 
         async with database.transaction() as connection:
             applied = await apply_at_start(connection, declared(configuration), force=force)
             asset_ids = await assets.ids_by_name(connection) if applied is None else applied.asset_ids
-        return StartedWith(asset_ids=defaultdict(int, asset_ids), is_applied=applied is not None)
+            instance = await neighbour.instance(connection, connection.dialect.name)
+        return StartedWith(asset_ids=defaultdict(int, asset_ids), is_applied=applied is not None, instance=instance)
 
     return await patiently(apply)
 

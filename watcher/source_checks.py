@@ -12,11 +12,13 @@ import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from config.models import Configuration
+from config.settings import AirflowSettings
 from store.database import Database, migrations
 from store.detection import positions
 from store.errors import StoreError
 from triggers.base import Finding
 from triggers.errors import SourceUnavailable
+from watcher.airflow.checks import check as airflow_check
 from watcher.declaring import jobs_to_start, submitters, workspace
 from watcher.dispatcher.submissions import JobToStart
 from watcher.metadata import database_url
@@ -30,9 +32,10 @@ DATABASE_PATIENCE: Final = 3.0
 
 
 async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]:
-    """Every watcher's findings and then every job's: `watcher` (null: of the `job`), `check`, `level`, `message`, `remedy`."""
+    """Every watcher's findings and then every job's and Airflow's: `watcher` (null: of the `job`; both null: of Airflow), `check`, `level`, `message`, `remedy`."""
     of_watchers: dict[str, Sequence[Finding]] = {}
     of_jobs: dict[str, Sequence[Finding]] = {}
+    of_airflow: list[Finding] = []
     by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
 
     async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
@@ -49,7 +52,13 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
         silence = "the submitter did not answer"
         of_jobs[dag_id] = await _judged(check, silence, "check what it starts drivers with")
 
+    async def judge_airflow(settings: AirflowSettings) -> None:
+        remedy = "check settings.airflow.base_url, and that the network leads there"
+        of_airflow.extend(await _judged(partial(airflow_check, settings), "Airflow did not answer", remedy))
+
     async with open_sources(configuration) as clients, anyio.create_task_group() as checks:
+        if configuration.settings.airflow is not None:
+            checks.start_soon(judge_airflow, configuration.settings.airflow)
         for hosted in hosted_watchers(configuration, defaultdict(int)).values():
             checks.start_soon(judge_watcher, hosted, clients)
         for dag_id, job in jobs_to_start(configuration).items():
@@ -61,6 +70,7 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     judged: list[tuple[dict[str, Any], Sequence[Finding]]] = [
         *(({"watcher": name}, findings) for name, findings in sorted(of_watchers.items())),
         *(({"watcher": None, "job": dag_id}, findings) for dag_id, findings in sorted(of_jobs.items())),
+        ({"watcher": None, "job": None}, of_airflow),
     ]
     return [{**whose, **asdict(finding)} for whose, findings in judged for finding in findings]
 

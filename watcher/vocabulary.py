@@ -31,6 +31,7 @@ TRIGGERS: Final[Mapping[str, str]] = {
 CONNECTIONS: Final[Mapping[str, str]] = {
     "s3": "triggers.s3.connection.S3Connection",
     "postgres": "triggers.postgres.connection.PostgresConnection",
+    "iceberg": "triggers.iceberg.IcebergConnection",
 }
 SUBMITTERS: Final[Mapping[str, str]] = {"spark-submit": "watcher.submit.spark_submit.SparkSubmit"}
 ValueT = TypeVar("ValueT")

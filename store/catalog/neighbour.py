@@ -25,7 +25,6 @@ class DeclaredForward:
 
     asset: str
     target: str
-    partition_key: bool = False
 
 
 async def apply(
@@ -36,14 +35,13 @@ async def apply(
     What was owed to an asset that is forwarded no more is dropped, as queue rows of jobs that went are. So is where
     reading stood of what is listened to no more: listening again begins anew.
     """
-    configured = {(ids[each.asset], each.target, each.partition_key) for each in forwards}
-    present = {tuple(row) for row in await connection.execute(select(*asset_forward.c))}
-    if configured != present:
+    configured = {ids[each.asset]: each.target for each in forwards}
+    rows = await connection.execute(select(asset_forward.c.asset_id, asset_forward.c.target))
+    if configured != {row.asset_id: row.target for row in rows}:
         await connection.execute(delete(asset_forward))
         if configured:
-            columns = [column.name for column in asset_forward.c]
-            rows = [dict(zip(columns, row, strict=True)) for row in sorted(configured)]
-            await connection.execute(insert(asset_forward), rows)
+            new = [{"asset_id": asset_id, "target": target} for asset_id, target in sorted(configured.items())]
+            await connection.execute(insert(asset_forward), new)
         of_event = asset_event.c.id == outbox.c.asset_event_id
         kept = exists().where(of_event, asset_forward.c.asset_id == asset_event.c.asset_id)
         await connection.execute(delete(outbox).where(outbox.c.asset_event_id.is_not(None), ~kept))

@@ -209,7 +209,8 @@ watcher_position = _table(
     Column("watermark", Text),
     Column("format", Integer, nullable=False, server_default="1"),  # of `state`, by the count of its trigger's class
     Column("state", Text),  # JSON object; null until the first commit
-    Column("previous", Text),
+    Column("previous", Text),  # JSON: the position before a rewind, as long as that can be undone
+    Column("undo_ended", Text),  # why it cannot be undone any more
     Column("updated_at", UtcDateTime),
 )
 
@@ -343,7 +344,6 @@ asset_forward = _table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
-    Column("partition_key", Boolean, nullable=False, server_default=false()),  # theirs gets one, too
 )
 
 outbox = _table(  # what is owed to other systems, written in the transaction that made it true
@@ -365,6 +365,17 @@ outbox = _table(  # what is owed to other systems, written in the transaction th
     sqlite_autoincrement=True,
 )
 
+alert = _table(  # what was seen by which rule of `settings.alerts`
+    "alert",
+    Column("key", String(64), primary_key=True),  # a hash of rule, kind and subject
+    Column("rule", String(64), nullable=False),
+    Column("alert", String(32), nullable=False),
+    Column("subject", Text, nullable=False),  # JSON
+    Column("message", Text, nullable=False),
+    Column("since", UtcDateTime, nullable=False),
+    Column("is_fired", Boolean, nullable=False, server_default=false()),  # somebody was told
+)
+
 listen_position = _table(  # where reading the events of one of Airflow's assets stands
     "listen_position",
     Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
@@ -375,7 +386,7 @@ listen_seen = _table(  # Airflow's events that were read and may be read again
     "listen_seen",
     Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("timestamp", UtcDateTime, nullable=False),
+    Column("timestamp", UtcDateTime, primary_key=True),  # ids of a database that was made anew begin again
 )
 
 asset_alias_event = _table(  # the events that came through the alias

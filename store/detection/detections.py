@@ -16,7 +16,7 @@ from store.base import Writer
 from store.database import configuration_lock
 from store.database.dialects import rows_of
 from store.database.schema import asset, database_now, watcher, watcher_position
-from store.detection import events, outbox, positions, rejections
+from store.detection import events, outbox, positions, rejections, rewind
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
@@ -39,6 +39,8 @@ class Detection:
     """Kept aside from here on, as it cannot be told."""
     settled: Sequence[Rejection] = ()
     """Kept aside no more."""
+    ends_undo: str | None = None
+    """Why the last rewind cannot be undone once this is committed; None: it can be, if it could be before."""
 
     @property
     def key(self) -> str:
@@ -137,7 +139,7 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
     if version is None:
         return _lost(held)
     await positions.change_rows(connection, held.watcher, detection.position.rows, "sqlite")
-    await rejections.change(connection, held.watcher, detection.rejected, detection.settled)
+    await _change_beside(connection, detection)
     appended = await events.append(connection, detection.events)
     await _ENTRIES.write(connection, detection.entry, detection.writer)
     if detection.events:
@@ -166,8 +168,8 @@ async def _commit_postgresql(
         if name not in waited:  # no asset was locked, so nothing was stored: it must not move either
             raise no_asset(detection.asset_id)
     await positions.change_all_rows(connection, {name: each.position.rows for name, each in written.items()})
-    for name, each in written.items():
-        await rejections.change(connection, name, each.rejected, each.settled)
+    for each in written.values():
+        await _change_beside(connection, each)
     seen = [name for name, each in written.items() if each.events]
     woken = await _queue_and_write(connection, [rows[name] for name in written], first.ids or (), seen)
     committed: dict[str, Answer] = {}
@@ -176,6 +178,13 @@ async def _commit_postgresql(
         held = replace(detection.held, version=versions[name])
         committed[name] = Committed(held=held, dag_ids=dag_ids, fills_outbox=woken.outbox)
     return [committed.get(d.held.watcher, None if skip_locked else _lost(d.held)) for d in detections]
+
+
+async def _change_beside(connection: AsyncConnection, detection: Detection) -> None:
+    """What few detections change beside their positions."""
+    await rejections.change(connection, detection.held.watcher, detection.rejected, detection.settled)
+    if detection.ends_undo is not None:
+        await rewind.end_undo(connection, detection.held.watcher, detection.ends_undo)
 
 
 _COLUMNS: Final = {

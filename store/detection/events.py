@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     ColumnElement,
     FromClause,
     Select,
@@ -24,6 +25,7 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
+    literal_column,
     select,
     text,
     true,
@@ -112,25 +114,40 @@ async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, for
     """
     if not events:
         return Appended(rows=(), dag_ids=frozenset())
-    dialect = connection.dialect.name
-    if dialect == "postgresql":
+    on_postgresql = connection.dialect.name == "postgresql"
+    if on_postgresql:
         result = await connection.execute(_INSERT_ARRAYS, parameters(events))
     else:
         result = await connection.execute(_INSERT_ROWS, [vars(event) for event in events])
-    rows = sorted((row.id, row.timestamp) for row in result)
+    inserted = result.all()
+    rows = sorted((row.id, row.timestamp) for row in inserted)
     dag_ids: set[str] = set()
-    fills_outbox = False
+    fills_outbox = forward and not on_postgresql and any(row.forwarded for row in inserted)
     for some in chunks([event_id for event_id, _ in rows]):
         ids = {"b_ids": list(some)}
-        dag_ids.update((await connection.execute(queue(dialect), ids)).scalars().all())
-        if forward:
-            fills_outbox |= bool((await connection.execute(outbox.forwarding(dialect), ids)).all())
+        if on_postgresql and forward:
+            owed = (await connection.execute(_owe(), ids)).all()
+            dag_ids.update(row.dag_id for row in owed if row.dag_id is not None)
+            fills_outbox |= owed[0].messages > 0
+        else:
+            dag_ids.update((await connection.execute(queue(connection.dialect.name), ids)).scalars().all())
+            if fills_outbox:
+                await connection.execute(outbox.forwarding("sqlite"), ids)
     return Appended(rows=rows, dag_ids=frozenset(dag_ids), fills_outbox=fills_outbox)
 
 
 _NAMES: Final = [field.name for field in fields(NewEvent)]
+_IS_FORWARDED: Final = "EXISTS (SELECT 1 FROM asset_forward WHERE asset_forward.asset_id = asset_event.asset_id)"
 _INSERT_ROWS: Final = (
-    insert(asset_event).values(timestamp=database_now()).returning(_e.id, _e.timestamp, sort_by_parameter_order=True)
+    insert(asset_event)
+    .values(timestamp=database_now())
+    .returning(
+        _e.id,
+        _e.timestamp,
+        # SQLite has one writer: nobody forwards or stops to before this transaction ends.
+        literal_column(_IS_FORWARDED, Boolean).label("forwarded"),
+        sort_by_parameter_order=True,
+    )
 )
 
 
@@ -155,6 +172,14 @@ def insertion(new: FromClause, only: ColumnElement[bool] | None = None) -> Retur
 
 
 _INSERT_ARRAYS: Final = insertion(given(), only=configuration_lock.shared())
+
+
+@cache
+def _owe() -> Select[Any]:
+    """PostgreSQL's queue rows and messages of the events `b_ids`, in one statement: at least one row, with their number."""
+    queued, owed = queue("postgresql").cte("queued"), outbox.forwarding("postgresql").cte("owed")
+    messages = select(func.count().label("messages")).select_from(owed).subquery()
+    return select(queued.c.dag_id, messages.c.messages).select_from(messages.outerjoin(queued, true()))
 
 
 @cache

@@ -70,8 +70,6 @@ class OutboxMessage:
     asset_event_id: int | None
     target: str | None
     """The asset of Airflow's that an event goes to; None of other messages."""
-    partition_key: bool | None
-    """Whether Airflow's event gets the partition key, too."""
     attempts: int
     first_attempt_at: datetime | None
     attempt_at: datetime | None
@@ -122,7 +120,7 @@ def _first() -> Select[Any]:
     of_message = (_o.id, _o.destination, _o.lane, _o.message_id, _o.asset_event_id)
     of_attempts = (_o.attempts, _o.first_attempt_at, _o.attempt_at, _o.not_before)
     return (
-        select(*of_message, body, _f.target, _f.partition_key, *of_attempts, database_now().label("now"))
+        select(*of_message, body, _f.target, *of_attempts, database_now().label("now"))
         .outerjoin_from(outbox, asset_event, _e.id == _o.asset_event_id)
         .outerjoin(asset_forward, _f.asset_id == _e.asset_id)
         .where(_o.destination == bindparam("b_destination"), _o.lane == bindparam("b_lane"))
@@ -185,8 +183,8 @@ class StuckLane:
     since: datetime
 
 
-async def stuck(connection: AsyncConnection) -> Sequence[StuckLane]:
-    """The lanes that wait after a failure, in order."""
+async def stuck(connection: AsyncConnection, asset_id: int | None = None) -> Sequence[StuckLane]:
+    """The lanes that wait after a failure, in order; of one asset, or all."""
     earlier = outbox.alias("earlier").c
     is_first = (
         ~select(earlier.id)
@@ -202,4 +200,6 @@ async def stuck(connection: AsyncConnection) -> Sequence[StuckLane]:
         .where(and_(_o.error.is_not(None), is_first))
         .order_by(_o.destination, _o.lane)
     )
+    if asset_id is not None:
+        query = query.where(_o.destination == AIRFLOW, _o.lane == str(asset_id))
     return await all_of(connection, query, StuckLane)

@@ -51,6 +51,17 @@ FIRST_FORMAT: Final = 1
 """Of the states that were stored before formats were counted."""
 
 
+KEPT: Final = "@previous"  # no watcher's name holds an @
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptPosition:
+    """The position before a rewind, as long as that can be undone; `state` is JSON text."""
+
+    state: str
+    rows: Mapping[int, int]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadedPosition:
     """A position read whole: `state` and `source_identity` are JSON texts, None until the first commit."""
@@ -61,6 +72,7 @@ class LoadedPosition:
     rows: Mapping[int, int]
     rejected: Sequence[Rejection] = ()
     """What is kept aside, as it could not be told."""
+    kept: KeptPosition | None = None
 
 
 async def claim(
@@ -90,7 +102,7 @@ async def claim_all(
         set_={"owner": owner, "epoch": p.epoch + 1},
         where=~or_(_is_kept(owner), _is_newer(new.excluded.format)),
     )
-    claimed = claims.returning(p.watcher, p.epoch, p.version, p.source_identity, p.state)
+    claimed = claims.returning(p.watcher, p.epoch, p.version, p.source_identity, p.state, p.previous)
     rows = {row.watcher: row for row in await connection.execute(claimed, {"b_formats": json.dumps(dict(formats))})}
     return await _whole(connection, rows, dict.fromkeys(rows, owner))
 
@@ -158,9 +170,9 @@ class NewPosition:
 def advance() -> ReturningUpdate[Any]:
     """Move a position one version on, if it is the one that is held (`b_watcher`, `b_epoch`, `b_version`).
 
-    The first statement of a commit: the lock and the fence. A rewind's kept position goes with the first commit after it.
+    The first statement of a commit: the lock and the fence. What an undo goes back to stays; see `rewind.end_undo`.
     """
-    return _fenced({**{name: bindparam(f"b_{name}") for name in NewPosition.COLUMNS}, "previous": None})
+    return _fenced({name: bindparam(f"b_{name}") for name in NewPosition.COLUMNS})
 
 
 @cache
@@ -185,9 +197,7 @@ def advance_all(given: FromClause, *, skip_locked: bool) -> ReturningUpdate[Any]
     free = select(*given.c).join_from(watcher_position, given, and_(*held)).order_by(p.watcher)
     locked = free.with_for_update(of=watcher_position, skip_locked=skip_locked).cte("locked").c
     content = {name: locked[name] for name in NewPosition.COLUMNS}
-    moved = (
-        update(watcher_position).where(p.watcher == locked.watcher).values({**content, "previous": None, **_moved()})
-    )
+    moved = update(watcher_position).where(p.watcher == locked.watcher).values({**content, **_moved()})
     return moved.returning(locked.watcher, locked.asset_id, locked.key, p.version)
 
 
@@ -278,7 +288,7 @@ async def unowned(connection: AsyncConnection, configured: Collection[str]) -> S
 async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:
     """A position as it stands, whoever holds it; None when the watcher has never been started."""
     p = watcher_position.c
-    query = select(p.owner, p.epoch, p.version, p.source_identity, p.state).where(p.watcher == watcher)
+    query = select(p.owner, p.epoch, p.version, p.source_identity, p.state, p.previous).where(p.watcher == watcher)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
@@ -289,7 +299,10 @@ async def _whole(
     connection: AsyncConnection, rows: Mapping[str, Any], owners: Mapping[str, str]
 ) -> Mapping[str, LoadedPosition]:
     """The positions of these rows, with what is stored beside them."""
-    sets, rejected = await _sets(connection, rows), await rejections.of_watchers(connection, rows)
+    previous = {name: json.loads(row.previous) for name, row in rows.items() if row.previous is not None}
+    sets = await _sets(connection, [*rows, *(name + KEPT for name in previous)])
+    kept = {name: KeptPosition(state=each["state"], rows=sets.get(name + KEPT, {})) for name, each in previous.items()}
+    rejected = await rejections.of_watchers(connection, rows)
     return {
         name: LoadedPosition(
             held=HeldPosition(watcher=name, owner=owners[name], epoch=row.epoch, version=row.version),
@@ -297,6 +310,7 @@ async def _whole(
             state=row.state,
             rows=sets.get(name, {}),
             rejected=rejected.get(name, ()),
+            kept=kept.get(name),
         )
         for name, row in rows.items()
     }

@@ -1,4 +1,4 @@
-"""Positions moved by a person's word: a rewind, its undo until the next batch commits, and another watcher's name.
+"""Positions moved by a person's word: a rewind, its undo until something would repeat, and another watcher's name.
 
 A rewind is a compare-and-set of the position row and raises the version, so a commit of the running watcher that is in
 flight loses. The version never goes back under any name, not even by undo or rename: event ids are made from a watcher's
@@ -17,10 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.dialects import upsert
 from store.database.schema import database_now, triggerer, watcher, watcher_position, watcher_position_row
 from store.detection import positions, rejections
-from store.detection.positions import FIRST_FORMAT, NewPosition
+from store.detection.positions import FIRST_FORMAT, KEPT, NewPosition
 from store.errors import Conflict, NotFound
-
-KEPT: Final = "@previous"  # no watcher's name holds an @
 
 
 async def rewind(connection: AsyncConnection, watcher: str, version: int, to: NewPosition, dialect: str) -> int:
@@ -37,7 +35,7 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     previous = json.dumps(dict(before))
     moved = update(watcher_position).where(here)
     await connection.execute(
-        moved.values(version=p.version + 1, previous=previous, updated_at=database_now(), **to.columns)
+        moved.values(version=p.version + 1, previous=previous, undo_ended=None, updated_at=database_now(), **to.columns)
     )
     kept = watcher + KEPT
     await connection.execute(delete(watcher_position_row).where(r.watcher == kept))
@@ -54,13 +52,22 @@ async def is_kept(connection: AsyncConnection, watcher: str) -> bool:
     return (await connection.execute(kept)).one_or_none() is not None
 
 
+async def end_undo(connection: AsyncConnection, watcher: str, reason: str) -> None:
+    """From here on the last rewind cannot be undone; in the transaction of a commit that makes it so, after `advance`."""
+    p = watcher_position.c
+    ended = update(watcher_position).where(p.watcher == watcher, p.previous.is_not(None))
+    await connection.execute(ended.values(previous=None, undo_ended=reason))
+
+
 async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | None]:
     """Put the kept position back; returns the new version and its watermark. Raises `Conflict` when none is kept."""
     p, r = watcher_position.c, watcher_position_row.c
     here = p.watcher == watcher
-    row = (await connection.execute(select(p.version, p.previous).where(here).with_for_update())).one_or_none()
+    query = select(p.version, p.previous, p.undo_ended).where(here).with_for_update()
+    row = (await connection.execute(query)).one_or_none()
     if row is None or row.previous is None:
-        raise Conflict(f"{watcher} has no rewind to undo; the position before one is kept until the next batch commits")
+        ended = None if row is None else row.undo_ended
+        raise Conflict(f"{watcher} has no rewind to undo; {ended or 'none was made'}")
     previous = {"format": FIRST_FORMAT, **json.loads(row.previous)}  # kept by an older release, it names none
     moved = update(watcher_position).where(here)
     await connection.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **previous))
@@ -70,7 +77,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | No
     return row.version + 1, previous["watermark"]
 
 
-_MOVED: Final = (*NewPosition.COLUMNS, "previous", "updated_at")
+_MOVED: Final = (*NewPosition.COLUMNS, "previous", "undo_ended", "updated_at")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ from store.database.schema import (
     watcher_position,
     watcher_position_row,
 )
-from store.detection.rewind import KEPT
+from store.detection.positions import KEPT
 from store.runs.answers import KEPT_HOURS
 from store.runs.foreign_tasks import FOREIGN
 from store.runs.runs import DELETED

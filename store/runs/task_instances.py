@@ -142,6 +142,11 @@ async def of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Seque
     return await all_of(connection, query.order_by(_t.task_id, _t.map_index), TaskInstance)
 
 
+async def of_ids(connection: AsyncConnection, ids: Collection[str]) -> Sequence[TaskInstance]:
+    """Those of them that have a run of ours."""
+    return await all_of(connection, _task_instances().where(_t.id.in_(ids)).order_by(_t.id), TaskInstance)
+
+
 async def get(connection: AsyncConnection, key: TaskInstanceKey) -> TaskInstance:
     """One of them. Raises `NotFound`."""
     return await one_of(connection, _task_instances().where(*_is(key)), TaskInstance, _no_task_instance(key))

@@ -67,6 +67,12 @@ async def of_run(connection: AsyncConnection, dag_id: str, run_id: str, *, limit
     return await all_of(connection, query.order_by(_h.written_at, _h.key).limit(limit), _entry)
 
 
+async def since(connection: AsyncConnection, moment: datetime, *, limit: int) -> Sequence[HistoryEntry]:
+    """What was written from then on, oldest first."""
+    query = _ROWS.where(_h.written_at >= moment).order_by(_h.written_at, _h.asset_id, _h.key, _h.version)
+    return await all_of(connection, query.limit(limit), _entry)
+
+
 async def of_writes(connection: AsyncConnection, write_ids: Collection[str]) -> Sequence[HistoryEntry]:
     """What these writes left."""
     return await all_of(connection, _ROWS.where(_h.write_id.in_(write_ids)).order_by(_h.key), _entry)

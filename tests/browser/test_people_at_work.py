@@ -72,6 +72,16 @@ async def test_events_appear_on_a_page_that_nobody_reloads(page: Page, site: Sit
     assert await page.evaluate("document.body.dataset.kept") == "yes"
 
 
+async def test_a_page_is_read_again_because_the_stream_tells_and_not_by_the_clock(page: Page, site: Site) -> None:
+    await page.add_init_script("window.setInterval = () => 0")  # nothing is read now and then
+    async with page.expect_request("**/api/v2/events/stream**"):
+        await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
+    events = page.locator("#events tbody tr")
+    newest = await events.first.get_attribute("id") if await events.count() else ""
+    site.put_file("streamed.json")
+    await expect(page.locator("#events tbody tr").first).not_to_have_id(newest or "none", timeout=SOON)
+
+
 async def test_a_run_is_started_by_hand_and_a_failed_one_says_why(page: Page) -> None:
     await page.goto("/jobs/always_fails")
     await page.get_by_label("Start with conf").fill('{"day": "2026-01-31"}')

@@ -10,16 +10,20 @@ from typing import Any
 from uuid import uuid4
 
 import duckdb
+import duckdb_extension_avro
 import duckdb_extension_delta
 import duckdb_extension_httpfs
+import duckdb_extension_iceberg
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.servers import S3Server
 from watcher.sdk.asset_job.sources.s3_objects import S3Access, s3_access
 from watcher.sdk.asset_job.tables.data_files import DataFile
 from watcher.sdk.asset_job.tables.delta_table import DeltaLakeTable
+from watcher.sdk.asset_job.tables.iceberg_table import IcebergTable
 from watcher.sdk.asset_job.tables.layout import Owner, Place, place_of
 from watcher.sdk.asset_job.tables.replacement import Writer
 from watcher.sdk.asset_job.tables.versioned_table import VersionedTable
@@ -48,6 +52,10 @@ class Kind(ABC):
 
     @abstractmethod
     def by_duckdb(self) -> Rows: ...
+
+    @abstractmethod
+    def smallest_ids(self) -> list[int]:
+        """Of each file, as the table tells it."""
 
     def words(self, run: str, try_number: int) -> dict[str, Any]:
         owner = Owner(dag_id="load", run_id=run, task_id="load", map_index=-1)
@@ -78,6 +86,9 @@ class Delta(Kind):
     def open(self) -> DeltaTable:
         return DeltaTable(self.url, storage_options=self.options)
 
+    def smallest_ids(self) -> list[int]:
+        return list(self.open().get_add_actions(flatten=True)["min.id"].to_pylist())
+
     @property
     def url(self) -> str:
         return str(self.place) if self.place.bucket else Path(self.place.path).as_uri()
@@ -92,6 +103,68 @@ class Delta(Kind):
                 connection.execute(f"LOAD '{extension(duckdb_extension_httpfs)}'")
                 connection.execute(secret(self.options))
             return connection.execute(f"SELECT * FROM delta_scan('{self.url}')").to_arrow_table()
+
+
+@dataclass(kw_only=True)
+class Iceberg(Kind):
+    """With a catalog in SQLite."""
+
+    folder: Path
+    access: S3Access | None = None
+    options: dict[str, str] | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def catalog(self) -> SqlCatalog:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        words = {"uri": f"sqlite:///{self.folder}/catalog.db", "warehouse": self.folder.as_uri(), **self.properties}
+        return SqlCatalog("ice", **words)
+
+    def table(
+        self, run: str, try_number: int, *, ask: Callable[[], None] = still_ours, evolution: Any = "strict"
+    ) -> IcebergTable:
+        return IcebergTable(
+            name=("shop", "orders"),
+            place=Place(bucket=None, path="shop.orders"),
+            catalog=self.catalog(),
+            access=self.access,
+            still_ours=ask,
+            evolution=evolution,
+            **self.words(run, try_number),
+        )
+
+    def smallest_ids(self) -> list[int]:
+        number = self.open().schema().find_field("id").field_id
+        files = [task.file for task in self.open().scan().plan_files()]
+        return [int.from_bytes(file.lower_bounds[number], "little", signed=True) for file in files]
+
+    def open(self) -> Any:
+        return self.catalog().load_table(("shop", "orders"))
+
+    def by_library(self) -> Rows:
+        return self.open().scan().to_arrow()
+
+    def by_duckdb(self) -> Rows:
+        with duckdb.connect() as connection:
+            connection.execute(f"LOAD '{extension(duckdb_extension_avro)}'")
+            connection.execute(f"LOAD '{extension(duckdb_extension_iceberg)}'")
+            if self.options is not None:
+                connection.execute(f"LOAD '{extension(duckdb_extension_httpfs)}'")
+                connection.execute(secret(self.options))
+            place = self.open().metadata_location.removeprefix("file://")
+            return connection.execute(f"SELECT * FROM iceberg_scan('{place}')").to_arrow_table()
+
+
+def iceberg_on(server: S3Server, bucket: str, folder: Path) -> Iceberg:
+    """Its catalog is a file in the folder."""
+    lake = delta_on(server, bucket)
+    properties = {
+        "warehouse": f"s3://{bucket}/warehouse",
+        "s3.endpoint": server.endpoint,
+        "s3.region": server.region,
+        "s3.access-key-id": server.access_key,
+        "s3.secret-access-key": server.secret_key,
+    }
+    return Iceberg(folder=folder, access=lake.access, options=lake.options, properties=properties)
 
 
 def extension(package: Any) -> str:

@@ -24,6 +24,7 @@ CONNECTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "s3 without keys": {"type": "s3", "profile": "nobodys"},
     "postgres": {"dsn": f"postgresql://me:pass-word@{NOBODY}/shop"},
     "postgres in parts": {"type": "postgres", "host": "127.0.0.1", "port": 9, "user": "me", "password": "pass-word"},
+    "iceberg": {"catalog": "sql", "uri": f"postgresql://me:pass-word@{NOBODY}/ice", "warehouse": "file:///warehouse"},
     "notice_board.BoardConnection": {"url": f"http://{NOBODY}", "token": "a-third-partys-token"},
     **({"an author's": json.loads(OF_AN_AUTHOR)} if OF_AN_AUTHOR else {}),
 }

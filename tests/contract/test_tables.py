@@ -13,20 +13,29 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from tests.contract.tables import Delta, Kind, append, delta_in, delta_on, files_of
+from tests.contract.tables import Delta, Iceberg, Kind, append, delta_in, delta_on, files_of, iceberg_on
 from tests.servers import S3Server
 from tests.service.conftest import bucket, s3_server
 from watcher.sdk.asset_job.errors import Fenced, TargetFailed
 
 __all__ = ["bucket", "s3_server"]
 
-KINDS = ["delta in a folder", pytest.param("delta on s3", marks=[pytest.mark.service, pytest.mark.slow])]
+KINDS = [
+    "delta in a folder",
+    "iceberg in a folder",
+    *(pytest.param(name, marks=[pytest.mark.service, pytest.mark.slow]) for name in ("delta on s3", "iceberg on s3")),
+]
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
     if request.param == "delta on s3":
         return delta_on(request.getfixturevalue("s3_server"), request.getfixturevalue("bucket"))
+    if request.param == "iceberg on s3":
+        servers = request.getfixturevalue("s3_server"), request.getfixturevalue("bucket")
+        return iceberg_on(*servers, tmp_path / "warehouse")
+    if request.param == "iceberg in a folder":
+        return Iceberg(folder=tmp_path / "warehouse")
     return delta_in(str(tmp_path / "a ü b" / "orders"))
 
 

@@ -1,6 +1,7 @@
 """`builtin:ingest` under everything that repeats a run: killed drivers, a killed daemon, retries, clears.
 
-Files of S3 become a table on the local disk, rows of PostgreSQL one on S3; a reader of its own counts them in the end.
+Files of S3 become a Parquet table on the local disk, rows of PostgreSQL a Delta table on S3; a reader of its own counts them
+in the end.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any
 import anyio
 import httpx
 import psycopg
-import pyarrow as pa
 import pytest
 from anyio.to_thread import run_sync
+from deltalake import DeltaTable
 from pyarrow import parquet
 
 from tests.effort import PATIENCE
@@ -66,7 +67,7 @@ jobs:
     outlets: [customers_table]
     retries: 5
     retry_delay: 0s
-    spark: {application: "builtin:ingest", master: "local[1]", connections: [lake, shop]}
+    spark: {application: "builtin:ingest", master: "local[1]", connections: [lake, shop], options: {format: delta}}
 """)
 
 
@@ -133,14 +134,15 @@ class World:
         ]
 
     def customers(self) -> list[dict[str, Any]]:
-        found = self.server.client.list_objects_v2(Bucket=self.bucket, Prefix="tables/customers/")
-        keys = [item["Key"] for item in found.get("Contents", ())]
-        bodies = [
-            self.server.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-            for key in keys
-            if not any(part.startswith("_") for part in key.split("/"))
-        ]
-        return [row for body in bodies for row in parquet.ParquetFile(pa.BufferReader(body)).read().to_pylist()]
+        options = {
+            "aws_endpoint": self.server.endpoint,
+            "aws_region": "us-east-1",
+            "aws_access_key_id": "a",
+            "aws_secret_access_key": "b",
+            "aws_allow_http": "true",
+        }
+        table = DeltaTable(f"s3://{self.bucket}/tables/customers", storage_options=options)
+        return list(table.to_pyarrow_table().to_pylist())
 
 
 def drivers(folder: Path) -> list[int]:
@@ -200,7 +202,7 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
             "completed_at": "",
         }
         assert (await of.task("ingest_orders", first))["try_number"] == 2
-        assert Counter(row["id"] for row in of.customers()) == Counter(range(1, 201))
+        assert Counter(row["id"] for row in await run_sync(of.customers)) == Counter(range(1, 201))
 
         await run_sync(lambda: of.put("c.json", order(2), order(5), order(6)))
         assert set(await of.ended("ingest_orders", 2)) == {"success"}
@@ -213,6 +215,13 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
         after = await of.entries("orders_table")
         assert (after["total_runs"], after["rows_loaded"]) == (2, 5)
         assert after["watermark"] > entries["watermark"]
+        [load] = await of.runs("ingest_customers")
+        cleared = await of.client.post(
+            f"/api/v2/dags/ingest_customers/dagRuns/{load['dag_run_id']}/clear", json={"dry_run": False}
+        )
+        cleared.raise_for_status()
+        assert await of.ended("ingest_customers", 1) == ["success"]
+        assert Counter(row["id"] for row in await run_sync(of.customers)) == Counter(range(1, 201))
         assert (await of.entries("customers_table"))["schema"] == "id BIGINT,email STRING"
         assert not of.staged()
 

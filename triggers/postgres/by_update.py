@@ -155,15 +155,15 @@ class RowsByUpdateReader(Reader[Memory]):
 
     async def poll(self) -> TriggerBatch:
         before, drain = self.memory.until, self._drain or await self._look()
-        told = await self._reader.read(drain.rows, reports=self.options.on_bad_row == "report")
-        refuse_many(self.options.table, told.count, told.rejected)
-        if told.count:
+        batch_rows = await self._reader.read(drain.rows, reports=self.options.on_bad_row == "report")
+        refuse_many(self.options.table, batch_rows.count, batch_rows.rejected)
+        if batch_rows.count:
             await self.source.refuse_altered()
-        self._take(drain, told.count)
-        kept = [row for row in told.rows if row["keep"]]
-        self.memory = replace(self.memory, left_out=self.memory.left_out + len(told.rows) - len(kept))
+        self._take(drain, batch_rows.count)
+        kept = [row for row in batch_rows.rows if row["keep"]]
+        self.memory = replace(self.memory, left_out=self.memory.left_out + len(batch_rows.rows) - len(kept))
         watermark, caught_up = {"from": before, "to": self.memory.until}, self.memory.window.part is None
-        return self.batch_of(kept, watermark, caught_up=caught_up, rejected=told.rejected)
+        return self.batch_of(kept, watermark, caught_up=caught_up, rejected=batch_rows.rejected)
 
     async def retry(self, items: Sequence[RejectedItem]) -> tuple[TriggerBatch, Sequence[RejectedItem]]:
         """Those versions that still stand there; newer ones come by themselves. The window stays as it is."""
@@ -173,13 +173,13 @@ class RowsByUpdateReader(Reader[Memory]):
         keys = [dict(zip(names, item.key if len(names) > 1 else [item.key], strict=True)) for item in some]  # type: ignore[arg-type]  # a list
         rows = await self.source.fetch(self._sql.by_key, json.dumps(keys))
         waiting = [row for row in map(WaitingRow.of, rows) if (json.dumps(row.json_key), row.version) in versions]
-        told = await self._reader.read(waiting, reports=True)
+        batch_rows = await self._reader.read(waiting, reports=True)
         await self.source.refuse_altered()
-        left = {(json.dumps(row.json_key), row.version) for row in waiting[told.count :]}
+        left = {(json.dumps(row.json_key), row.version) for row in waiting[batch_rows.count :]}
         tried = [item for place, item in versions.items() if place not in left]
         here = {"from": self.memory.until, "to": self.memory.until}
-        kept = [row for row in told.rows if row["keep"]]
-        batch = self.batch_of(kept, here, caught_up=False, rejected=told.rejected, tried=tried)
+        kept = [row for row in batch_rows.rows if row["keep"]]
+        batch = self.batch_of(kept, here, caught_up=False, rejected=batch_rows.rejected, tried=tried)
         return batch, [item for item in items if item not in tried]
 
     @staticmethod

@@ -173,6 +173,13 @@ class Ledger:
         place = bisect_right(self.ahead, number, key=itemgetter(0))
         return place > 0 and number <= self.ahead[place - 1][1]
 
+    def accounts_for(self, low: int, high: int) -> bool:
+        """Whether every id from `low` to `high` is accounted for."""
+        if high > self.highest:
+            return any(first <= low and high <= last for first, last in self.ahead)
+        is_open = (*((gap.low, gap.high) for gap in self.gaps), *self.holes)
+        return all(high < first or last < low for first, last in is_open)
+
     @property
     def free(self) -> list[Range]:
         """The ids above `highest` that are not accounted for."""

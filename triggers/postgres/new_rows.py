@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from datetime import timedelta
@@ -31,6 +31,7 @@ from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
+from triggers.postgres.ledger import Ledger
 from triggers.postgres.options import NewRowsOptions, Place, check_place, parse_place
 from triggers.postgres.probes import Probed
 from triggers.postgres.reader import Reader, describe_what_is_open
@@ -204,6 +205,14 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         known = position if position is not None and position.state != BEGIN_NOW else None
         reader = self._reader_class.rewound(self._checked(), known, place)
         return replace(reader.position(), rows=RowChanges(clear=True))
+
+    def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
+        """In mode `id`, where ids say it; keys of mode `updated_at` do not say which version they are of."""
+        if self.options.mode != "id" or kept.state == BEGIN_NOW:
+            return False
+        ledger = Ledger.from_state(kept.state)
+        payloads: Iterable[Any] = (event.payload for event in batch.events)
+        return all(ledger.accounts_for(low, high) for payload in payloads for low, high in payload["ranges"])
 
     def _place(self, to: str) -> Place:
         mode = self.options.mode

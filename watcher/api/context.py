@@ -14,6 +14,7 @@ from store.database import Database
 from store.processes.signing_keys import SigningKeys
 from store.state.attributed import AttributedEntries
 from watcher.api.known_tokens import KnownTokens
+from watcher.api.live import LiveChanges
 from watcher.api.same_site import Site
 from watcher.api.streams import Streams
 from watcher.api.throttle import Failures
@@ -63,6 +64,8 @@ class ApiContext:
     """The answers that go on for as long as somebody listens."""
     followers: Followers = field(default_factory=Followers)
     """Of the logs."""
+    changes: LiveChanges = field(default_factory=LiveChanges)
+    """What streams tell of."""
     stopping: anyio.Event = field(default_factory=anyio.Event)
     """Set when the process ends: streams end at once."""
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
@@ -78,12 +81,14 @@ class ApiContext:
     """Tokens that were right a moment ago; by default none is trusted without asking the database."""
     failures: Failures = field(default_factory=Failures)
     """Tokens that were refused."""
+    spark_history_url: str | None = None
+    """Spark's history server, for the links of tries."""
     descriptions: Descriptions = field(default_factory=Descriptions)
     """What triggers say of their watermarks."""
 
     def followed_by(self, new: ApiContext) -> ApiContext:
         """What an application goes on with after a reload: what it counts of its clients goes on, too."""
-        return replace(new, streams=self.streams, failures=self.failures)
+        return replace(new, streams=self.streams, failures=self.failures, changes=self.changes)
 
 
 async def of_app(request: Request) -> ApiContext:

@@ -10,6 +10,7 @@ from watcher.cli import (
     administration,
     assets,
     configuration,
+    init,
     pages,
     runs,
     status,
@@ -47,6 +48,7 @@ def watcher(
 for function in (configuration.run, configuration.demo, configuration.schema):
     app.command()(function)
 for part in (
+    init.top,
     configuration.top,
     watchers.top,
     status.top,

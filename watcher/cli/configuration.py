@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 _UNPROCESSABLE = 422
 ROLES = ("triggerer", "scheduler", "api")
 COLUMNS: Columns = {
-    "of": Column(lambda finding: finding["watcher"] or f"job {finding['job']}", "id"),
+    "of": Column(
+        lambda finding: finding["watcher"] or (f"job {finding['job']}" if finding["job"] else "Airflow"), "id"
+    ),
     **fields(check="check", level="level"),
     **texts(message="message", remedy="remedy"),
 }
@@ -128,7 +131,7 @@ def check(
         _refuse(show, error)
     _check_store(show, configuration)
     if not connect:
-        warnings = [*configuration.warnings, *_needing_restart(configuration)]
+        warnings = [*configuration.warnings, *_lacking_java(configuration), *_needing_restart(configuration)]
         lines = [*map(str, warnings), _summary(configuration)]
         show([_problem(problem, "warning") for problem in warnings], lambda: "\n".join(lines))
         return
@@ -138,6 +141,23 @@ def check(
     show(findings, lambda: table(findings, COLUMNS))
     if any(finding["level"] == "error" for finding in findings):
         raise typer.Exit(Exit.CHECK_FAILED)
+
+
+def _lacking_java(configuration: Configuration) -> list[Problem]:
+    """What spark-submit would say of this machine, once for all jobs; the daemon may run on another."""
+    from watcher.submit.base import SubmitError  # noqa: PLC0415  see watcher.cli
+    from watcher.submit.runtime import java_home  # noqa: PLC0415
+
+    problems: dict[str, Problem] = {}
+    for name, job in configuration.jobs.items():
+        if job.spark.submitter == "spark-submit":
+            env = {key: value.get_secret_value() for key, value in job.spark.env.items()}
+            try:
+                java_home({**os.environ, **env})
+            except SubmitError as error:
+                file, path = str(configuration.file), f"jobs.{name}.spark"
+                problems.setdefault(str(error), Problem(file=file, line=None, path=path, message=str(error)))
+    return list(problems.values())
 
 
 def _needing_restart(configuration: Configuration) -> list[Problem]:

@@ -25,7 +25,7 @@ watchers = group("watchers", "The watchers and how they are doing.")
 rejected = group("rejected", "Rows and files that a watcher could not tell, and has kept aside.")
 top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
-_UNDO = "`--undo` takes it back until a batch commits"
+_UNDO = "`--undo` takes it back until something is told that was not before"
 COLUMNS: Columns = {
     **ids(watcher="name", asset="asset"),
     "state": Column(lambda watcher: "paused" if watcher["paused"] else watcher["state"]),
@@ -205,7 +205,9 @@ async def _rewind(
     name: Name,
     to: Annotated[str | None, typer.Option(help="A time, an id, `start` or `now`.")] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Only count what would follow.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the last rewind back, until a batch commits.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take the last rewind back, until something else is told.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first, as on a terminal is done.")] = False,
 ) -> None:
     """Move a watcher's position; what lies after it is found again, on purpose. On a terminal you are asked first."""
@@ -253,7 +255,7 @@ def meaning(name: str, to: str | None, watermark: Any, preview: Mapping[str, Any
         f"Files or rows that come, also those that were seen before: {preview['items']:,}, in so many events: "
         f"{preview['events']:,}. Jobs that are not made for it do their work twice.\n"
         f"Runs that follow where nothing else is waited for: {runs or 'none'}.\n"
-        f"`watcher rewind {name} --undo` takes it back, until the next batch commits."
+        f"`watcher rewind {name} --undo` takes it back, until something is told that was not told before."
     )
 
 

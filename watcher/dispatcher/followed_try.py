@@ -18,7 +18,9 @@ from store.database import Database
 from store.processes.tokens import digest
 from store.runs import measures, tries
 from store.runs.measures import Cost
+from store.runs.outlets import tell_outlets
 from store.runs.tries import OpenTry
+from watcher.dispatcher.arguments import with_rendered_arguments
 from watcher.dispatcher.outcomes import Ending, Retries, decide
 from watcher.dispatcher.submissions import Submissions
 from watcher.loops import keep_going
@@ -101,7 +103,7 @@ class FollowedTry:
                     reached = await self._submit(database, submissions, token)
                 status = reached if isinstance(reached, Status) else await self._watch(reached)
             except SubmitError as error:
-                status = Status(phase="exited", reason=str(error))
+                status = Status(phase="exited", reason=str(error), retryable=error.retryable)
             stopped = self._stops_with_daemon
             await record_end(database.transaction, self.open_try, status, self._metrics, stopped=stopped)
             return True
@@ -109,7 +111,8 @@ class FollowedTry:
 
     async def _submit(self, database: Database, submissions: Submissions, token: str) -> Handle:
         self._starts_until = anyio.current_time() + LONGEST_START
-        handle = await self._submitter.submit(submissions.submission(self.open_try, token))
+        submission = await with_rendered_arguments(submissions.submission(self.open_try, token), database)
+        handle = await self._submitter.submit(submission)
         await self._keep(database, handle)
         log.info("run.submitted", tag=self.open_try.tag)
         return handle
@@ -146,7 +149,8 @@ class FollowedTry:
         log.warning("run.timed_out", timeout=seconds)
         await self._submitter.cancel(handle, CANCEL_GRACE)
         status = await self._exit(handle)
-        return replace(status, reason=f"the job ran longer than its timeout of {seconds:g} s and was stopped")
+        reason = f"the job ran longer than its timeout of {seconds:g} s and was stopped"
+        return replace(status, reason=reason, timed_out=True)
 
     async def _exit(self, handle: Handle) -> Status:
         while (status := await self._submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
@@ -183,7 +187,7 @@ class FollowedTry:
     async def _note(self, database: Database, progress: Progress) -> None:
         numbers = asdict(progress)
         first_action_at, first = numbers.pop("first_action_at"), None
-        counts = {name: numbers.pop(name) for name in ("stages", "tasks", "tasks_done")}
+        counts = {name: numbers.pop(name) for name in ("stages", "tasks", "tasks_done", "application_id")}
         async with database.transaction() as connection:
             await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
             await measures.add_cost(connection, self.open_try.key, Cost(**numbers))
@@ -217,14 +221,20 @@ async def record_end(
             stopped=stopped,
             home_gone=home_gone,
             restarted=status.restarted,
+            timed_out=status.timed_out,
         )
         definition = open_try.definition
         used = await tries.counted_tries(connection, open_try.key.task_instance_id)
-        retries = Retries(allowed=definition.retries, delay=definition.retry_delay, used=used)
+        allowed = definition.retries if status.retryable else 0
+        retries = Retries(allowed=allowed, delay=definition.retry_delay, used=used)
         outcome = decide(ending, retries)
         retry_in = None if outcome.retry_in is None else outcome.retry_in.total_seconds()
         become = {**vars(outcome), "retry_in": retry_in}
+        tells_outlets = become.pop("tells_outlets")
         run = await tries.end(connection, current, exit_code=status.exit_code, **become)
+        if run is not None and tells_outlets:
+            told = await tell_outlets(connection, current.key.instance, run.trace_id)
+            log.info("run.told_outlets", events=len(told.rows))
         of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
         cost = await measures.add_cost(connection, open_try.key, of_processes)
     metrics.observe_cost(open_try.key.dag_id, cost.known)

@@ -10,17 +10,24 @@ not success   its home is gone      likewise, on another home
 not success   its machine restarted likewise, when the daemon is back
 failed        ended                 retry or failed
 nothing       exited with 0         retry or failed: it left without saying how it went
-nothing       … and never claimed   success, with a warning: the job does not use the SDK
+nothing       … after its timeout   retry or failed: it was stopped, and its code says nothing
+nothing       … and never claimed   success, with a warning: the job does not use the SDK; its outlets are told of it
 nothing       ended otherwise       retry or failed
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
 
 LONGEST_DELAY: Final = timedelta(minutes=10)
+_HIDES_THE_CAUSE: Final = re.compile(
+    r"^(ConnectionRefusedError|ConnectionResetError|Py4JNetworkError)|Answer from Java side is empty"
+    r"|\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted"
+)
+"""What a program is told of a JVM that has gone, and of a failure in one of its tasks."""
 _STOPPED: Final = "stopped together with the daemon; it starts again with it"
 _RESTARTED: Final = "lost by a restart of its machine; it starts again"
 _HOME_GONE: Final = "the daemon that had started it has been gone for too long; another starts it again"
@@ -38,6 +45,8 @@ class Ending:
     stopped: bool = False
     home_gone: bool = False
     restarted: bool = False
+    timed_out: bool = False
+    """It was stopped, because it ran for too long."""
 
     @property
     def excuse(self) -> str:
@@ -68,6 +77,8 @@ class Outcome:
     warning: str | None = None
     retry_in: timedelta | None = None
     counted: bool = True
+    tells_outlets: bool = False
+    """The job cannot say itself that its outlets have changed, so its success does."""
 
 
 def decide(ending: Ending, retries: Retries) -> Outcome:
@@ -80,13 +91,14 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
             return _again_or_failed(_fuller(ending) or "the job said that it failed", retries)
     if ending.excuse:
         return _again_for_free(ending.excuse)
-    if ending.exit_code == 0 and not ending.claimed:
+    if ending.exit_code == 0 and not ending.claimed and not ending.timed_out:
         return Outcome(
             state="success",
             run_state="success",
+            tells_outlets=True,
             warning="the job never used the SDK: its exit code 0 is all that is known, and it was not fenced",
         )
-    if ending.exit_code == 0:
+    if ending.exit_code == 0 and not ending.timed_out:
         return _again_or_failed(
             "the job exited with 0 in the middle of `with run()`: let the block end, or raise an exception", retries
         )
@@ -94,9 +106,10 @@ def decide(ending: Ending, retries: Retries) -> Outcome:
 
 
 def _fuller(ending: Ending) -> str:
-    """The job's own word, unless the submitter found the same with the line where it happened."""
+    """The job's own word, unless the submitter found the same with the line where it happened, or what is behind it."""
     message = (ending.message or "").partition("\n")[0]
-    return ending.reason if message in ending.reason else ending.message or ""
+    is_known = message in ending.reason or (_HIDES_THE_CAUSE.search(message) and ending.reason)
+    return ending.reason if is_known else ending.message or ""
 
 
 def _again_for_free(reason: str) -> Outcome:

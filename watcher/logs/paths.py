@@ -31,6 +31,11 @@ def try_log(directory: Path, dag_id: str, run_id: str, task_id: str, map_index: 
     return directory.joinpath("runs", *parts, f"{int(try_number)}.log")
 
 
+def event_logs(directory: Path) -> Path:
+    """The folder of Spark's event logs, one for each application: what a history server reads."""
+    return directory / "spark-events"
+
+
 def rotated(log: Path, stamp: str) -> Path:
     """The name a full file gets; stamps sort by time, so that names do."""
     return log.with_name(f"{log.stem}.{stamp}.log")
@@ -52,8 +57,9 @@ def _checked(pattern: re.Pattern[str], name: str) -> str:
 
 
 def expired(directory: Path, before: float, kept: Collection[Path]) -> list[Path]:
-    """Log files of watchers and tries that nobody has written to since `before` (seconds since 1970)."""
-    paths = (path for part in ("watchers", "runs") for path in (directory / part).rglob("*.log"))
+    """Log files of watchers, tries and Spark that nobody has written to since `before` (seconds since 1970)."""
+    paths = [path for part in ("watchers", "runs") for path in (directory / part).rglob("*.log")]
+    paths += (path for path in event_logs(directory).rglob("*") if path.is_file())
     return [path for path in paths if path not in kept and _modified(path) < before]
 
 
@@ -75,7 +81,7 @@ def remove(paths: Iterable[Path]) -> int:
             path.unlink()
             removed += 1
         for folder in list(path.parents)[:4]:  # runs/dag/run/task/map index
-            if folder.name in {"watchers", "runs"}:
+            if folder.name in {"watchers", "runs", "spark-events"}:
                 break
             try:
                 folder.rmdir()

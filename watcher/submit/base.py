@@ -24,6 +24,7 @@ from watcher.submit.sdk_archive import sdk_archive
 __all__ = [
     "Addresses",
     "Attachment",
+    "DynamicAllocation",
     "Finding",
     "Handle",
     "Needs",
@@ -49,6 +50,14 @@ class NoOptions(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DynamicAllocation:
+    """As many executors as there is work for, between these; `max` None: any number."""
+
+    min: int = 0
+    max: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class SparkApplication:
     """What to start, from a job's `spark` section; paths are absolute, secrets are in `env` and in `Submission.context`."""
 
@@ -60,7 +69,17 @@ class SparkApplication:
     packages: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
     py_files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
+    """These two with `#name` behind, where they are to have another name."""
+    properties_file: str | None = None
+    """Under `conf`."""
+    executor_memory: str | None = None
+    executor_cores: int | None = None
+    num_executors: int | None = None
+    dynamic_allocation: bool | DynamicAllocation = False
     args: tuple[str, ...] = ()
+    """In a `Submission` they are rendered."""
     env: Mapping[str, str]
     python: str | None = None
     options: BaseModel = field(default_factory=NoOptions)
@@ -93,6 +112,8 @@ class Workspace:
     """The daemon's, with its secrets: not for jobs."""
     driver_memory_mb: int
     """`settings.scheduler.driver_memory_mb`: what a driver on this machine takes with the usual heap of 512 MB."""
+    event_logs: bool = False
+    """Whether Spark shall keep an event log of each try, in the folder `watcher.logs.event_logs` of `logs`."""
 
     def sdk_archive(self) -> Path:
         """A zip from which `import asset_job` works, to be put on the driver's import path. Raises `SubmitError`."""
@@ -140,6 +161,10 @@ class Status:
     reason: str = ""
     restarted: bool = False
     """It ended without a word because its machine was restarted."""
+    retryable: bool = True
+    """Whether another try could end in another way."""
+    timed_out: bool = False
+    """The daemon had it stopped, because it ran for too long."""
     cpu_seconds: float | None = None
     """What all its processes have taken, once it has exited; None where that is not known."""
     peak_memory_mb: int | None = None
@@ -155,6 +180,8 @@ class Progress:
     tasks_done: int
     first_action_at: datetime | None = None
     """When its first job began, by Spark's own clock; None where that is not known."""
+    application_id: str | None = None
+    """Spark's name of it, by which its history server knows it."""
     rows_read: int | None = None
     """So far, as Spark counts; so the next. None where it is not known."""
     bytes_read: int | None = None
@@ -164,6 +191,9 @@ class Progress:
 
 class SubmitError(Exception):
     """The try could not be started; the sentence names the remedy. Nothing runs, and nothing will."""
+
+    retryable: bool = True
+    """False: another try would end in the same way."""
 
 
 class Submitter(ABC):

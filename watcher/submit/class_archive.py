@@ -19,6 +19,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
 
+from config.java_properties import write_properties
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from watcher.submit import command
 from watcher.submit.base import SparkApplication, Submission, SubmitError
@@ -156,7 +157,7 @@ def _run_program(workplace: Path, archive: Path, runtime: Runtime, daemon: Mappi
         class_archive=None,
     )
     program = _program(workplace, archive, _class_path(runtime.spark_home))
-    paths.properties.write_text(command.properties(command.configuration(program, paths)), encoding="utf-8")
+    paths.properties.write_text(write_properties(command.configuration(program, paths)), encoding="utf-8")
     paths.log4j2.write_text(command.LOG4J2, encoding="utf-8")
     _run(
         command.arguments(program, paths),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from watcher.submit.base import SparkApplication, Submission
+from watcher.submit.base import DynamicAllocation, SparkApplication, Submission
 from watcher.submit.processes import TAG_VARIABLE
 
 PASSED_ON = frozenset(
@@ -98,6 +98,8 @@ class Paths:
     scratch: Path
     class_archive: ClassArchive | None
     """Of this JVM and class path, when there is one."""
+    event_logs: Path | None = None
+    """The folder of Spark's event logs; None keeps one only where the job's own settings say so."""
 
 
 def arguments(submission: Submission, paths: Paths) -> list[str]:
@@ -106,6 +108,13 @@ def arguments(submission: Submission, paths: Paths) -> list[str]:
         "--jars": application.jars,
         "--packages": application.packages,
         "--py-files": (*(() if paths.sdk is None else (str(paths.sdk),)), *application.py_files),
+        "--files": application.files,
+        "--archives": application.archives,
+    }
+    executors = {
+        "--executor-memory": application.executor_memory,
+        "--executor-cores": application.executor_cores,
+        "--num-executors": application.num_executors,
     }
     return [
         str(paths.spark_home / "bin" / "spark-submit"),
@@ -116,17 +125,31 @@ def arguments(submission: Submission, paths: Paths) -> list[str]:
         *("--properties-file", str(paths.properties)),
         "--load-spark-defaults",
         *(word for option, items in lists.items() if items for word in (option, ",".join(items))),
+        *(word for option, value in executors.items() if value is not None for word in (option, str(value))),
+        *(word for setting in _dynamic_allocation(application.dynamic_allocation) for word in ("--conf", setting)),
         application.application,
         *application.args,
     ]
+
+
+def _dynamic_allocation(asked: bool | DynamicAllocation) -> Iterator[str]:
+    if asked is False:
+        return
+    yield "spark.dynamicAllocation.enabled=true"
+    if asked is not True:
+        yield f"spark.dynamicAllocation.minExecutors={asked.min}"
+        if asked.max is not None:
+            yield f"spark.dynamicAllocation.maxExecutors={asked.max}"
 
 
 def configuration(submission: Submission, paths: Paths) -> dict[str, str]:
     """The job's own `conf`, under it what its connections mean to Spark, and over it what a try must have."""
     application = submission.application
     return {
+        **_event_log(paths),
         **_connections(submission).conf,
         **application.conf,
+        **_driver_python(application, paths),
         REDACTION: redaction(application.conf.get(REDACTION)),
         **_java(application, paths),
         "spark.local.dir": str(paths.scratch),
@@ -162,11 +185,6 @@ def _connections(submission: Submission) -> ConnectionSettings:
     return connection_settings(submission.context.get("connections", {}))
 
 
-def properties(configuration: Mapping[str, str]) -> str:
-    """A Java properties file (java.util.Properties.load); Spark reads it as UTF-8."""
-    return "".join(f"{_escape_key(key)}={_escape(value)}\n" for key, value in configuration.items())
-
-
 def _java(application: SparkApplication, paths: Paths) -> dict[str, str]:
     """The job's own options come last: of an option given twice the JVM takes the second."""
     ours = [f"-Dlog4j2.configurationFile={paths.log4j2}", f"-Djava.io.tmpdir={paths.scratch}"]
@@ -179,6 +197,20 @@ def _java(application: SparkApplication, paths: Paths) -> dict[str, str]:
             class_path[CLASS_PATH] = paths.class_archive.class_path
     own = application.conf.get(JAVA_OPTIONS, "")
     return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **class_path}
+
+
+def _event_log(paths: Paths) -> dict[str, str]:
+    """One file for each application. Names are of the millisecond: a failed job is worse than a log that was overwritten."""
+    if paths.event_logs is None:
+        return {}
+    how = {"enabled": "true", "overwrite": "true", "rolling.enabled": "false", "dir": paths.event_logs.as_uri()}
+    return {f"spark.eventLog.{key}": value for key, value in how.items()}
+
+
+def _driver_python(application: SparkApplication, paths: Paths) -> dict[str, str]:
+    """A Python that executors take from an archive is not there where the driver is."""
+    own = {"spark.pyspark.python", "spark.pyspark.driver.python"} & application.conf.keys()
+    return {"spark.pyspark.driver.python": paths.python} if own == {"spark.pyspark.python"} else {}
 
 
 def of_try(context: Path | None, content: Mapping[str, Any]) -> dict[str, str]:
@@ -205,15 +237,6 @@ def _quote_option(option: str) -> str:
     if not re.search(r"[\s\"'\\]", option):
         return option
     return '"' + re.sub(r"([\"\\])", r"\\\1", option) + '"'
-
-
-def _escape(text: str) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    return f"\\{text}" if text.startswith(" ") else text
-
-
-def _escape_key(key: str) -> str:
-    return re.sub(r"([ :=#!])", r"\\\1", _escape(key))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import httpx
 from anyio.to_thread import run_sync
 
+from config.java_properties import read_properties, write_properties
+from watcher.logs import event_logs
 from watcher.submit import command
 from watcher.submit.base import (
     Finding,
@@ -29,6 +31,7 @@ from watcher.submit.class_archive import archive_folder, find_archive
 from watcher.submit.command import ClassArchive
 from watcher.submit.folder import TryFolder
 from watcher.submit.linked_spark import linked_spark
+from watcher.submit.packages import packages_finding
 from watcher.submit.runtime import Runtime, find_runtime
 from watcher.submit.shimmed import Command, ShimSubmitter
 from watcher.submit.warm_driver import WARM_PROGRAM
@@ -59,19 +62,21 @@ class SparkSubmit(ShimSubmitter):
         return Needs(memory_mb=self.workspace.driver_memory_mb + max(0, round(heap_mb) - USUAL_HEAP_MB))
 
     def command(self, submission: Submission, folder: TryFolder) -> Command:
-        self._check_files(submission)
         return self._command(submission, folder, folder.context)
 
     def waiting_command(self, submission: Submission, folder: TryFolder, tag: str) -> Command:
         """What to run for a driver that waits for such a try; folder and tag are its own. As `command`."""
-        self._check_files(submission)
         application, program = submission.application, submission.application.application
+        _check_files(application, submission.key.instance.dag_id)
         waiting = replace(application, application=str(WARM_PROGRAM), args=(str(folder.path), urlsplit(program).path))
         context = {"connections": submission.context.get("connections", {})}
         return self._command(replace(submission, tag=tag, application=waiting, context=context), folder, None)
 
     def _command(self, submission: Submission, folder: TryFolder, context: Path | None) -> Command:
-        application = submission.application
+        dag_id = submission.key.instance.dag_id
+        _check_files(submission.application, dag_id)
+        application = _with_properties(submission.application, f"jobs.{dag_id}.spark")
+        submission = replace(submission, application=application)
         runtime = self._runtime(application)
         paths = command.Paths(
             spark_home=self._spark_home(runtime, application),
@@ -82,12 +87,13 @@ class SparkSubmit(ShimSubmitter):
             log4j2=folder.path / "log4j2.properties",
             scratch=folder.scratch,
             class_archive=self._archive(runtime, application),
+            event_logs=self._event_logs(),
         )
         return Command(
             argv=command.arguments(submission, paths),
             environment=command.environment(submission, paths, self.workspace.environment),
             files={
-                paths.properties.name: command.properties(command.configuration(submission, paths)),
+                paths.properties.name: write_properties(command.configuration(submission, paths)),
                 paths.log4j2.name: command.LOG4J2,
             },
         )
@@ -103,13 +109,6 @@ class SparkSubmit(ShimSubmitter):
             "jars": str(jars.stat().st_mtime_ns) if jars.exists() else "",
         }
 
-    def _check_files(self, submission: Submission) -> None:
-        """Raises `SubmitError`."""
-        if missing := next(_missing_files(submission.application), None):
-            option, path = missing
-            where = f"jobs.{submission.key.instance.dag_id}.spark.{option}"
-            raise SubmitError(f"{path} does not exist: create it, or correct {where}")
-
     async def progress(self, handle: Handle) -> Progress | None:
         folder = TryFolder(Path(handle["folder"]))
         warm = folder.warm()
@@ -117,19 +116,25 @@ class SparkSubmit(ShimSubmitter):
         return await ask_spark_ui(scratch / command.ADDRESS_FILE, folder.started_at())
 
     async def check(self, application: SparkApplication) -> Sequence[Finding]:
-        """Files, Python with PySpark, and Java; Spark itself looks up what has a scheme."""
+        """Files, Python with PySpark, Java, packages; Spark itself looks up what has a scheme."""
         return await run_sync(lambda: list(self._findings(application)))
 
     def _findings(self, application: SparkApplication) -> Iterator[Finding]:
-        for option, path in _missing_files(application):
+        missing = list(_missing_files(application))
+        for option, path in missing:
             yield Finding(
                 check=option, level="error", message=f"{path} does not exist", remedy="create it, or correct the path"
             )
         try:
-            self._runtime(application)
+            runtime = self._runtime(application)
         except SubmitError as error:
             problem, _, remedy = str(error).partition(": ")
             yield Finding(check="runtime", level="error", message=problem, remedy=remedy)
+            return
+        if application.packages and "properties_file" not in dict(missing):
+            whole = _with_properties(application, "spark")
+            if finding := packages_finding(whole, runtime, self.workspace.environment):
+                yield finding
 
     def _runtime(self, application: SparkApplication) -> Runtime:
         """Which interpreter, Spark and Java the job gets; blocking. Raises `SubmitError` when one is missing."""
@@ -145,6 +150,17 @@ class SparkSubmit(ShimSubmitter):
         except OSError:  # it only costs time
             return runtime.spark_home
 
+    def _event_logs(self) -> Path | None:
+        """Spark makes no such folder, and fails without it."""
+        if not self.workspace.event_logs:
+            return None
+        folder = event_logs(self.workspace.logs)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SubmitError(f"the folder {folder} for Spark's event logs cannot be made: {error.strerror}") from error
+        return folder
+
     def _archive(self, runtime: Runtime, application: SparkApplication) -> ClassArchive | None:
         """None, too, where the site's own defaults have a class path, which the archive's would replace."""
         defaults = Path(application.env.get("SPARK_CONF_DIR") or runtime.spark_home / "conf") / "spark-defaults.conf"
@@ -153,9 +169,36 @@ class SparkSubmit(ShimSubmitter):
         return find_archive(archive_folder(self.workspace.environment), runtime)
 
 
+def _with_properties(application: SparkApplication, where: str) -> SparkApplication:
+    """With the properties of its file under its own."""
+    if application.properties_file is None:
+        return application
+    file = Path(application.properties_file.removeprefix("file:"))
+    try:
+        properties = read_properties(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise SubmitError(f"{file} cannot be read ({error}): mend it, or correct {where}.properties_file") from error
+    return replace(application, conf={**properties, **application.conf})
+
+
+def _check_files(application: SparkApplication, dag_id: str) -> None:
+    """Raises `SubmitError`."""
+    if missing := next(_missing_files(application), None):
+        option, path = missing
+        raise SubmitError(f"{path} does not exist: create it, or correct jobs.{dag_id}.spark.{option}")
+
+
 def _missing_files(application: SparkApplication) -> Iterator[tuple[str, str]]:
     """Option and path. Spark itself only warns of a jar that is not there; what has a scheme is looked up by Spark."""
-    options = {"application": (application.application,), "jars": application.jars, "py_files": application.py_files}
+    properties = application.properties_file
+    options = {
+        "application": (application.application,),
+        "jars": application.jars,
+        "py_files": application.py_files,
+        "files": [file.partition("#")[0] for file in application.files],
+        "archives": [archive.partition("#")[0] for archive in application.archives],
+        "properties_file": () if properties is None else (properties,),
+    }
     for option, paths in options.items():
         for path in paths:
             if ":" not in path and "*" not in path and not Path(path).exists():
@@ -177,7 +220,8 @@ async def ask_spark_ui(log: Path, since: datetime | None = None) -> Progress | N
         async with httpx.AsyncClient(timeout=_UI_TIMEOUT, trust_env=False) as client:
             applications = (await client.get(address)).raise_for_status().json()
             stages = await client.get(f"{address}/{applications[0]['id']}/stages", params={"withSummaries": "false"})
-            return progress_of(stages.raise_for_status().json(), since)
+            progress = progress_of(stages.raise_for_status().json(), since)
+            return progress and replace(progress, application_id=applications[0]["id"])
     except (httpx.HTTPError, ValueError, LookupError):
         return None
 

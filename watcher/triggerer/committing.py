@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -46,8 +46,10 @@ class Committer:
         self._group = GroupCommit(self.database)
         self._log = log.bind()  # a logger of a module is made anew for each record
 
-    async def commit(self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
-        """Returns the position as it is now held.
+    async def commit(
+        self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch, ends_undo: str | None = None
+    ) -> HeldPosition:
+        """Returns the position as it is now held. `ends_undo`: why a rewind cannot be undone from here on.
 
         Raises `PositionLost` when somebody else moved it, `CommitUnknown` when the connection broke during COMMIT:
         either way the position must be read again.
@@ -63,6 +65,7 @@ class Committer:
                 )
         write_id = secrets.token_hex(16)
         detection = _detection(hosted, held, identity, batch, batch.position, write_id)
+        detection = replace(detection, ends_undo=ends_undo)
         committed = await self._group.commit(detection)
         items, events = sum(event.count for event in batch.events), len(batch.events)
         about = {"key": detection.key, "events": events, "items": items, **traces_of(detection)}
@@ -112,6 +115,11 @@ def stored(loaded: LoadedPosition) -> StoredPosition | None:
         return None
     rejected, retried = as_items(loaded.rejected), as_items(each for each in loaded.rejected if each.is_retried)
     return StoredPosition(state=json.loads(loaded.state), rows=loaded.rows, rejected=rejected, retried=retried)
+
+
+def kept(loaded: LoadedPosition) -> StoredPosition | None:
+    """The position before a rewind, as its trigger takes it, while that can be undone."""
+    return None if loaded.kept is None else StoredPosition(state=json.loads(loaded.kept.state), rows=loaded.kept.rows)
 
 
 def _events(hosted: Hosted, version: int, events: Sequence[TriggerEvent]) -> list[NewEvent]:

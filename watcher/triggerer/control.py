@@ -109,7 +109,7 @@ class Control:
         return self._moved(move, version, position.watermark, to=to)
 
     async def undo(self, name: str, actor: str) -> MovedPosition:
-        """Take the last rewind back. Raises `Conflict` once a batch has been committed after it."""
+        """Take the last rewind back. Raises `Conflict`, with the reason, once something would be told again."""
         self._known(name)
         move = _Move(action="watcher.rewind_undo", watcher=name, actor=actor)
         async with self.database.transaction() as connection:

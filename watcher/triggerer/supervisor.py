@@ -31,7 +31,7 @@ from store.catalog.watchers import WatcherState
 from store.database import Database
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
-from triggers.base import BaseEventTrigger, Finding, TriggerBatch, refuse_errors
+from triggers.base import BaseEventTrigger, Finding, StoredPosition, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
@@ -39,7 +39,7 @@ from watcher.health import WatcherReport
 from watcher.isolation.trigger import ForeignTrigger
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
-from watcher.triggerer.committing import Committer, identity_json, stored
+from watcher.triggerer.committing import Committer, identity_json, kept, stored
 from watcher.triggerer.rejected_items import RejectedItems
 from watcher.triggerer.states import States
 
@@ -71,6 +71,8 @@ class Supervisor:
     _committing: bool = False
     _held: HeldPosition | None = None
     _rejected: RejectedItems = field(init=False)
+    _kept: StoredPosition | None = None
+    """What an undo of the last rewind goes back to."""
     _found: Sequence[Finding] = ()
     """By the trigger."""
     _claimed: LoadedPosition | None = None
@@ -127,6 +129,7 @@ class Supervisor:
             return
         self._held = loaded.held
         self._rejected = RejectedItems(self.hosted.name, loaded.rejected)
+        self._kept = kept(loaded)
         self.report.has_position = loaded.state is not None
         if not self._failures and self.report.state != "waiting":  # else it fails, or waits, until it runs again
             self._show("starting")
@@ -158,7 +161,7 @@ class Supervisor:
             batch = await anext(batches, _END)
             self._attempt.deadline = math.inf
             while batch is not _END:
-                held = await self._commit(held, identity, batch)
+                held = await self._commit(trigger, held, identity, batch)
                 if self.report.state != "running":
                     self._show("running")
                 self._failures = 0
@@ -166,11 +169,23 @@ class Supervisor:
                 batch = await anext(batches, _END)
         raise ConfigurationError("the trigger stopped yielding; `events` must go on without end")
 
-    async def _commit(self, held: HeldPosition, identity: str, batch: TriggerBatch) -> HeldPosition:
+    def _end_of_undo(self, trigger: BaseEventTrigger[Any, Any], batch: TriggerBatch) -> str | None:
+        """Why the last rewind cannot be undone once this batch is committed, if it can be so far and not then."""
+        if self._kept is None or not (batch.events or batch.rejected):
+            return None
+        if not batch.rejected and trigger.retold(self._kept, batch):
+            return None
+        return "something was told since that the position before it had not told, and would be told again"
+
+    async def _commit(
+        self, trigger: BaseEventTrigger[Any, Any], held: HeldPosition, identity: str, batch: TriggerBatch
+    ) -> HeldPosition:
         with structlog.contextvars.bound_contextvars(poll_id=secrets.token_hex(6)):
             self._rejected.refuse_too_many(batch)
             self._committing = True
-            held = await self.committer.commit(self.hosted, held, identity, batch)
+            ends_undo = self._end_of_undo(trigger, batch)
+            held = await self.committer.commit(self.hosted, held, identity, batch, ends_undo)
+            self._kept = self._kept if ends_undo is None else None
             self._held, self._committing = held, False
             self._note_poll(held, batch)
             self._log.debug("watcher.polled", caught_up=batch.caught_up)

@@ -17,6 +17,7 @@ APIS: Final = (
     "DAGApi",
     "DagRunApi",
     "DagVersionApi",
+    "ExtraLinksApi",
     "MonitorApi",
     "TaskInstanceApi",
     "TaskStateStoreApi",

@@ -93,6 +93,7 @@ async def test_a_run_from_its_start_to_its_deletion(api: Api, call: Call) -> Non
     assert claim["conf"] == {"day": 1}
     assert (await call("DagRunApi", "get_upstream_asset_events", *run)).total_entries == 0
     assert (await call("TaskInstanceApi", "get_task_instance_dependencies", *run, "load")).dependencies == []
+    assert (await call("ExtraLinksApi", "get_extra_links", *run, "load")).total_entries == 0
 
     await one.done("POST", "tries/finish", body={"state": "success"})
     assert "success" in str(await call("DagRunApi", "wait_dag_run_until_finished", *run, interval=1))

@@ -92,6 +92,8 @@ async def ask(api: Api, route: str, callers: Callers, token: str | None) -> int:
     query = (
         {"name": "orders", "key": "k", "alias_name": "daily", "dag_id": "load_orders", **uri}
         if path.startswith("/execution/")
+        else {"types": "nothing"}  # of the stream: one that is let in would not end
+        if path.endswith("/stream")
         else {}
     )
     answer: httpx.Response = await api.client.request(method, path, params=query, **sent)

@@ -292,6 +292,26 @@ async def test_progress_is_shown_with_the_task_instance(api: Api) -> None:
     assert task["progress"] == {"stages": 2, "tasks": 10, "tasks_done": 4}
 
 
+async def test_a_try_has_a_link_to_the_history_server_once_spark_has_a_name_for_it(api: Api) -> None:
+    task = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances/load"
+    context = replace(api.context, spark_history_url="http://history:18080/")
+    async with serving(context) as client:
+        known = replace(api, client=client, context=context)
+        one = await claimed(known)
+        assert (await known.get(f"{task}/links")) == {"extra_links": {}, "total_entries": 0}
+        await one.done(
+            "POST",
+            "tries/progress",
+            body={"stages": 0, "tasks": 0, "tasks_done": 0, "application_id": "local-1"},
+        )
+        assert (await known.get(task))["progress"] is None
+        link = {"Spark history": "http://history:18080/history/local-1/"}
+        assert (await known.get(f"{task}/links")) == {"extra_links": link, "total_entries": 1}
+        assert (await known.get(f"{task}/links", try_number=1))["extra_links"] == link
+        assert (await known.get(f"{task}/links", try_number=2))["extra_links"] == {}
+    assert (await api.get(f"{task}/links"))["extra_links"] == {}
+
+
 async def test_from_the_newest_event_to_the_first_spark_job_is_measured_once(api: Api) -> None:
     one = await claimed(api)
     made = [await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids["landing"]}) for _ in "ab"]

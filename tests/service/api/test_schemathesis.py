@@ -42,6 +42,10 @@ include-path-regex = "/logs"
 parameters = {{ "query.follow" = false }}
 
 [[operations]]
+include-path-regex = "/events/stream"
+parameters = {{ "query.types" = "nothing" }}
+
+[[operations]]
 include-path-regex = "/wait"
 parameters = {{ "path.run_id" = "there is none" }}
 

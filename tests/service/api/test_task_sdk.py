@@ -1,6 +1,6 @@
 """Airflow's Task SDK, from an environment of its own, speaks to the Execution API as one of our tries.
 
-AIRFLOW_PYTHON names a Python that has `apache-airflow-task-sdk==1.3.2`, which does not live beside our own dependencies.
+It does not live beside our own dependencies.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.real_airflow import PYTHON, needs_airflow
 from tests.service.api.application import Api, claimed
 from watcher.api import create_app
 from watcher.http_server import listen, serve
 
-PYTHON = os.environ.get("AIRFLOW_PYTHON", "")
-pytestmark = [
-    pytest.mark.airflow,
-    pytest.mark.skipif(not PYTHON, reason="AIRFLOW_PYTHON names no Python with apache-airflow-task-sdk"),
-]
+pytestmark = [pytest.mark.airflow, needs_airflow]
 PROGRAM = """
 import json, sys
 from airflow.sdk.api.client import Client, ServerResponseError

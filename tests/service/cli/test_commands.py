@@ -272,6 +272,16 @@ def test_check_refuses_what_no_run_could_use(watcher: Watcher, configuration: Pa
     watcher("assets", "list")  # other commands need no job
 
 
+@pytest.mark.usefixtures("configuration")
+def test_check_says_that_there_is_no_java(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    [warning] = answer(watcher("check", "--json"))
+    assert (warning["level"], warning["path"]) == ("warning", "jobs.load_orders.spark")
+    assert warning["message"].startswith("Spark needs Java, and none was found on the PATH: install Java 17 or newer")
+    assert warning["message"] in watcher("check").stdout
+
+
 @pytest.mark.parametrize("command", ["check", "run"])
 @pytest.mark.parametrize(
     ("settings", "sentence"),

@@ -7,6 +7,7 @@ import os
 import signal
 import uuid
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from sqlalchemy import select, update
 from structlog.testing import capture_logs
 
 from store.catalog import catalog_sync
-from store.catalog.catalog_sync import Declared, DeclaredJob
-from store.database.schema import leader, run, task_instance, task_try
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
+from store.database.schema import asset, asset_event, leader, queued_event, run, task_instance, task_try
 from store.errors import TryFenced
 from store.keys import JobDefinition
 from store.processes import triggerers
@@ -50,6 +51,7 @@ class Jobs:
         self.marks = folder / "marks"
         self.programs: dict[str, JobToStart] = {}
         self.declared: list[DeclaredJob] = []
+        self.assets: list[DeclaredAsset] = []
 
     def add(
         self, dag_id: str, program: str, driver_memory: str = "512m", submitter: str = "spark-submit", **definition
@@ -58,6 +60,9 @@ class Jobs:
         path.write_text(COUNTED.format(marks=str(self.marks)) + program)
         application = SparkApplication(application=str(path), driver_memory=driver_memory, conf={}, env={})
         self.programs[dag_id] = JobToStart(application=application, connections={}, submitter=submitter)
+        roles = {"outlet": definition.pop("outlets", set()), "inlet": definition.pop("inlets", set())}
+        roles["schedule"] = definition.pop("waits_for", set())
+        aliases = definition.pop("aliases", {})
         spark = {"submitter": submitter}
         known = {"max_active_runs": 1, "retries": 0, "retry_delay": 0, "timeout": None, "spark": spark, **definition}
         self.declared.append(
@@ -66,12 +71,22 @@ class Jobs:
                 task_id=dag_id,
                 definition=JobDefinition.from_json(json.dumps(known)),
                 paused=False,
+                assets={role: frozenset(names) for role, names in roles.items()},
+                aliases=aliases,
             )
         )
+
+    def declare_assets(self, *names: str):
+        self.assets = [DeclaredAsset(name=name, uri=f"x://{name}", group="asset", extra="{}") for name in names]
 
     @property
     def started(self) -> int:
         return self.marks.read_text().count("started") if self.marks.exists() else 0
+
+
+def with_args(jobs, dag_id, *args):
+    job = jobs.programs[dag_id]
+    jobs.programs[dag_id] = replace(job, application=replace(job.application, args=args))
 
 
 @pytest.fixture
@@ -120,7 +135,9 @@ async def dispatching(database, jobs, **options):
 async def queue(database, jobs, *runs_of):
     async with database.transaction() as session:
         await catalog_sync.apply(
-            session, Declared(hash="", assets=[], watchers=[], jobs=jobs.declared), database.dialect
+            session,
+            Declared(hash="", assets=jobs.assets, watchers=[], aliases={"daily": "asset"}, jobs=jobs.declared),
+            database.dialect,
         )
         for number, dag_id in enumerate(runs_of):
             await runs.create_run(
@@ -170,6 +187,86 @@ async def test_a_failed_try_is_repeated_as_often_as_allowed(database, jobs):
     assert jobs.started == 3
     ((number, state),) = await rows(database, select(task_instance.c.try_number, task_instance.c.state))
     assert (number, state) == (3, "failed")
+
+
+async def emitted(database):
+    names = select(asset.c.name, asset_event.c.extra).join(asset_event, asset_event.c.asset_id == asset.c.id)
+    made_by = (asset_event.c.source_dag_id, asset_event.c.source_run_id, asset_event.c.source_task_id)
+    return await rows(database, names.add_columns(*made_by).order_by(asset_event.c.id))
+
+
+@on_both
+async def test_a_program_without_the_sdk_tells_its_outlets_when_it_succeeds_and_starts_what_waits_for_them(
+    database, jobs
+):
+    jobs.declare_assets("orders", "sums", "customers")
+    jobs.add("plain", "", outlets={"sums", "orders"}, inlets={"customers"}, aliases={"outlet": frozenset({"daily"})})
+    jobs.add("after", "", waits_for={"orders"})
+    await queue(database, jobs, "plain")
+    async with dispatching(database, jobs):
+        await until_states(database, "success")
+    made_by = ("plain", "manual__0", "plain")
+    assert [tuple(row) for row in await emitted(database)] == [("orders", "{}", *made_by), ("sums", "{}", *made_by)]
+    queued = await rows(database, select(queued_event.c.dag_id))
+    assert [dag_id for (dag_id,) in queued] == ["after"]
+
+
+@pytest.mark.parametrize(
+    ("program", "state"),
+    [
+        ("raise SystemExit(1)", "failed"),
+        ("import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); time.sleep(600)", "failed"),
+    ],
+)
+async def test_a_program_without_the_sdk_that_fails_or_is_stopped_tells_nothing(database, jobs, program, state):
+    jobs.declare_assets("orders")
+    jobs.add("plain", program, outlets={"orders"}, timeout=0.5)
+    await queue(database, jobs, "plain")
+    async with dispatching(database, jobs):
+        await until_states(database, state)
+    assert await emitted(database) == []
+
+
+async def test_one_that_was_claimed_by_any_of_its_processes_or_settled_by_a_person_tells_nothing(
+    database, jobs, tmp_path
+):
+    jobs.declare_assets("orders")
+    wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.02)\n"
+    jobs.add("claimed", wait, outlets={"orders"})
+    jobs.add("settled", wait, outlets={"orders"})
+    await queue(database, jobs, "claimed", "settled")
+    async with dispatching(database, jobs):
+        await until_states(database, "running", "running")
+        with anyio.fail_after(PATIENCE):
+            while jobs.started < 2:
+                await anyio.sleep(0.02)
+        async with database.transaction() as connection:
+            [open_claimed] = [each for each in await tries.open_tries(connection, HOME) if each.key.dag_id == "claimed"]
+            await tries.claim(connection, open_claimed.key.task_instance_id, 1, "a child")
+            await decisions.settle(connection, "settled", "manual__1", "success")
+        (tmp_path / "go").touch()
+        await until_states(database, "failed", "success")
+    assert await emitted(database) == []
+
+
+async def test_arguments_are_rendered_for_the_run(database, jobs, tmp_path):
+    jobs.add("load", f"import sys; open({str(tmp_path / 'args')!r}, 'w').write(repr(sys.argv[1:]))\n")
+    with_args(jobs, "load", "--run={{ run_id }}", "{{ conf }} {{ try_number }}", "$HOME; x")
+    await queue(database, jobs, "load")
+    async with dispatching(database, jobs):
+        await until_states(database, "success")
+    assert (tmp_path / "args").read_text() == repr(["--run=manual__0", "{} 1", "$HOME; x"])
+
+
+async def test_an_argument_that_cannot_be_made_fails_the_run_at_once_whatever_its_retries(database, jobs):
+    jobs.add("load", "", retries=3)
+    with_args(jobs, "load", "x", "{{ triggering_asset_events.orders[-1].extra.key }}")
+    await queue(database, jobs, "load")
+    async with dispatching(database, jobs):
+        await until_states(database, "failed")
+    [(reason,)] = await rows(database, select(run.c.reason))
+    assert reason == "spark.args[1] cannot be rendered: 'dict object' has no attribute 'orders'"
+    assert jobs.started == 0
 
 
 async def test_max_active_runs_and_parallelism_bound_what_runs(database, jobs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.contract.submitters import SubmitterContract, ended, log_of
 from tests.service.spark.cluster import Cluster, wait_until
 from tests.unit.submit.plain import workspace
 from tests.unit.submit.switchboard import Switchboard
+from tests.unit.submit.warm import starts_warm
 from watcher.submit.base import Submission
 from watcher.submit.command import SMALL
 from watcher.submit.folder import TryFolder
@@ -131,3 +133,50 @@ async def test_executors_that_die_again_and_again_are_told_in_a_sentence(new_try
     status = await ended(submitter, handle)
     assert status.exit_code == 1
     assert status.reason.startswith("Spark lost executor"), status.reason
+
+
+async def test_a_warm_driver_has_its_executors_before_its_try_and_gives_them_back(
+    new_try: NewTry, cluster: Cluster, tmp_path: Path
+) -> None:
+    there = {"master": cluster.master, "conf": CONF, "env": {"SPARK_LOCAL_IP": "127.0.0.1"}}
+    submitter = starts_warm(tmp_path / "home")
+    waiting = await run_sync(submitter.ready_driver, new_try("", **there))
+    assert len(cluster.state()["activeapps"]) == 1
+    await run_sync(waiting.end)
+    await run_sync(wait_until, cluster.is_idle)
+    handle = await submitter.submit(new_try(f"{SESSION}print('SUM', tasks.sum())", **there))
+    assert handle["start"] == "warm"
+    assert (await ended(submitter, handle)).exit_code == 0
+    assert "SUM 1" in await log_of(submitter, handle)
+
+
+WITH_FILES = """
+def look(_):
+    return open("lookup.csv").read(), os.environ.get("OWN"), os.path.exists("environment/bin/python")
+
+print("found:", *set(tasks.map(look).collect()), "driver:", os.environ.get("OWN"))
+"""
+
+
+async def test_executors_have_the_jobs_files_and_its_packed_environment_and_an_event_log_is_kept(
+    new_try: NewTry, tmp_path: Path
+) -> None:
+    python, lookup, packed = tmp_path / "python", tmp_path / "lookup.csv", tmp_path / "environment.tar.gz"
+    python.write_text(f'#!/bin/sh\nOWN=yes exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    lookup.write_text("1,one")
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(python, "bin/python")
+    submitter = OnCluster(replace(workspace(tmp_path), event_logs=True))
+    submission = new_try(
+        WITH_FILES,
+        files=(str(lookup),),
+        archives=(f"{packed}#environment",),
+        conf={"spark.pyspark.python": "./environment/bin/python"},
+    )
+    handle = await submitter.submit(submission)
+    status, log = await ended(submitter, handle), await log_of(submitter, handle)
+    assert status.exit_code == 0, log
+    assert "found: ('1,one', 'yes', True) driver: None" in log.splitlines()
+    [event_log] = (tmp_path / "logs" / "spark-events").iterdir()
+    assert event_log.name.startswith("app-")

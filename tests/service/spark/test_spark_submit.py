@@ -49,6 +49,7 @@ async def test_a_job_starts_from_the_archive_and_compiled_python_and_spark_says_
     with anyio.fail_after(PATIENCE):
         while (progress := await submitter.progress(handle)) is None or progress.tasks_done < 1:
             await anyio.sleep(0.1)
+    assert (progress.application_id or "").startswith("local-")
     assert (progress.stages, progress.tasks, progress.tasks_done) == (1, 3, 1)
     assert progress.first_action_at is not None
     assert began < progress.first_action_at < datetime.now(UTC)

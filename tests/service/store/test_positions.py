@@ -13,8 +13,8 @@ import pytest
 from store.database import Database
 from store.database.schema import setting, watcher_position, watcher_position_row
 from store.detection import positions, rewind
-from store.detection.positions import HeldPosition, LoadedPosition, NewPosition, RowDifferences
-from store.errors import PositionLost
+from store.detection.positions import HeldPosition, KeptPosition, LoadedPosition, NewPosition, RowDifferences
+from store.errors import Conflict, PositionLost
 from store.processes import triggerers
 from tests.service.store import words
 from tests.service.store.words import beat, rows, until_somebody_waits
@@ -278,13 +278,22 @@ async def test_a_commit_in_flight_loses_to_a_take_over_that_came_first(postgres:
     assert (row["owner"], row["version"]) == ("t2", 0)
 
 
-async def test_a_commit_drops_the_position_kept_for_undo(database: Database) -> None:
+async def test_the_position_kept_for_undo_stays_until_it_is_dropped_with_a_reason(database: Database) -> None:
     held = await claimed(database, "t1")
     async with database.transaction() as session:
         await session.execute(watcher_position.update().values(previous='{"state": "kept"}'))
     await advance(database, held)
-    (row,) = await rows(database, watcher_position)
-    assert row["previous"] is None
+    loaded = await claim(database, "t1", "files")
+    assert loaded is not None
+    assert loaded.kept == KeptPosition(state="kept", rows={})
+    async with database.transaction() as session:
+        await rewind.end_undo(session, "files", "because")
+    loaded = await claim(database, "t1", "files")
+    assert loaded is not None
+    assert loaded.kept is None
+    with pytest.raises(Conflict, match="no rewind to undo; because"):
+        async with database.transaction() as session:
+            await rewind.undo(session, "files")
 
 
 async def test_anybody_may_read_a_position_without_touching_it(database: Database) -> None:

@@ -18,7 +18,7 @@ MANY = 300
 COSTS = {
     "/": 7,
     "/assets": 4,
-    "{landing}": 12,
+    "{landing}": 13,
     "{landing}/events": 3,
     "{landing}/entry?key=k": 3,
     "/watchers/landing_files": 5,

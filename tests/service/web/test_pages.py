@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import structlog
 
 from store.base import AssetStoreWriterKind, Writer
@@ -9,7 +11,7 @@ from store.keys import AssetRef
 from store.state.entries import EntryChange
 from tests.databases import on_both
 from tests.service.api.application import Api, claimed
-from tests.service.web.browsing import Browser, Page
+from tests.service.web.browsing import Browser, Page, browsing
 
 pytestmark = on_both
 log = structlog.get_logger()
@@ -103,3 +105,13 @@ async def test_what_is_not_there_is_a_page_too(browser: Browser) -> None:
         assert page.answer.headers["content-type"].startswith("text/html"), path
     await browser.open("/assets/one", 422)
     assert (await browser.client.get("/assets/999", headers={"Accept": "*/*"})).json()["detail"]
+
+
+async def test_a_try_leads_to_sparks_history_server(api: Api) -> None:
+    async with browsing(replace(api.context, spark_history_url="http://history:18080")) as client:
+        browser = Browser(client, api)
+        one = await claimed(api)
+        body = {"stages": 1, "tasks": 2, "tasks_done": 2, "application_id": "local-17"}
+        await one.done("POST", "tries/progress", body=body)
+        page = await browser.open("/runs/load_orders/manual__1")
+        assert "http://history:18080/history/local-17/" in {a["href"] for a in page.all("a")}

@@ -212,7 +212,11 @@ CASES = {
     ),
     "driver on the cluster": (
         "jobs:\n  j:\n    spark:\n      application: a.py\n      conf: {spark.submit.deployMode: cluster}",
-        "6: jobs.j.spark.conf.spark.submit.deployMode: the driver runs beside the daemon: `cluster` is not in this release; remove it",
+        (
+            "6: jobs.j.spark.conf.spark.submit.deployMode: must be `client`: the driver runs beside the daemon, which hands it its "
+            "context and its token in a file, and finds, stops and fences it as a process of this machine; in cluster mode it "
+            "would be none"
+        ),
     ),
     "memory": (
         "jobs: {j: {spark: {application: a.py, driver_memory: plenty}}}",

@@ -46,7 +46,7 @@ JOB = "jobs: {{j: {{schedule: landing, {}, spark: {{application: builtin:ingest,
         (
             "outlets: [orders]",
             "connections: [lake], options: {format: orc}",
-            "spark.options.format: must be `parquet` or `delta`",
+            "spark.options.format: must be `parquet`, `delta` or `iceberg`",
         ),
         (
             "outlets: [orders]",

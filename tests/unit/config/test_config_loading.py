@@ -58,6 +58,7 @@ def test_an_empty_configuration_has_the_documented_settings(
             "cleanup_interval": timedelta(hours=1),
         },
         "workers": {"state_store_backend": None, "options": {}},
+        "airflow": None,
         "triggerer": {
             "heartbeat": timedelta(seconds=5),
             "lease": timedelta(seconds=15),
@@ -73,6 +74,7 @@ def test_an_empty_configuration_has_the_documented_settings(
             "memory_mb": None,
             "warm_memory_mb": None,
             "cancel_jobs": False,
+            "spark_history_url": None,
         },
         "logs": {
             "directory": None,
@@ -82,6 +84,7 @@ def test_an_empty_configuration_has_the_documented_settings(
             "retention_days": 30,
             "max_file_mb": 64,
         },
+        "alerts": (),
         "plugins_dir": tmp_path / "plugins",
     }
 
@@ -99,6 +102,7 @@ def test_a_job_needs_no_more_than_its_application(load_text: Callable[..., Confi
         "retries": 0,
         "retry_delay": "30s",
         "timeout": None,
+        "deadline": None,
         "paused": False,
         "catchup": False,
         "spark": {
@@ -107,11 +111,18 @@ def test_a_job_needs_no_more_than_its_application(load_text: Callable[..., Confi
             "master": "local[*]",
             "profile": "small",
             "driver_memory": "512m",
+            "executor_memory": None,
+            "executor_cores": None,
+            "num_executors": None,
+            "dynamic_allocation": False,
             "warm": 0,
             "conf": {},
             "packages": [],
             "jars": [],
             "py_files": [],
+            "files": [],
+            "archives": [],
+            "properties_file": None,
             "args": [],
             "env": {},
             "connections": [],

@@ -21,12 +21,7 @@ from config.settings import Settings
 from watcher.vocabulary import vocabulary
 
 KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey) and "**" not in entry.path}
-OTHERS: Mapping[str, Any] = {
-    "settings.airflow": {"base_url": "http://airflow", "token": "hunter22"},
-    "settings.alerts": [{"on": ["run_failed"], "to": {"webhook": {"url": "http://alerts"}}}],
-    "assets.*.watchers.*.assets": {"landing": "orders/**"},
-    "jobs.*.spark.dynamic_allocation": {"min": 1, "max": 4},
-}
+OTHERS: Mapping[str, Any] = {"assets.*.watchers.*.assets": {"landing": "orders/**"}}
 
 
 def written(path: str, value: Any) -> dict[str, Any]:
@@ -106,8 +101,6 @@ def test_anything_else_is_refused_with_line_and_path(
     [
         ("assets.*.watchers.*.mode", "log", "`log` is not in this release; must be `window` or `strict`"),
         ("jobs.*.batch.mode", "per_partition", "`per_partition` is not in this release; must be `coalesce` or `each`"),
-        ("jobs.*.spark.options.format", "iceberg", "`iceberg` is not in this release; must be `parquet` or `delta`"),
-        ("connections.ice", {"type": "iceberg"}, "`iceberg` is not in this release"),
         ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not in this release"),
     ],
 )
@@ -131,13 +124,13 @@ def test_a_condition_on_what_an_event_says(loaded: Callable[..., list[str]]) -> 
 def test_a_default_may_come_from_the_environment(
     loaded: Callable[..., list[str]], validator: Draft202012Validator
 ) -> None:
-    document = written("settings.scheduler.spark_history_url", "${HISTORY:-null}")
+    document = written("settings.openlineage", "${HISTORY:-null}")
     assert (loaded(document), validator.is_valid(document)) == ([], True)
     assert "not in this release" in loaded(document, HISTORY="http://h")[0]
     document = written("settings.home", "h")
     assert loaded(document, WATCHER_SETTINGS__OPENLINEAGE="null", WATCHER_SETTINGS__AIRFLOW="null") == []
-    [problem] = loaded(document, WATCHER_SETTINGS__SCHEDULER__SPARK_HISTORY_URL="http://h")
-    assert problem == "None: settings.scheduler.spark_history_url: is not in this release; remove it"
+    [problem] = loaded(document, WATCHER_SETTINGS__OPENLINEAGE="http://h")
+    assert problem == "None: settings.openlineage: is not in this release; remove it"
 
 
 def test_what_is_not_reserved_stays_unknown(loaded: Callable[..., list[str]]) -> None:

@@ -24,6 +24,9 @@ def ended(finish_state=None, exit_code=0, *, claimed=True, **more):
         (ended("failed", 143, stopped=True), "up_for_retry", "running"),
         (ended(None, 0), "failed", "failed"),
         (ended(None, 0, claimed=False), "success", "success"),
+        (ended(None, 0, claimed=False, timed_out=True), "failed", "failed"),
+        (ended(None, 0, timed_out=True), "failed", "failed"),
+        (ended("success", 0, timed_out=True), "success", "success"),
         (ended(None, 1), "failed", "failed"),
         (ended(None, 1, claimed=False), "failed", "failed"),
         (ended(None, None), "failed", "failed"),
@@ -45,7 +48,10 @@ def test_an_accepted_success_stays_one_and_a_bad_exit_is_a_warning():
 
 
 def test_a_job_that_never_claimed_is_believed_with_a_warning():
-    assert "never used the SDK" in (decide(ended(None, 0, claimed=False), NONE_LEFT).warning or "")
+    outcome = decide(ended(None, 0, claimed=False), NONE_LEFT)
+    assert "never used the SDK" in (outcome.warning or "")
+    assert outcome.tells_outlets
+    assert not decide(ended("success"), NONE_LEFT).tells_outlets
 
 
 @pytest.mark.parametrize(
@@ -62,6 +68,15 @@ def test_a_job_that_never_claimed_is_believed_with_a_warning():
             "KeyError: 'x' (a.py line 3)",
         ),
         (ended("failed", 1, reason="KeyError: 'x' (a.py line 3)"), "KeyError: 'x' (a.py line 3)"),
+        (
+            ended("failed", 137, message="ConnectionRefusedError: [Errno 111]", reason="the job was killed (SIGKILL)"),
+            "the job was killed (SIGKILL)",
+        ),
+        (
+            ended("failed", 1, message="[FAILED_READ_FILE.NO_HINT] Encountered", reason="CSV header does not (a.py)"),
+            "CSV header does not (a.py)",
+        ),
+        (ended("failed", None, message="ConnectionRefusedError: [Errno 111]"), "ConnectionRefusedError: [Errno 111]"),
         (ended("failed", 0), "the job said that it failed"),
         (ended(None, 1, reason="the driver ran out of memory"), "the driver ran out of memory"),
         (ended(None, 7), "the job exited with 7"),

@@ -34,8 +34,6 @@ UNREAD_SETTINGS: Mapping[str, str] = {}
 """Settings that nothing reads yet, and why they are there."""
 
 UNSELECTED_COLUMNS: Mapping[str, str] = {
-    "listen_position.newest": "events of Airflow are read by what comes next",
-    "listen_seen.timestamp": "likewise",
     "triggerer.started_at": "for whoever looks into the database: since when a lease is held",
     "task_try.token_hash": "nothing compares it: a token is proved by its signature, a try by its number and its nonce",
 }
@@ -192,7 +190,7 @@ class Columns(ast.NodeVisitor):
             words = set(re.findall(r"\w+", re.sub(r"INSERT INTO \w+ \([^)]*\)|(?<=SET )\w+ =|, \w+ =", "", node.value)))
             for table in TABLES.values():
                 if table.name in node.value:
-                    self.selected |= {f"{table.name}.{name}" for name in words & table.c.keys()}
+                    self.selected |= {f"{table.name}.{name}" for name in words.intersection(table.c.keys())}
 
     def _select_all(self, table: Table | None) -> None:
         if table is not None:

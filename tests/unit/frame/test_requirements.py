@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = ["build", "runtime", "demo", "dev", "clients", "image"]
+FILES = ["build", "runtime", "demo", "dev", "clients", "airflow", "image"]
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 

@@ -187,6 +187,37 @@ def test_metadata_says_the_same_in_one_word(place: Place) -> None:
     ]
 
 
+def test_an_outlet_is_named_by_its_name_its_uri_or_as_an_asset(place: Place) -> None:
+    place.inlets, place.outlets = [LANDING], [ORDERS, ALIAS]
+    uri = ORDERS["uri"]
+    with place.run() as r:
+        r.outlet_events[uri].extra["by_uri"] = 1
+        r.outlet_events[Asset(uri=uri)].extra["as_an_asset"] = 2
+        r.outlet_events[Asset(name="orders", uri="")].extra["by_its_name"] = 3
+        r.outlet_events.add(Metadata(Asset(uri=uri), {"metadata": 4}))
+        r.outlet_events[Alias(name="daily_outputs")].add("s3://lake/x")
+        with pytest.raises(AssetJobError, match="landing is no outlet"):
+            r.outlet_events[Asset(uri=LANDING["uri"])].extra = {}
+    assert (place.finished() or {})["outlet_events"] == [
+        {"asset": "orders", "extra": {"by_uri": 1, "as_an_asset": 2, "by_its_name": 3, "metadata": 4}},
+        {"alias": "daily_outputs", "asset": {"name": "", "uri": "s3://lake/x"}, "extra": {}},
+    ]
+
+
+def test_the_other_accessors_take_an_asset_too(place: Place) -> None:
+    inbox = Asset(uri="file:///data/inbox")
+    place.inlets, place.outlets = [{"name": "inbox", "uri": inbox.uri}], [ORDERS]
+    place.events = {"inbox": [event(1, "inbox", "2026-11-20T09:00:00Z", files=[{"key": "a"}])]}
+    place.past_events = {"inbox": [event(2, "inbox", "2026-11-20T09:00:00Z")]}
+    with place.run() as r:
+        assert [one.id for one in r.triggering_asset_events[inbox]] == [1]
+        assert r.triggering_asset_events[inbox.uri] == r.triggering_asset_events["inbox"]
+        assert [file["key"] for file in r.triggering_asset_events.files(inbox)] == ["a"]
+        assert r.inlet_events[inbox][-1].id == 2
+        r.asset_store[Asset(uri=ORDERS["uri"])].set("a", 1)
+        assert r.asset_store["orders"].get("a") == 1
+
+
 def test_an_event_of_what_is_no_outlet_is_refused(place: Place) -> None:
     place.inlets, place.outlets = [LANDING], [ORDERS]
     with place.run() as r:

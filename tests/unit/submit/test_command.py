@@ -16,7 +16,6 @@ from watcher.submit.command import (
     arguments,
     configuration,
     environment,
-    properties,
 )
 
 PATHS = Paths(
@@ -159,16 +158,3 @@ def test_the_token_is_nowhere_but_in_the_context_file() -> None:
     submission = a_try(context={"token": "tok-en"})
     everything = (arguments(submission, PATHS), configuration(submission, PATHS), environment(submission, PATHS, {}))
     assert "tok-en" not in repr(everything)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "line"),
-    [
-        ("spark.a", "b", "spark.a=b\n"),
-        ("spark.a", "C:\\x=y: z#!", "spark.a=C:\\\\x=y: z#!\n"),
-        ("spark.a", " first\nsecond\t.", "spark.a=\\ first\\nsecond\\t.\n"),
-        ("odd key:=#!", "ü", "odd\\ key\\:\\=\\#\\!=ü\n"),
-    ],
-)
-def test_configuration_is_written_as_java_reads_it(key: str, value: str, line: str) -> None:
-    assert properties({key: value}) == line

@@ -19,6 +19,11 @@ CASES = [
     ("analysis", "AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column,", "analysis.py line 3"),
     ("bad_conf2", "SparkException: Executor memory must be a positive number", ""),
     ("bind", "the driver could not open a port for sparkDriver: correct", ""),
+    (
+        "csv_header",
+        "SparkIllegalArgumentException: CSV header does not conform to the schema. Header: a, b",
+        "csv_header.py line 5",
+    ),
     ("chained", "RuntimeError: could not look", "chained.py line 6"),
     ("huge_heap", "this machine cannot give the driver its heap: lower the job's driver_memory", ""),
     ("java_throw", 'NumberFormatException: For input string: "x"', "java_throw.py line 3"),
@@ -86,3 +91,15 @@ def test_odd_logs(text: str, sentence: str, line: int) -> None:
     found = explain_log(text)
     assert found is not None
     assert (found.sentence, found.line) == (sentence, line)
+
+
+def test_a_jvm_that_is_gone_is_said_to_be() -> None:
+    text = """\
+Traceback (most recent call last):
+  File "/jobs/load.py", line 4, in <module>
+ConnectionRefusedError: [Errno 111] Connection refused
+"""
+    killed = explain_log(text)
+    assert killed is not None
+    assert killed.sentence.startswith("the driver's JVM ended before its program: it was killed or it crashed")
+    assert killed.place == "load.py line 4"

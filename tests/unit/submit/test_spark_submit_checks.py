@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -57,6 +58,40 @@ async def test_a_machine_without_java_is_told(new_try: NewTry, tmp_path: Path) -
     submitter = SparkSubmit(workspace(tmp_path, {"PATH": "/nowhere"}))
     with pytest.raises(SubmitError, match="Spark needs Java"):
         await submitter.submit(new_try(""))
+
+
+IVY_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="here"/>
+  <resolvers>
+    <ibiblio name="here" m2compatible="true" root="{root}"/>
+  </resolvers>
+</ivysettings>
+"""
+POM = "<project><modelVersion>4.0.0</modelVersion><groupId>g</groupId><artifactId>a</artifactId><version>1</version></project>"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+async def test_a_package_that_cannot_be_fetched_is_found_and_one_that_can_is_there_for_the_first_run(
+    new_try: NewTry, submitter: SparkSubmit, tmp_path: Path
+) -> None:
+    repository = tmp_path / "repository" / "g" / "a" / "1"
+    repository.mkdir(parents=True)
+    (repository / "a-1.pom").write_text(POM)
+    with ZipFile(repository / "a-1.jar", "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", "")
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(IVY_SETTINGS.format(root=f"{(tmp_path / 'repository').as_uri()}/"))
+    conf = {"spark.jars.ivySettings": str(settings), "spark.jars.ivy": str(tmp_path / "ivy")}
+    assert await submitter.check(new_try("", packages=("g:a:1",), conf=conf).application) == []
+    assert list((tmp_path / "ivy").rglob("*a-1.jar"))
+    [finding] = await submitter.check(new_try("", packages=("g:a:1", "g:b:2"), conf=conf).application)
+    assert (finding.check, finding.level, finding.message) == (
+        "packages",
+        "error",
+        "the package g:b:2 could not be fetched",
+    )
 
 
 @pytest.mark.parametrize(

@@ -172,3 +172,23 @@ def test_the_state_survives_json(ids: set[int], holders: list[str], more: set[in
     ledger = ledger.read(sorted(more), fresh_limit=99, late_limit=9)[0]
 
     assert Ledger.from_state(json.loads(json.dumps(ledger.to_state()))) == ledger
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_so"),
+    [
+        (1, 4, True),
+        (4, 5, False),
+        (5, 6, False),
+        (7, 7, True),
+        (8, 8, False),
+        (9, 10, True),
+        (10, 11, False),
+        (20, 21, True),
+        (20, 22, False),
+    ],
+)
+def test_what_is_accounted_for(low: int, high: int, is_so: bool) -> None:
+    gap = Gap(low=5, high=6, holders=frozenset())
+    ledger = Ledger(highest=10, gaps=(gap,), holes=((8, 8),), ahead=((20, 21),))
+    assert ledger.accounts_for(low, high) is is_so

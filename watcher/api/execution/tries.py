@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import structlog
 from fastapi import APIRouter, Response
@@ -63,6 +63,10 @@ class TryContext(Shape):
 Count = Annotated[int, Field(ge=0, le=BIGGEST)]
 
 
+SHOWN: Final = {"stages", "tasks", "tasks_done", "application_id"}
+"""Of a try's progress, what is kept as it is."""
+
+
 class Progress(Body):
     """Counts of the Spark application as it stands."""
 
@@ -73,6 +77,7 @@ class Progress(Body):
     tasks_done: SmallNumber
     first_action_at: Moment | None = None
     """When its first job began, by Spark's own clock."""
+    application_id: Annotated[Text, Field(max_length=250)] | None = None
     rows_read: Count | None = None
     """By its jobs that have ended, as Spark counts; so the next."""
     bytes_read: Count | None = None
@@ -140,7 +145,7 @@ async def _named(
 async def report_progress(call: Writing, body: Progress) -> None:
     async with call.context.database.transaction() as connection:
         held = await fenced(connection, call)
-        await tries.set_progress(connection, held, body.model_dump_json(include={"stages", "tasks", "tasks_done"}))
+        await tries.set_progress(connection, held, body.model_dump_json(include=SHOWN, exclude_none=True))
         if body.cost.known:
             await measures.add_cost(connection, held, body.cost)
         first = None

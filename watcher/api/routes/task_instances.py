@@ -27,6 +27,7 @@ from watcher.api.filters import TaskInstancesBatchBody, TaskQuery
 from watcher.api.parameters import BIGGEST_SMALL, Body, Moment, Text, cursor_window, example, window_of_body
 from watcher.api.routes.dags import ALL
 from watcher.api.shapes.task_instances import (
+    ExtraLinkCollectionResponse,
     TaskDependencyCollectionResponse,
     TaskDependencyResponse,
     TaskInstanceCollectionResponse,
@@ -34,6 +35,7 @@ from watcher.api.shapes.task_instances import (
     TaskInstanceHistoryResponse,
     TaskInstanceResponse,
     all_of,
+    history_link,
     task_collection,
     task_instance_response,
     try_response,
@@ -241,6 +243,29 @@ async def get_dependencies(
     waits = task.state == "queued" and task.detail is not None
     reasons = [TaskDependencyResponse(name="Admission", reason=str(task.detail))] if waits else []
     return TaskDependencyCollectionResponse(dependencies=reasons)
+
+
+@router.get("/dagRuns/{run_id}/taskInstances/{task_id}/links")
+async def get_links(
+    context: Context,
+    _: Viewer,
+    dag_id: str,
+    run_id: str,
+    task_id: str,
+    map_index: Annotated[_AnyMapIndex, Query()] = -1,
+    try_number: Annotated[_TryNumber | None, Query()] = None,
+) -> ExtraLinkCollectionResponse:
+    """Of the newest try, unless another is named."""
+    key = _key(dag_id, run_id, task_id, map_index)
+    progress = (await _existing(context, key)).progress
+    if try_number is not None:
+        async with context.database.reading() as connection:
+            tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=_MOST_TRIES)
+        progress = next((each.progress for each in tries if each.try_number == try_number), None)
+    link = history_link(context.spark_history_url, progress)
+    return ExtraLinkCollectionResponse(
+        extra_links={"Spark history": link} if link else {}, total_entries=int(bool(link))
+    )
 
 
 # After all that have a word of their own in the place of the map index.

@@ -13,6 +13,8 @@ from fastapi.responses import PlainTextResponse
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
+from store.detection import outbox
+from store.detection.outbox import StuckLane
 from store.processes import audit
 from watcher.api.auth import Actor, Operator, Viewer
 from watcher.api.context import ApiContext, Context
@@ -107,8 +109,16 @@ class FindingCollection(Shape):
 async def get_findings(context: Context, _: Viewer, name: str) -> FindingCollection:
     async with context.database.reading() as connection:
         row = context.health.merged(await watchers.get(connection, name))
+        lanes = await outbox.stuck(connection, row.asset_id)
     findings = [WatcherFinding.model_validate(finding) for finding in row.findings_now]
+    findings += [_of_forwarding(lane) for lane in lanes if lane.refused]
     return FindingCollection(findings=findings, total_entries=len(findings))
+
+
+def _of_forwarding(lane: StuckLane) -> WatcherFinding:
+    """Airflow refuses the events of the watcher's asset."""
+    remedy = "mend it in settings.airflow, or there; the event is tried again every minute"
+    return WatcherFinding(check="forward", level="error", message=lane.error, remedy=remedy, since=lane.since)
 
 
 class WatcherPoll(Shape):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
+from urllib.parse import quote
 from uuid import UUID
 
 from pydantic import BeforeValidator
@@ -12,6 +13,18 @@ from pydantic import BeforeValidator
 from store.database.cursors import CursorPage
 from store.runs.task_instances import OPERATOR, POOL, TaskInstance, TryOfRun
 from watcher.api.shapes.base import Shape, duration, parsed
+
+
+def _counts(progress: str | None) -> Mapping[str, int] | None:
+    """Without Spark's name of the application; None before it has anything to do."""
+    counts = {name: value for name, value in (parsed(progress) or {}).items() if name != "application_id"}
+    return counts if counts.get("tasks") else None
+
+
+def history_link(server: str | None, progress: str | None) -> str | None:
+    """Where Spark's history server has the application that a try's progress (JSON text) names."""
+    application = (parsed(progress) or {}).get("application_id")
+    return None if server is None or application is None else f"{server.rstrip('/')}/history/{quote(application)}/"
 
 
 class TaskInstanceResponse(Shape):
@@ -50,7 +63,7 @@ class TaskInstanceResponse(Shape):
     triggerer_job: None = None
     dag_version: None = None
     detail: str | None
-    progress: Annotated[dict[str, int], BeforeValidator(parsed)] | None
+    progress: Annotated[dict[str, int] | None, BeforeValidator(_counts)]
     cost: Annotated[dict[str, float], BeforeValidator(parsed)] | None
     exit_code: int | None
 
@@ -98,6 +111,13 @@ class TaskInstanceHistoryResponse(Shape):
 
 class TaskInstanceHistoryCollectionResponse(Shape):
     task_instances: Sequence[TaskInstanceHistoryResponse]
+    total_entries: int
+
+
+class ExtraLinkCollectionResponse(Shape):
+    """`Spark history`, where the history server is known and Spark has begun."""
+
+    extra_links: dict[str, str | None]
     total_entries: int
 
 

@@ -76,6 +76,7 @@ class Progress(Background):
         self._stages: dict[int, tuple[int, int]] = {}
         self._settled: set[int] = set()
         self._began: dict[str, str] = {}
+        self._application: dict[str, str] = {}
         self._costs: dict[str, int] = {}
         self._reported: dict[str, int | str] = {}
 
@@ -87,7 +88,11 @@ class Progress(Background):
             context = sys.modules["pyspark.sql"].SparkSession.active().sparkContext
             self._add_costs(context, self.look(context.statusTracker()))
             self._began = self._began or _began(context)
-        progress: dict[str, int | str] = {**self.counts(), **self._began, **self._costs} if self._stages else {}
+            self._application = self._application or {"application_id": context.applicationId}
+        known = self._stages or self._application
+        progress: dict[str, int | str] = {}
+        if known:
+            progress = {**self.counts(), **self._began, **self._application, **self._costs}
         if progress != self._reported:
             self._client.call("POST", "tries/progress", body=progress, patience=0)
             self._reported = progress
@@ -125,7 +130,7 @@ class Progress(Background):
                 }
 
     def counts(self) -> dict[str, int]:
-        tasks, done = (sum(column) for column in zip(*self._stages.values(), strict=True))
+        tasks, done = (sum(counts[column] for counts in self._stages.values()) for column in (0, 1))
         return {"stages": len(self._stages), "tasks": tasks, "tasks_done": done}
 
 

@@ -60,26 +60,41 @@ class AssetEvent:
     """Likewise: `dag_id`, `run_id`, `task_id`, `map_index`."""
 
 
+def asset_key(asset: str | Asset, known: Mapping[str, str]) -> str:
+    """The name of a known asset (name -> uri) that is named by itself, by its uri or as an `Asset`; else that text."""
+    text = asset if isinstance(asset, str) else asset.name or asset.uri
+    if text in known:
+        return text
+    uri = text if isinstance(asset, str) else asset.uri
+    return next((name for name, of_known in known.items() if of_known == uri), text)
+
+
 class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
-    """The events this run consumes: asset name -> its events, oldest first."""
+    """The events this run consumes: asset name -> its events, oldest first; `[uri]` and `[Asset(…)]` give the same."""
 
     def __init__(self, events: Mapping[str, list[dict[str, Any]]]) -> None:
         super().__init__({asset: sorted(map(asset_event, sent), key=_age) for asset, sent in events.items()})
 
-    def files(self, asset: str | None = None) -> list[dict[str, Any]]:
+    def __getitem__(self, asset: str | Asset) -> list[AssetEvent]:
+        return super().__getitem__(self._name(asset))
+
+    def files(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
         """Of all events, or of one asset's, oldest event first; so too the other two."""
         return self._collect("files", asset)
 
-    def ranges(self, asset: str | None = None) -> list[tuple[int, int]]:
+    def ranges(self, asset: str | Asset | None = None) -> list[tuple[int, int]]:
         """Ranges of ids, both ends inclusive, that hold exactly the new rows."""
         return [(first, last) for first, last in self._collect("ranges", asset)]
 
-    def rows(self, asset: str | None = None) -> list[dict[str, Any]]:
+    def rows(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
         """The new rows themselves; only of watchers with `columns`."""
         return self._collect("rows", asset)
 
-    def _collect(self, what: str, asset: str | None) -> list[Any]:
-        lists = self.values() if asset is None else [self.get(asset, [])]
+    def _name(self, asset: str | Asset) -> str:
+        return asset_key(asset, {name: events[0].uri for name, events in self.items() if events})
+
+    def _collect(self, what: str, asset: str | Asset | None) -> list[Any]:
+        lists = self.values() if asset is None else [self.get(self._name(asset), [])]
         events = sorted((event for events in lists for event in events), key=_age)
         return [item for event in events for item in event.extra.get(what, ())]
 
@@ -130,8 +145,10 @@ class InletEvents:
         self._client, self._known = client, known
         self._aliases = {inlet["alias"] for inlet in inlets if "alias" in inlet}
 
-    def __getitem__(self, asset: str | Alias) -> PastEvents:
+    def __getitem__(self, asset: str | Asset | Alias) -> PastEvents:
         """A bare string that is no inlet's or outlet's name is an alias of the inlets, or else a uri."""
+        if isinstance(asset, Asset):
+            asset = asset_key(asset, self._known)
         if isinstance(asset, Alias) or (asset not in self._known and asset in self._aliases):
             name = asset.name if isinstance(asset, Alias) else asset
             return PastEvents(self._client, "asset-events/by-asset-alias", {"name": name})
@@ -176,7 +193,10 @@ class OutletEvent:
 
 
 class OutletEvents:
-    """`outlet_events[asset].extra = {…}` and `outlet_events[alias].add(asset, extra)`, for the job's outlets."""
+    """`outlet_events[asset].extra = {…}` and `outlet_events[alias].add(asset, extra)`, for the job's outlets.
+
+    An asset by name, by uri, or as an `Asset`; an alias by name, or as an `Alias`.
+    """
 
     def __init__(self, outlets: list[dict[str, str]], known: Mapping[str, str], *, any_asset: bool = False) -> None:
         """`any_asset`: nobody has declared outlets, so whatever is named is one."""
@@ -184,7 +204,8 @@ class OutletEvents:
         self._outlets = {outlet.get("name") or outlet["alias"]: "alias" in outlet for outlet in outlets}
         self._touched: dict[str, OutletEvent] = {}
 
-    def __getitem__(self, name: str) -> OutletEvent:
+    def __getitem__(self, outlet: str | Asset | Alias) -> OutletEvent:
+        name = outlet.name if isinstance(outlet, Alias) else asset_key(outlet, self._known)
         if name not in self._outlets and not self._any_asset:
             raise AssetJobError(f"{name} is no outlet of this job: add it to the job's `outlets` in the configuration")
         fresh = OutletEvent(name=name, is_alias=self._outlets.get(name, False), known=self._known)
@@ -195,8 +216,7 @@ class OutletEvents:
         if metadata.alias is not None:
             self[metadata.alias].add(metadata.asset, metadata.extra)
         else:
-            name = metadata.asset if isinstance(metadata.asset, str) else metadata.asset.name or metadata.asset.uri
-            self[name].extra.update(metadata.extra or {})
+            self[metadata.asset].extra.update(metadata.extra or {})
 
     def to_send(self) -> list[dict[str, Any]]:
         return [item for event in self._touched.values() for item in event.to_send()]

@@ -163,11 +163,11 @@ class Run:
     ) -> Appended:
         """Make the frame this run's part of a table; a later try of the run replaces it as a whole.
 
-        `target` is an outlet's name, whose uri is used, an absolute path, or a `file:` or `s3:` URL. The part of a Parquet
-        table is `<target>/run=<run_id>`, with dots for colons; of a Delta table its rows are one commit. A frame with
-        columns that the table lacks is refused, unless `schema_evolution` is `add_columns`. `connection` is needed
-        only where there are several for S3. Raises `AssetJobError`, and `Fenced` before anything is changed when this
-        try was superseded.
+        `target` is an outlet's name, whose uri is used, an absolute path, or a `file:` or `s3:` URL; of an Iceberg table
+        `<namespace>.<table>`. The part of a Parquet table is `<target>/run=<run_id>`, with dots for colons; into the other
+        formats a run's rows come by one commit. A frame with columns that such a table lacks is refused, unless
+        `schema_evolution` is `add_columns`. `connection` is needed only where there are several for S3, or several
+        catalogs. Raises `AssetJobError`, and `Fenced` before anything is changed when this try was superseded.
         """
         from .tables.parts import commit, stage  # noqa: PLC0415 - only jobs that write need it
         from .tables.targets import Target  # noqa: PLC0415

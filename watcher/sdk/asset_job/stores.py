@@ -13,6 +13,7 @@ from typing import Any
 from .backends import AssetScope, TaskScope, WorkerBackend
 from .client import Answer, Transport, now, storable
 from .errors import AssetJobError, InvalidValue, NotFound, Refused, StoreConflict, Unreachable
+from .events import Asset, asset_key
 from .transactions import Ordinals, Read, Transaction
 
 
@@ -186,13 +187,15 @@ def _version(key: str, entry: Answer) -> int:
 
 
 class AssetStores:
-    """`asset_store[asset]` by name or uri; with exactly one inlet or outlet its methods work here as well."""
+    """`asset_store[asset]` by name, by uri or as an `Asset`; with exactly one inlet or outlet its methods work here as well."""
 
     def __init__(self, client: Transport, worker: WorkerBackend, known: Mapping[str, str]) -> None:
         self._client, self._worker, self._known = client, worker, known
         self._ordinals = Ordinals()
 
-    def __getitem__(self, asset: str) -> AssetStore:
+    def __getitem__(self, asset: str | Asset) -> AssetStore:
+        if isinstance(asset, Asset):
+            asset = asset_key(asset, self._known)
         is_uri = asset not in self._known and ("://" in asset or asset in self._known.values())
         by = "uri" if is_uri else "name"
         both = [

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.database.paging import Window
-from store.detection import events
+from store.detection import events, outbox
 from store.detection.events import AssetEvent, EventFilter
 from store.keys import AssetRef
 from store.runs import decisions, runs, waiting
@@ -58,8 +58,9 @@ async def one_asset(view: Pages, asset_id: AssetId) -> Response:
         (shown,) = await _with_surroundings(connection, [asset])
         entries = await context.entries.page(connection, asset.ref, Window(limit=_MOST_ENTRIES))
         recent = await _events(connection, asset_id, None, FEW)
+        stuck = await outbox.stuck(connection, asset_id)
         waits = await waiting_jobs(connection, await waiting.jobs_scheduled_on(connection, asset_id))
-    values = {"asset": shown, "is_active": asset.active, "entries": entries, "waits": waits, **recent}
+    values = {"asset": shown, "is_active": asset.active, "entries": entries, "waits": waits, "stuck": stuck, **recent}
     return view.page("asset.html", keeps_history=context.entries.keeps_history, **values)
 
 

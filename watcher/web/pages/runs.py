@@ -22,6 +22,7 @@ from watcher.api.auth import Operator
 from watcher.api.context import ApiContext, Context
 from watcher.api.routes.logs import log_of_try
 from watcher.api.shapes.base import parsed
+from watcher.api.shapes.task_instances import history_link
 from watcher.web.forms import go_to
 from watcher.web.pages.logs import api_path, tail
 from watcher.web.parts import ROWS, Before, Part
@@ -64,6 +65,7 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         is_active=run.state in ACTIVE,
         has_more=len(consumed) > _MOST,
         progress=_progress(tries),
+        history=lambda one_try: history_link(view.context.spark_history_url, one_try.progress),
         line=_line_of(run.reason),
         **values,
     )

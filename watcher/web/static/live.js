@@ -1,4 +1,4 @@
-// What pages need beyond HTML: sections are read again now and then, and log lines are added as they come.
+// What pages need beyond HTML: sections are read again when something changes, and log lines are added as they come.
 // Everything here can be left out; the page is whole without it.
 "use strict";
 
@@ -80,10 +80,29 @@ function replace(page) {
   }
 }
 
-// What is under way is read more often. A page in the background waits until it is looked at.
-const every = (seconds, sections) => setInterval(() => {
-  if (!document.hidden && document.querySelector(sections)) refresh();
+// A stream tells when something has changed. A page in the background listens to nothing, and waits until it is looked at.
+const changes = document.body.dataset.changes;
+let stream = null;
+
+function listen() {
+  if (!changes || stream || document.hidden || !live().length) return;
+  stream = new EventSource(changes);
+  for (const type of ["asset_event", "run", "try", "watcher", "store", "reset"]) stream.addEventListener(type, refresh);
+  stream.addEventListener("error", () => { if (stream?.readyState === EventSource.CLOSED) stream = null; });
+}
+
+// What no change tells of (ages, what is waited for) is read now and then; without a stream, all is.
+const every = (seconds, sections, whenTold) => setInterval(() => {
+  listen();
+  const told = stream !== null && stream.readyState === EventSource.OPEN;
+  if (told === whenTold && !document.hidden && document.querySelector(sections)) refresh();
 }, seconds * 1000);
-every(5, "section[data-live]");
-every(2, "section[data-often]");
-document.addEventListener("visibilitychange", () => { if (!document.hidden && live().length) refresh(); });
+every(30, "section[data-live]", true);
+every(5, "section[data-live]", false);
+every(2, "section[data-often]", false);
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) { stream?.close(); stream = null; return; }
+  listen();
+  if (live().length) refresh();
+});
+listen();

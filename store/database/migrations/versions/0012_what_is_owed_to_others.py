@@ -18,7 +18,6 @@ def upgrade() -> None:
         "asset_forward",
         sa.Column("asset_id", _BIG_ID, autoincrement=False, nullable=False),
         sa.Column("target", sa.String(1500), nullable=False),
-        sa.Column("partition_key", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.ForeignKeyConstraint(["asset_id"], ["asset.id"], name=op.f("fk_asset_forward_asset_id")),
         sa.PrimaryKeyConstraint("asset_id", name=op.f("pk_asset_forward")),
     )
@@ -57,7 +56,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(
             ["source"], ["listen_position.source"], name=op.f("fk_listen_seen_source"), ondelete="CASCADE"
         ),
-        sa.PrimaryKeyConstraint("source", "event_id", name=op.f("pk_listen_seen")),
+        sa.PrimaryKeyConstraint("source", "event_id", "timestamp", name=op.f("pk_listen_seen")),
     )
 
 

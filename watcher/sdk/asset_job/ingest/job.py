@@ -44,7 +44,8 @@ class Ingest:
         table = self._staged(self._deduplicated(good, to), self._target(to), self.options.partition_by)
         records_read, bad = int(observation.get["records"]), int(observation.get["bad"])
         # A second pass, made only when there are bad records, which is rare.
-        aside = Target(name=to.bad_records, connection=self.options.target_connection)
+        connection = None if self.options.format == "iceberg" else self.options.target_connection
+        aside = Target(name=to.bad_records, connection=connection)
         separated = self._staged(invalid(everything) if bad else None, aside)
         commit([table, separated], self.run.check_still_ours)
         rows = table.rows

@@ -53,7 +53,8 @@ class Destination:
 
 def destination(options: IngestOptions, outlets: Mapping[str, str]) -> Destination:
     """`outlets`: name -> uri. Raises `AssetJobError`."""
-    place = None if options.target is None else place_of(options.target, outlets)
+    is_place = options.target is not None and options.format != "iceberg"
+    place = place_of(str(options.target), outlets) if is_place else None
     fitting = [name for name in outlets if place is None or name == options.target or _at(outlets, name) == place]
     [outlet, *others] = fitting or list(outlets) or [""]
     if others or not outlet:
@@ -61,8 +62,10 @@ def destination(options: IngestOptions, outlets: Mapping[str, str]) -> Destinati
             "builtin:ingest tells of its table in the asset store of one outlet: give the job exactly one asset as outlet, "
             "or one whose uri is the target"
         )
-    place = place or place_of(outlet, outlets)
-    return Destination(outlet=outlet, target=str(place), bad_records=options.bad_records or f"{place}_bad")
+    if place is None and not (options.format == "iceberg" and options.bad_records):
+        place = place_of(outlet, outlets)
+    target = options.target if options.format == "iceberg" and options.target else str(place)
+    return Destination(outlet=outlet, target=target, bad_records=options.bad_records or f"{place}_bad")
 
 
 def _at(outlets: Mapping[str, str], name: str) -> Place | None:

@@ -164,7 +164,7 @@ def _is_range(item: Any) -> bool:
     return isinstance(item, Sequence) and len(item) == 2 and all(isinstance(end, int) for end in item)  # noqa: PLR2004
 
 
-_WORDS = {"s3": "S3", "postgres": "PostgreSQL"}
+_WORDS = {"s3": "S3", "postgres": "PostgreSQL", "iceberg": "Iceberg"}
 
 
 def connection_of(connections: Mapping[str, Mapping[str, Any]], kind: str, name: str | None) -> Mapping[str, Any]:

@@ -16,13 +16,13 @@ from .replacement import Writer
 if TYPE_CHECKING:
     from ..runs import Run
 
-TableFormat: TypeAlias = Literal["parquet", "delta"]
-FORMATS = ("parquet", "delta")
+TableFormat: TypeAlias = Literal["parquet", "delta", "iceberg"]
+FORMATS = ("parquet", "delta", "iceberg")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """`name` is an outlet's, a path or a URL. Raises `AssetJobError` for words that are none."""
+    """`name` is an outlet's, a path or a URL, or of an Iceberg table `<namespace>.<table>`. Raises `AssetJobError` for words that are none."""
 
     name: str
     format: TableFormat = "parquet"
@@ -35,14 +35,14 @@ class Target:
         if self.schema_evolution not in {"strict", "add_columns"}:
             raise AssetJobError(f"schema_evolution {self.schema_evolution!r} is unknown: use strict or add_columns")
         if self.format == "parquet" and self.schema_evolution != "strict":
-            raise AssetJobError(
-                "a Parquet table has no schema that could get columns: use format delta with schema_evolution"
-            )
+            raise AssetJobError("a Parquet table has no schema that could get columns: use format delta or iceberg")
 
 
 def open_table(target: Target, run: Run) -> Table:
     """The way of this try to its table. Raises `AssetJobError` where something for it is missing."""
     owner = Owner(dag_id=run.dag_id, run_id=run.run_id, task_id=run.task_id, map_index=run.map_index)
+    if target.format == "iceberg":
+        return _iceberg(target, run, owner)
     place = place_of(target.name, run.outlets)
     here: dict[str, Any] = {"place": place, "owner": owner, "attempt": uuid4().hex}
     if target.format == "delta":
@@ -62,6 +62,30 @@ def _delta(target: Target, run: Run, here: dict[str, Any]) -> Table:
 
     return DeltaLakeTable(
         **here, **_of_versions(target, run, here["owner"]), access=_access(target, run, here["place"])
+    )
+
+
+def _iceberg(target: Target, run: Run, owner: Owner) -> Table:
+    if "." not in target.name:
+        raise AssetJobError(f"{target.name!r} is no Iceberg table: name it <namespace>.<table>")
+    chosen = connection_of(run.connections, "iceberg", target.connection)
+    require("pyarrow", "obstore")
+    require_on_driver("pyiceberg", "iceberg")
+    from ..sources.s3_objects import s3_access  # noqa: PLC0415 - needs what was just required
+    from .iceberg_catalog import open_catalog  # noqa: PLC0415
+    from .iceberg_table import IcebergTable  # noqa: PLC0415
+
+    name = next(name for name, values in run.connections.items() if values is chosen)
+    storage = chosen.get("storage")
+    access = s3_access(connection_of(run.connections, "s3", storage)) if storage else None
+    return IcebergTable(
+        place=Place(bucket=None, path=target.name),
+        owner=owner,
+        attempt=uuid4().hex,
+        **_of_versions(target, run, owner),
+        name=tuple(target.name.split(".")),
+        catalog=open_catalog(name, chosen, access),
+        access=access,
     )
 
 

@@ -1,6 +1,6 @@
-"""Delta tables written by real Spark: `r.append` and `builtin:ingest` over several tries, on a local disk and on S3.
+"""Delta and Iceberg tables written by real Spark: `r.append` and `builtin:ingest` over several tries, in folders and on S3.
 
-Read back by `deltalake` and DuckDB. What a commit owes in all cases is in tests/contract/test_tables.py.
+Read back by `deltalake`, `pyiceberg` and DuckDB. What a commit owes in all cases is in tests/contract/test_tables.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.contract.submitters import ended, log_of
-from tests.contract.tables import Delta, delta_in, delta_on
+from tests.contract.tables import Delta, Iceberg, Kind, delta_in, delta_on, iceberg_on
 from tests.servers import S3Server
 from tests.unit.sdk.execution_server import event, running_execution_server
 from tests.unit.submit.plain import spark_submit
@@ -44,9 +44,10 @@ with run() as r:
         return frame.withColumn("Day", day).withColumn("tags", sql.array(sql.lit("a"), sql.lit(None).cast("string")))
 
     def append(run_id, number, target, frame, **more):
+        target, words = target
         as_try(run_id, number)
         try:
-            out = r.append(frame, target, format="delta", **more)
+            out = r.append(frame, target, **words, **more)
             found.append([out.rows, str(out.max("ts")), out.max("id")])
         except Exception as error:
             found.append(f"{type(error).__name__}: {error}")
@@ -71,10 +72,10 @@ with run() as r:
         wider = rows(200, 201).withColumn("colour", sql.lit("red"))
         append("a:3", 1, target, wider, partition_by="day")
         append("a:3", 1, target, wider, partition_by="day", schema_evolution="add_columns")
-    append("a:1", 1, PARQUET, rows(0, 1))
+    append("a:1", 1, [PARQUET, {"format": "delta"}], rows(0, 1))
     as_try("a:4", 1)
     try:
-        r.append(rows(0, 1), TARGETS[0])
+        r.append(rows(0, 1), TARGETS[0][0])
     except Exception as error:
         found.append(f"{type(error).__name__}: {error}")
     for number, (run_id, files, options) in enumerate(INGESTIONS, start=1):
@@ -87,10 +88,11 @@ def day(number: int) -> str | None:
     return f"2026-11-{20 + number % 3}" if number % 3 else None
 
 
-async def test_each_row_is_in_a_delta_table_once_and_every_column_is_read_back(
+async def test_each_row_is_in_its_table_once_and_every_column_is_read_back(
     s3_server: S3Server, bucket: str, new_try: Callable[..., Submission], tmp_path: Path
 ) -> None:
-    tables = [delta_in(str(tmp_path / "a b" / "orders")), delta_on(s3_server, bucket)]
+    ice_tables = iceberg_on(s3_server, bucket, tmp_path)
+    tables: list[Kind] = [delta_in(str(tmp_path / "a b" / "orders")), delta_on(s3_server, bucket), ice_tables]
     loaded = delta_in(str(tmp_path / "loaded"))
     files = files_to_load(tmp_path)
     lake = {
@@ -100,11 +102,23 @@ async def test_each_row_is_in_a_delta_table_once_and_every_column_is_read_back(
         "access_key_id": s3_server.access_key,
         "secret_access_key": s3_server.secret_key,
     }
+    ice = {
+        "type": "iceberg",
+        "catalog": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"s3://{bucket}/warehouse",
+        "storage": "lake",
+    }
     (tmp_path / "parquet" / "run=x").mkdir(parents=True)
     options = {"format": "delta", "schema": "id long, amount double", "dedupe_key": "id"}
     evolving = {**options, "schema_evolution": "add_columns"}
+    into_iceberg = {**options, "format": "iceberg", "target": "shop.loaded", "bad_records": str(tmp_path / "ice_bad")}
     words = {
-        "TARGETS": [str(table.place) for table in tables],
+        "TARGETS": [
+            [str(tmp_path / "a b" / "orders"), {"format": "delta"}],
+            [f"s3://{bucket}/tables/orders", {"format": "delta"}],
+            ["shop.orders", {"format": "iceberg", "connection": "ice"}],
+        ],
         "PARQUET": str(tmp_path / "parquet"),
         "EVENT": event(1, "landing", "2026-11-20T09:00:00Z"),
         "INGESTIONS": [
@@ -114,6 +128,8 @@ async def test_each_row_is_in_a_delta_table_once_and_every_column_is_read_back(
             ["i:3", [files["new.csv"], files["old.csv.json"]], evolving],
             ["i:3", [files["new.csv"]], evolving],
             ["i:4", [files["old.json"], files["changed.json"]], evolving],
+            ["i:1", [files["old.json"], files["bad.json"]], into_iceberg],
+            ["i:1", [files["new.json"]], into_iceberg],
         ],
         "RESULT": str(tmp_path / "result.json"),
     }
@@ -121,7 +137,9 @@ async def test_each_row_is_in_a_delta_table_once_and_every_column_is_read_back(
         daemon.claim = {"outlets": [{"name": "orders", "uri": (tmp_path / "loaded").as_uri()}]}
         submitter = spark_submit(tmp_path)
         text = "\n".join(f"{name} = {value!r}" for name, value in words.items())
-        handle = await submitter.submit(new_try(f"{text}\n{JOB}", context=daemon.context(connections={"lake": lake})))
+        handle = await submitter.submit(
+            new_try(f"{text}\n{JOB}", context=daemon.context(connections={"lake": lake, "ice": ice}))
+        )
         status = await ended(submitter, handle)
         log = await log_of(submitter, handle)
         assert status.exit_code == 0, log
@@ -129,13 +147,16 @@ async def test_each_row_is_in_a_delta_table_once_and_every_column_is_read_back(
     found = json.loads((tmp_path / "result.json").read_text())
     for at, table in enumerate(tables):
         check_appended(found[at * 8 : at * 8 + 8], table)
-    assert found[16].startswith(f"TargetFailed: {tmp_path}/parquet holds a table of the format parquet, and delta is")
-    assert found[17].startswith(f"TargetFailed: {tables[0].place} holds a table of the format delta, and parquet is")
-    check_ingested(found[18:], loaded, tmp_path)
+    assert found[24].startswith(f"TargetFailed: {tmp_path}/parquet holds a table of the format parquet, and delta is")
+    assert found[25].startswith(
+        f"TargetFailed: {tmp_path}/a b/orders holds a table of the format delta, and parquet is"
+    )
+    check_ingested(found[26:32], loaded, tmp_path)
     assert f"{loaded.place} got the new column colour" in message
+    check_loaded_into_iceberg(found[32:], ice_tables, tmp_path)
 
 
-def check_appended(said: list[Any], table: Delta) -> None:
+def check_appended(said: list[Any], table: Kind) -> None:
     assert said[0] == [10, "1970-01-01 00:00:13.500000+00:00", 9]
     assert said[1] == [2, "1970-01-01 00:02:31.500000+00:00", 101]
     assert "of a task" in said[2]
@@ -152,8 +173,14 @@ def check_appended(said: list[Any], table: Delta) -> None:
         assert [row["tags"] for row in seen] == [["a", None]] * 5
         assert [row["run"] for row in seen] == ["a:1"] * 4 + ["a:3"]
         assert [row["colour"] for row in seen] == [None] * 4 + ["red"]
-    statistics = table.open().get_add_actions(flatten=True)
-    assert max(statistics["min.id"].to_pylist()) == 200
+    assert max(table.smallest_ids()) == 200
+
+
+def check_loaded_into_iceberg(said: list[Any], catalog: Iceberg, folder: Path) -> None:
+    assert [each["row_count"] for each in said] == [2, 2]
+    rows = catalog.catalog().load_table(("shop", "loaded")).scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["run"]) for row in rows) == [(1, "i:1"), (3, "i:1")]
+    assert not list((folder / "ice_bad").glob("run=*"))
 
 
 def files_to_load(folder: Path) -> dict[str, dict[str, Any]]:

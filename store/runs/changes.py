@@ -1,0 +1,158 @@
+"""What has changed since a look: reads only, for whoever shows it live.
+
+Rows that are numbered are committed in any order. So the numbers below the highest that were missing are looked for again, for
+a while; whatever is missing for longer was rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import Column, ColumnElement, and_, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.paging import all_of, now_of
+from store.database.schema import asset_event, run, task_instance, task_try, watcher
+from store.detection.events import AssetEvent, with_assets
+from store.runs.queues import ACTIVE
+from store.runs.runs import Run
+from store.runs.task_instances import TaskInstance, of_ids
+from store.state import history
+from store.state.history import HistoryEntry
+
+MOST: Final = 1_000
+"""Rows of a kind that one look reads; the next one goes on."""
+MISSED_FOR: Final = 60.0
+"""Seconds for which a number that is missing may still come."""
+OVERLAP: Final = timedelta(seconds=5)
+"""Of two looks at what is known by its time alone."""
+_Mark: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class Numbers:
+    """Of the rows of one table: the highest that was seen, and those below it that were not, with when they were missed."""
+
+    highest: int
+    missing: dict[int, float] = field(default_factory=dict)
+
+    def unseen(self, column: Column[Any]) -> ColumnElement[bool]:
+        return or_(column > self.highest, column.in_([*self.missing]))
+
+    def take(self, numbers: Collection[int], now: float) -> None:
+        """These were seen, all that there are up to the highest of them."""
+        self.missing = {each: since for each, since in self.missing.items() if now - since < MISSED_FOR}
+        highest = max(numbers, default=self.highest)
+        first = max(self.highest + 1, highest - MOST)
+        self.missing |= dict.fromkeys(range(first, highest + 1), now)
+        for number in numbers:
+            self.missing.pop(number, None)
+        self.highest = max(self.highest, highest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """What one look has shown, each kind in its order; `watchers` are names."""
+
+    events: Sequence[AssetEvent]
+    runs: Sequence[Run]
+    tries: Sequence[TaskInstance]
+    watchers: Sequence[str]
+    writes: Sequence[HistoryEntry]
+
+
+@dataclass(kw_only=True, eq=False)
+class Changes:
+    """Looks again and again; what was there at the first look is no change."""
+
+    _events: Numbers
+    _runs: Numbers
+    _written_at: datetime
+    _writes: set[_Mark] = field(default_factory=set)
+    _marks: dict[str, dict[Any, _Mark]] = field(default_factory=dict)
+    """By kind: how each of the runs and tries that are not over, and each watcher, was."""
+
+    @classmethod
+    async def begin(cls, connection: AsyncConnection) -> Changes:
+        """From now on."""
+        highest = [(await connection.execute(_HIGHEST[table])).scalar_one_or_none() or 0 for table in ("event", "run")]
+        events, runs = (Numbers(highest=number) for number in highest)
+        changes = cls(_events=events, _runs=runs, _written_at=await now_of(connection))
+        await changes.look(connection)
+        return changes
+
+    async def look(self, connection: AsyncConnection) -> Changed:
+        """What has changed since the look before."""
+        now = monotonic()
+        runs = await self._changed_runs(connection, now)
+        return Changed(
+            events=await self._new_events(connection, now),
+            runs=runs,
+            tries=await self._changed_tries(connection, [run.id for run in runs]),
+            watchers=await self._changed_watchers(connection),
+            writes=await self._new_writes(connection),
+        )
+
+    async def _new_events(self, connection: AsyncConnection, now: float) -> Sequence[AssetEvent]:
+        number = asset_event.c.id
+        query = with_assets().where(self._events.unseen(number)).order_by(number).limit(MOST)
+        events = await all_of(connection, query, AssetEvent.stored)
+        self._events.take([event.id for event in events], now)
+        return events
+
+    async def _changed_runs(self, connection: AsyncConnection, now: float) -> Sequence[Run]:
+        """Also one that began and ended since; of one that is over, only that it is queued again."""
+        r = run.c
+        of_interest = or_(r.state.in_(ACTIVE), self._runs.unseen(r.id), r.id.in_([*self._marks.get("run", {})]))
+        columns = (r.id, r.state, r.reason, r.warning, r.note, r.start_date, r.end_date)
+        rows = (await connection.execute(select(*columns).where(of_interest).order_by(r.id).limit(10 * MOST))).all()
+        self._runs.take([row.id for row in rows], now)
+        changed = self._compare("run", {row.id: tuple(row) for row in rows}, {r.id for r in rows if r.state in ACTIVE})
+        if not changed:
+            return []
+        return await all_of(connection, select(run).where(r.id.in_(changed[:MOST])).order_by(r.id), Run)
+
+    async def _changed_tries(self, connection: AsyncConnection, run_ids: Sequence[int]) -> Sequence[TaskInstance]:
+        """Of the runs that are under way, that were when it was looked last, and that have changed since."""
+        t, r = task_instance.c, run.c
+        of_run = and_(r.dag_id == t.dag_id, r.run_id == t.run_id)
+        this_try = and_(task_try.c.task_instance_id == t.id, task_try.c.try_number == t.try_number)
+        columns = (t.id, t.try_number, t.state, t.detail, task_try.c.progress, r.state.label("of_run"))
+        query = select(*columns).join(run, of_run).outerjoin(task_try, this_try)
+        of_interest = or_(r.state.in_(ACTIVE), r.id.in_(run_ids), t.id.in_([*self._marks.get("try", {})]))
+        rows = (await connection.execute(query.where(of_interest).limit(10 * MOST))).all()
+        marks: dict[Any, _Mark] = {row.id: tuple(row) for row in rows}
+        changed = self._compare("try", marks, {row.id for row in rows if row.of_run in ACTIVE})
+        return await of_ids(connection, changed[:MOST]) if changed else []
+
+    async def _changed_watchers(self, connection: AsyncConnection) -> Sequence[str]:
+        w = watcher.c
+        columns = (w.name, w.state, w.paused, w.error, w.error_count, w.findings, w.last_event_at, w.active)
+        rows = (await connection.execute(select(*columns).where(w.active))).all()
+        return self._compare("watcher", {row.name: tuple(row) for row in rows}, {row.name for row in rows})
+
+    async def _new_writes(self, connection: AsyncConnection) -> Sequence[HistoryEntry]:
+        """Known by their time, which is that of the statement and not of the commit."""
+        since = self._written_at - OVERLAP
+        rows = await history.since(connection, since, limit=10 * MOST)
+        marks = {(row.asset_id, row.key, row.version): row for row in rows}
+        new = [row for mark, row in marks.items() if mark not in self._writes]
+        self._writes = set(marks)
+        self._written_at = max((row.written_at for row in rows), default=self._written_at)
+        return new
+
+    def _compare(self, kind: str, marks: dict[Any, _Mark], kept: Collection[Any]) -> list[Any]:
+        """Whose marks are others than before; nothing at the first look."""
+        before = self._marks.get(kind)
+        self._marks[kind] = {each: mark for each, mark in marks.items() if each in kept}
+        return [] if before is None else [each for each, mark in marks.items() if before.get(each) != mark]
+
+
+_HIGHEST: Final = {
+    "event": select(asset_event.c.id).order_by(asset_event.c.id.desc()).limit(1),
+    "run": select(run.c.id).order_by(run.c.id.desc()).limit(1),
+}

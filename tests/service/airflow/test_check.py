@@ -1,0 +1,39 @@
+"""What `watcher check --connect` says of Airflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from tests.service.airflow.configured import settings
+from tests.stand_in_airflow import StandInAirflow
+from watcher.airflow import checks
+
+pytestmark = pytest.mark.service
+
+
+@pytest.mark.parametrize(
+    ("change", "levels"),
+    [
+        ({}, {"version": "ok", "asset": "ok"}),
+        ({"token": SecretStr("wrong")}, {"sign-in": "error"}),
+        ({"forward": {"orders": "missing"}}, {"version": "ok", "asset": "error"}),
+        ({"base_url": "http://127.0.0.1:9"}, {"connect": "error"}),
+    ],
+    ids=["right", "wrong token", "no asset", "not there"],
+)
+async def test_check_says_what_airflow_lacks(
+    airflow: StandInAirflow, change: dict[str, Any], levels: dict[str, str]
+) -> None:
+    configured = settings(airflow, forward={"orders": "their_orders"}).model_copy(update=change)
+    findings = await checks.check(configured)
+    assert {finding.check: finding.level for finding in findings} == levels
+    assert all(finding.remedy for finding in findings if finding.level == "error")
+
+
+async def test_check_knows_which_versions_are_known(airflow: StandInAirflow) -> None:
+    airflow.version = "4.0.0"
+    (finding,) = await checks.check(settings(airflow))
+    assert (finding.check, finding.level) == ("version", "warning")

@@ -1,0 +1,288 @@
+"""Events between us and a stand-in for Airflow, over HTTP and on both databases: what is lost, what is repeated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import select
+
+from config.settings import AirflowSettings
+from store.catalog import catalog_sync, neighbour
+from store.catalog.catalog_sync import Declared, DeclaredAsset
+from store.catalog.neighbour import DeclaredForward
+from store.database import Database
+from store.database.schema import asset_event
+from store.detection import events, outbox
+from store.processes import cleanup
+from store.processes.cleanup import Retention
+from tests.databases import on_both
+from tests.effort import PATIENCE
+from tests.service.airflow.configured import settings
+from tests.service.store.words import event
+from tests.stand_in_airflow import StandInAirflow
+from watcher.airflow.neighbour import Neighbour
+from watcher.health import Health
+from watcher.leader_election import Leadership
+from watcher.outbox.sender import Sender
+
+pytestmark = [pytest.mark.service, on_both]
+HOME = "55555555-5555-5555-5555-555555555555"
+AGES = timedelta(days=1)
+
+
+@dataclass
+class Ours:
+    """Our side: a database with the assets `orders` and `theirs`, what leads, and what it says of its health."""
+
+    database: Database
+    airflow: StandInAirflow
+    asset_ids: dict[str, int] = field(default_factory=dict)
+    health: Health = field(default_factory=Health)
+    wake: Any = None
+
+    async def configure(self, configured: AirflowSettings) -> str:
+        declared = Declared(
+            hash="",
+            assets=[DeclaredAsset(name=n, uri=f"x-test:{n}", group="", extra="{}") for n in ("orders", "theirs", "b")],
+            watchers=[],
+            jobs=[],
+            forwards=[DeclaredForward(asset=ours, target=theirs) for ours, theirs in configured.forward.items()],
+            listens=tuple(configured.listen),
+        )
+        async with self.database.transaction() as connection:
+            applied = await catalog_sync.apply(connection, declared, self.database.dialect)
+            self.asset_ids = dict(applied.asset_ids)
+            return await neighbour.instance(connection, self.database.dialect)
+
+    @asynccontextmanager
+    async def running(self, **more: Any) -> AsyncIterator[None]:
+        """The part of a daemon that leads; leaving it is a crash for all that it knew."""
+        configured = settings(self.airflow, **more)
+        instance = await self.configure(configured)
+        leader = Leadership(database=self.database, owner=HOME, heartbeat=AGES, lease=AGES, on_taken=lambda: None)
+        await leader.campaign()
+        common: dict[str, Any] = {"database": self.database, "leadership": leader, "health": self.health}
+        part = Neighbour(settings=configured, instance=instance, hint=lambda _hint: None, **common)
+        sender = Sender(destinations=part.destinations, **common)
+        self.wake = sender.wake
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(sender.run)
+            await tasks.start(part.run)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def tell(self, name: str, *extras: str) -> None:
+        async with self.database.transaction() as connection:
+            await events.append(connection, [event(self.asset_ids[name], extra) for extra in extras])
+        if self.wake:
+            self.wake()
+
+    async def received(self, name: str = "theirs") -> list[dict[str, Any]]:
+        """The extras of our asset's events, oldest first."""
+        e = asset_event.c
+        query = select(e.extra).where(e.asset_id == self.asset_ids[name]).order_by(e.id)
+        async with self.database.reading() as connection:
+            return [json.loads(extra) for extra in (await connection.execute(query)).scalars()]
+
+    async def received_ids(self) -> list[int]:
+        return [extra["airflow"]["event_id"] for extra in await self.received()]
+
+    async def owed(self) -> int:
+        async with self.database.reading() as connection:
+            return sum((await outbox.depths(connection)).values())
+
+    async def stuck(self, name: str) -> Sequence[outbox.StuckLane]:
+        async with self.database.reading() as connection:
+            return await outbox.stuck(connection, self.asset_ids[name])
+
+    async def all_sent(self) -> None:
+        with anyio.fail_after(PATIENCE):
+            while await self.owed():
+                await anyio.sleep(0.02)
+
+    async def all_heard(self, count: int) -> None:
+        with anyio.fail_after(PATIENCE):
+            while len(await self.received()) < count:
+                await anyio.sleep(0.02)
+
+    async def listening(self) -> None:
+        with anyio.fail_after(PATIENCE):
+            while self.health.awaited:
+                await anyio.sleep(0.01)
+
+
+@pytest.fixture
+def ours(database: Database, airflow: StandInAirflow) -> Ours:
+    return Ours(database=database, airflow=airflow)
+
+
+FORWARD = {"forward": {"orders": "their_orders"}}
+LISTEN = {"listen": {"their_orders": "theirs"}}
+
+
+@pytest.mark.parametrize("target", ["their_orders", "s3://their/orders"])
+async def test_events_go_to_airflow_in_order_with_what_they_say(ours: Ours, target: str) -> None:
+    async with ours.running(forward={"orders": target}):
+        await ours.tell("orders", '{"n": 1}', '{"n": 2, "price": 0.10}')
+        await ours.tell("b", '{"n": 3}')
+        await ours.all_sent()
+    extras = [each["extra"] for each in ours.airflow.events]
+    assert [extra["n"] for extra in extras] == [1, 2]
+    marks = ours.airflow.made()
+    assert len({mark["instance"] for mark in marks}) == 1
+    assert all(mark["event_id"].startswith(mark["instance"]) for mark in marks)
+
+
+@pytest.mark.parametrize("fault", ["lost before", "lost after", "503 before", "503 after", "silent after"])
+async def test_an_answer_that_is_lost_loses_and_repeats_nothing(ours: Ours, fault: Any) -> None:
+    ours.airflow.faults.append(fault)
+    async with ours.running(**FORWARD):
+        await ours.tell("orders", '{"n": 1}', '{"n": 2}')
+        await ours.all_sent()
+    assert [each["extra"]["n"] for each in ours.airflow.events] == [1, 2]
+
+
+async def test_a_look_goes_through_all_pages(ours: Ours) -> None:
+    ours.airflow.page = 2
+    for number in range(7):
+        ours.airflow.tell("their_orders", {"n": number})
+    ours.airflow.faults.append("lost after")
+    async with ours.running(**FORWARD):
+        await ours.tell("orders", '{"n": 100}')
+        await ours.all_sent()
+    assert len(ours.airflow.made()) == 1
+
+
+async def test_an_asset_that_airflow_refuses_waits_alone_and_says_why(ours: Ours) -> None:
+    async with ours.running(forward={"orders": "their_orders", "b": "missing"}):
+        await ours.tell("b", "{}")
+        await ours.tell("orders", '{"n": 1}')
+        with anyio.fail_after(PATIENCE):
+            while await ours.owed() > 1 or not (lanes := await ours.stuck("b")):
+                await anyio.sleep(0.02)
+        (warning,) = ours.health.warnings()
+        assert warning == "Airflow has no active asset 'missing': name one that a Dag there uses, by name or uri"
+        (lane,) = lanes
+        assert await ours.stuck("orders") == []
+        assert (lane.asset, lane.target, lane.refused, lane.error) == ("b", "missing", True, warning)
+        ours.airflow.assets["missing"] = "s3://missing"
+        await ours.all_sent()
+        assert ours.health.warnings() == []
+    assert len(ours.airflow.made("missing")) == 1
+
+
+async def test_a_user_signs_in_again_when_the_token_has_ended(ours: Ours) -> None:
+    async with ours.running(**FORWARD, user="watcher", password=SecretStr("right")):
+        await ours.tell("orders", "{}")
+        await ours.all_sent()
+        ours.airflow.tokens.clear()
+        await ours.tell("orders", "{}")
+        await ours.all_sent()
+    assert (len(ours.airflow.made()), ours.airflow.sign_ins) == (2, 2)
+
+
+async def test_what_airflow_tells_becomes_ours_once_from_the_first_look_on(ours: Ours) -> None:
+    ours.airflow.page = 2
+    for number in range(5):
+        ours.airflow.tell("their_orders", {"n": number}, late=number)
+    ours.airflow.tell("their_orders", {"n": "in flight"}, late=3, hidden=True)
+    async with ours.running(**LISTEN):
+        await ours.listening()
+        ours.airflow.show()
+        new = [ours.airflow.tell("their_orders", {"n": number}) for number in range(10, 15)]
+        await ours.all_heard(6)
+    async with ours.running(**LISTEN):
+        late = ours.airflow.tell("their_orders", {"n": "late"}, late=60)
+        await ours.all_heard(7)
+    received = await ours.received()
+    assert received[0] == {
+        "n": "in flight",
+        "airflow": {
+            "event_id": 6,
+            "dag_id": "produce",
+            "run_id": "manual__1",
+            "task_id": "make",
+            "map_index": -1,
+        },
+    }
+    assert await ours.received_ids() == [6, *new, late]
+    e = asset_event.c
+    async with ours.database.reading() as connection:
+        rows = (await connection.execute(select(e.source_dag_id, e.source_run_id, e.source_watcher))).all()
+    assert {tuple(row) for row in rows} == {(None, None, None)}
+
+
+async def test_events_go_round_no_circle(ours: Ours) -> None:
+    async with ours.running(
+        forward={"orders": "their_orders", "theirs": "other"}, listen={"their_orders": "theirs", "other": "orders"}
+    ):
+        ours.airflow.assets["other"] = "s3://other"
+        await ours.listening()
+        await ours.tell("orders", '{"n": 1}')
+        foreign = ours.airflow.tell("their_orders", {"n": 2})
+        await ours.all_heard(1)
+        await ours.all_sent()
+    assert await ours.received_ids() == [foreign]
+    assert len(ours.airflow.made()) == 1
+    assert ours.airflow.made("other") == []
+
+
+async def test_an_airflow_that_is_away_is_a_warning_and_nothing_else(ours: Ours) -> None:
+    ours.airflow.is_away = True
+    async with ours.running(**FORWARD, **LISTEN):
+        await ours.tell("orders", "{}")
+        await ours.listening()
+        with anyio.fail_after(PATIENCE):
+            while len(ours.health.warnings()) < 2:
+                await anyio.sleep(0.02)
+        assert ours.health.reasons(None) == []
+        ours.airflow.is_away = False
+        await ours.all_sent()
+        with anyio.fail_after(PATIENCE):
+            while ours.health.warnings():
+                await anyio.sleep(0.02)
+        ours.airflow.tell("their_orders")
+        await ours.all_heard(1)
+    assert len(ours.airflow.made()) == 1
+
+
+async def test_who_listens_no_more_begins_anew_the_next_time(ours: Ours) -> None:
+    async with ours.running(**LISTEN):
+        await ours.listening()
+    async with ours.running():
+        ours.airflow.tell("their_orders")
+    async with ours.running(**LISTEN):
+        await ours.listening()
+        new = ours.airflow.tell("their_orders")
+        await ours.all_heard(1)
+    assert await ours.received_ids() == [new]
+
+
+async def test_an_extra_that_cannot_be_stored_keeps_nothing_back(ours: Ours) -> None:
+    async with ours.running(**LISTEN):
+        await ours.listening()
+        ids = [ours.airflow.tell("their_orders", {"bad": "\ud800"}), ours.airflow.tell("their_orders")]
+        await ours.all_heard(2)
+    assert await ours.received_ids() == ids
+
+
+async def test_the_outbox_keeps_events_from_the_clean_up(ours: Ours) -> None:
+    await ours.configure(settings(ours.airflow, **FORWARD))
+    await ours.tell("orders", "{}")
+    await ours.tell("b", "{}")
+    retention = Retention(task_days=0, history_days=0, event_days=0, run_days=0, orphan_days=0)
+    (old,) = [sweep for sweep in await cleanup.sweeps(ours.database, retention) if sweep.name == "events"]
+    async with ours.database.reading() as connection:
+        assert await old.count(connection) == 1
+    async with ours.running(**FORWARD):
+        await ours.all_sent()
+    async with ours.database.reading() as connection:
+        assert await old.count(connection) == 2

@@ -1,0 +1,223 @@
+"""From what is wrong in a real database to a real web server and a real mail server, each change once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from prometheus_client import generate_latest
+from sqlalchemy import update
+
+from config.settings import Settings
+from store.catalog import catalog_sync, watchers
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.database import Database
+from store.database.schema import alert, outbox, queued_event, run
+from store.detection import events
+from store.detection.events import NewEvent
+from store.keys import JobDefinition
+from store.runs import decisions, runs
+from tests.databases import on_both
+from tests.effort import PATIENCE
+from tests.service.alerts.conftest import Hook, Mailbox
+from tests.service.store.words import rows
+from watcher.alerts.delivery import Alerts
+from watcher.alerts.evaluator import Evaluator
+from watcher.leader_election import Leadership
+from watcher.metrics import Metrics
+from watcher.outbox.sender import Sender
+
+pytestmark = [pytest.mark.service, on_both]
+HOME = "66666666-6666-6666-6666-666666666666"
+AGES = timedelta(days=1)
+BOTH = {"schedule": {"all": ["landing", "customers"]}, "deadline": 7200}
+DECLARED = Declared(
+    hash="h",
+    assets=[
+        DeclaredAsset(name=name, uri=f"x://{name}", group="asset", extra="{}", expect_every_seconds=every)
+        for name, every in (("landing", None), ("customers", None), ("orders", 3600))
+    ],
+    watchers=[DeclaredWatcher(name="landing_files", asset="landing", trigger="file.new_files")],
+    jobs=[
+        DeclaredJob(
+            dag_id="load",
+            task_id="load",
+            definition=JobDefinition.from_json(json.dumps(BOTH)),
+            paused=False,
+            assets={"schedule": {"landing", "customers"}},
+        )
+    ],
+)
+
+
+class World:
+    """One leader that looks when it is told to, and sends."""
+
+    def __init__(self, database: Database, leadership: Leadership, entries: list[dict[str, Any]]):
+        settings = Settings.model_validate({"alerts": entries, "api": {"base_url": "http://watcher"}})
+        self.database, self.metrics = database, Metrics()
+        target = Alerts.of(settings.alerts, self.metrics)
+        self.sender = Sender(database=database, leadership=leadership, destinations=[target])
+        self.evaluator = Evaluator.of(settings, database, leadership, self.sender.wake)
+        self.asset_ids: dict[str, int] = {}
+
+    async def look(self) -> None:
+        await self.evaluator.look()
+
+    async def watcher_is(self, state: str, error: str | None) -> None:
+        async with self.database.transaction() as connection:
+            await watchers.set_state(connection, "landing_files", state, error=error, error_count=3)
+        await self.look()
+
+    async def fail_run(self, run_id: str, reason: str) -> None:
+        async with self.database.transaction() as connection:
+            asked = {"triggered_by": "test", "conf": "{}", "note": None}
+            await runs.create_run(connection, "load", run_id, "load", **asked)
+            await runs.move_run(connection, "load", run_id, "failed", reason=reason)
+
+
+@asynccontextmanager
+async def alerting(database: Database, *entries: dict[str, Any]) -> AsyncIterator[World]:
+    leadership = Leadership(database=database, owner=HOME, heartbeat=AGES, lease=AGES, on_taken=lambda: None)
+    async with database.transaction() as connection:
+        applied = await catalog_sync.apply(connection, DECLARED, database.dialect)
+    await leadership.campaign()
+    world = World(database, leadership, list(entries))
+    world.asset_ids = dict(applied.asset_ids)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(world.sender.run)
+        await world.look()
+        yield world
+        tasks.cancel_scope.cancel()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not condition():
+            await anyio.sleep(0.02)
+
+
+async def test_a_failing_watcher_is_told_once_when_it_begins_and_once_when_it_ends(
+    database: Database, hook: Hook
+) -> None:
+    target = {"url": hook.url, "headers": {"Authorization": "Bearer s3cret"}}
+    async with alerting(database, {"on": ["watcher_failing"], "to": {"webhook": target}}) as world:
+        await world.watcher_is("failing", "the bucket is gone")
+        await world.watcher_is("failing", "the bucket is still gone")
+        await until(lambda: len(hook.bodies) == 1)
+        await world.watcher_is("running", None)
+        await until(lambda: len(hook.bodies) == 2)
+        await world.look()
+        assert await rows(database, alert) == []
+    firing, resolved = hook.bodies
+    assert {**firing, "id": "", "since": ""} == {
+        "id": "",
+        "alert": "watcher_failing",
+        "state": "firing",
+        "since": "",
+        "subject": {"watcher": "landing_files"},
+        "message": "the watcher landing_files is failing: the bucket is gone",
+        "url": "http://watcher/watchers/landing_files",
+    }
+    assert (resolved["state"], resolved["subject"]) == ("resolved", firing["subject"])
+    assert resolved["id"] != firing["id"]
+    assert hook.headers[0]["Authorization"] == "Bearer s3cret"
+    assert 'watcher_alerts_total{result="sent"} 2.0' in generate_latest(world.metrics.registry).decode()
+
+
+async def test_a_server_that_is_down_gets_it_later_with_the_same_id(database: Database, hook: Hook) -> None:
+    hook.statuses = [503, 404]
+    async with alerting(database, {"on": ["watcher_failing"], "to": {"webhook": {"url": hook.url}}}) as world:
+        await world.watcher_is("failing", "x")
+        await until(lambda: len(hook.bodies) == 3)
+    assert len({body["id"] for body in hook.bodies}) == 1
+
+
+async def test_a_leader_that_follows_another_tells_nothing_twice(database: Database, hook: Hook) -> None:
+    entry = {"on": ["watcher_failing"], "to": {"webhook": {"url": hook.url}}}
+    async with alerting(database, entry) as world:
+        await world.watcher_is("failing", "x")
+        with anyio.fail_after(PATIENCE):
+            while await rows(database, outbox):  # else the next one cannot know that it has arrived
+                await anyio.sleep(0.02)
+    async with alerting(database, entry) as world:
+        await world.look()
+        await world.watcher_is("running", None)
+        await until(lambda: len(hook.bodies) == 2)
+    assert [body["state"] for body in hook.bodies] == ["firing", "resolved"]
+
+
+async def test_a_template_makes_what_a_chat_wants(database: Database, hook: Hook) -> None:
+    template = '{"text": {{ (state ~ ": " ~ message) | tojson }}, "of": "{{ subject.watcher }}"}'
+    target = {"webhook": {"url": hook.url, "template": template}}
+    async with alerting(database, {"on": ["watcher_failing"], "to": target}) as world:
+        await world.watcher_is("failing", 'a "quoted" word')
+        await until(lambda: len(hook.bodies) == 1)
+    text = 'firing: the watcher landing_files is failing: a "quoted" word'
+    assert hook.bodies == [{"text": text, "of": "landing_files"}]
+
+
+async def test_a_failed_run_is_mailed_and_one_that_a_person_ended_is_not(database: Database, mailbox: Mailbox) -> None:
+    mailbox.answers = ["451 later"]
+    smtp = {
+        "host": "127.0.0.1",
+        "port": mailbox.port,
+        "from": "watcher@example.com",
+        "to": ["ops@example.com", "me@example.com"],
+        "starttls": False,
+    }
+    async with alerting(database, {"on": ["run_failed"], "to": {"smtp": smtp}}) as world:
+        await world.fail_run("by_itself", "KeyError: 'id'\n(load.py line 4)")
+        async with database.transaction() as connection:
+            asked = {"triggered_by": "test", "conf": "{}", "note": None}
+            await runs.create_run(connection, "load", "by_a_person", "load", **asked)
+            await decisions.settle(connection, "load", "by_a_person", "failed")
+        await world.look()
+        await until(lambda: len(mailbox.mails) == 1)
+        async with database.transaction() as connection:
+            await decisions.clear(connection, "load", "by_itself")
+        await world.look()
+        await until(lambda: len(mailbox.mails) == 2)
+    firing, resolved = mailbox.mails
+    subject = " ".join(str(firing["Subject"]).split())
+    assert subject == "[firing] the run by_itself of load has failed: KeyError: 'id' (load.py line 4)"
+    assert mailbox.recipients[:2] == ["ops@example.com", "me@example.com"]
+    assert firing["Message-ID"] != resolved["Message-ID"]
+    assert resolved["Subject"].startswith("[resolved]")
+    assert "http://watcher/runs/load/by_itself" in str(firing.get_payload())
+
+
+async def test_what_failed_before_anybody_wanted_to_know_is_not_told(database: Database, hook: Hook) -> None:
+    entry = {"on": ["run_failed", "watcher_late"], "jobs": ["load"], "to": {"webhook": {"url": hook.url}}}
+    async with alerting(database, entry) as world:
+        await world.fail_run("old", "x")
+        [row] = await rows(database, run)
+        async with database.transaction() as connection:
+            await connection.execute(update(run).values(end_date=row["end_date"] - timedelta(hours=1)))
+        await world.look()
+        assert await rows(database, alert) == []
+        assert hook.bodies == []
+
+
+async def test_a_deadline_that_passes_names_the_asset_that_has_not_come(database: Database, hook: Hook) -> None:
+    entry = {"on": ["waiting_too_long"], "assets": ["customers"], "to": {"webhook": {"url": hook.url}}}
+    async with alerting(database, entry) as world:
+        async with database.transaction() as connection:
+            new = [NewEvent(asset_id=world.asset_ids["landing"], extra="{}", trace_id="0" * 32, source_actor="test")]
+            await events.append(connection, new)
+        await world.look()
+        assert await rows(database, alert) == []
+        [row] = await rows(database, queued_event)
+        async with database.transaction() as connection:
+            created_at = row["created_at"] - timedelta(hours=3)
+            await connection.execute(update(queued_event).values(created_at=created_at))
+        await world.look()
+        await until(lambda: len(hook.bodies) == 1)
+    [body] = hook.bodies
+    assert body["message"].startswith("`customers` has not come since ")
+    assert (body["subject"], body["url"]) == ({"dag_id": "load"}, "http://watcher/jobs/load")

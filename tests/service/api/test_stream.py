@@ -1,0 +1,158 @@
+"""Changes as they come: of what, in whose shape, from which cursor on, and for how many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from store.catalog import watchers
+from tests.databases import on_both
+from tests.effort import PATIENCE
+from tests.service.api.application import Api, claimed, serving
+from tests.service.api.served import served
+from watcher.api.live import LiveChanges
+from watcher.api.streams import Streams
+
+STREAM = "/api/v2/events/stream"
+
+
+class Client:
+    """Reads one stream, event by event."""
+
+    def __init__(self, lines: AsyncIterator[str]) -> None:
+        self._lines = lines
+        self.last = ""
+        """The cursor of the last event."""
+
+    async def next(self) -> tuple[str, Any]:
+        fields: dict[str, str] = {}
+        with anyio.fail_after(PATIENCE):
+            async for line in self._lines:
+                name, _, value = line.partition(": ")
+                if line and name:
+                    fields[name] = value
+                elif "data" in fields:
+                    self.last = fields["id"]
+                    return fields["event"], json.loads(fields["data"])
+        raise AssertionError("the stream ended")
+
+    async def until(self, kind: str) -> Any:
+        while True:
+            event, data = await self.next()
+            if event == kind:
+                return data
+
+
+@asynccontextmanager
+async def listening(address: str, last: str | None = None, **query: Any) -> AsyncIterator[Client]:
+    """From the first comment on whatever comes is told."""
+    headers = {} if last is None else {"Last-Event-ID": last}
+    async with (
+        httpx.AsyncClient(base_url=address, timeout=PATIENCE) as client,
+        client.stream("GET", STREAM, params=query, headers=headers) as answer,
+    ):
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        lines = answer.aiter_lines()
+        with anyio.fail_after(PATIENCE):
+            assert await anext(lines) == ":"
+        yield Client(lines)
+
+
+async def create_event(api: Api, asset: str = "landing") -> int:
+    answer = await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids[asset]})
+    return int(answer.json()["id"])
+
+
+@on_both
+async def test_what_changes_is_told_in_the_shapes_of_rest(api: Api) -> None:
+    await create_event(api)  # before anybody listens
+    async with served(api.context) as address, listening(address) as client:
+        number = await create_event(api)
+        data = await client.until("asset_event")
+        [listed] = [
+            event for event in (await api.get("/api/v2/assets/events"))["asset_events"] if event["id"] == number
+        ]
+        assert data == listed
+        await api.put("landing", "k", {"rows": 1})
+        data = await client.until("store")
+        assert (data["asset"], data["key"], data["value"], data["version"]) == ("landing", "k", {"rows": 1}, 1)
+        async with api.database.transaction() as connection:
+            await watchers.set_paused(connection, "landing_files", paused=True)
+        assert await client.until("watcher") == await api.get("/api/v2/watchers/landing_files")
+        await claimed(api)
+        run = await client.until("run")
+        assert (run["dag_id"], run["dag_run_id"]) == ("load_orders", "manual__1")
+        task = await client.until("try")
+        assert (task["dag_id"], task["task_id"]) == ("load_orders", "load")
+
+
+async def test_a_stream_is_of_types_of_an_asset_or_of_a_job(api: Api) -> None:
+    landing = api.asset_ids["landing"]
+    async with (
+        served(api.context) as address,
+        listening(address, types="asset_event,store", asset_id=landing) as of_asset,
+        listening(address, dag_id="load_orders") as of_job,
+    ):
+        await create_event(api, "customers")
+        await api.put("landing", "k", 1)
+        await api.start_try()
+        await create_event(api)
+        assert {(await of_asset.next())[0] for _ in range(2)} == {"store", "asset_event"}
+        assert {(await of_job.next())[0] for _ in range(2)} == {"run", "try"}
+    answer = await api.client.get(STREAM, params={"types": "asset_event,nothing"})
+    assert (answer.status_code, "'nothing'" in answer.json()["detail"]) == (422, True)
+
+
+async def test_a_client_comes_back_where_it_was_or_is_told_to_read_anew(api: Api) -> None:
+    context = replace(api.context, changes=LiveChanges(most_kept=3))
+    async with served(context) as address, listening(address, types="asset_event") as witness:
+        async with listening(address, types="asset_event") as client:
+            first = await create_event(api)
+            assert (await client.until("asset_event"))["id"] == first
+        cursor = client.last
+        numbers = [await create_event(api) for _ in range(3)]
+        for number in [first, *numbers]:
+            assert (await witness.until("asset_event"))["id"] == number
+        async with listening(address, cursor, types="asset_event") as client:
+            assert [(await client.until("asset_event"))["id"] for _ in numbers] == numbers
+        await create_event(api)
+        await witness.until("asset_event")
+        for stale in (cursor, "another-1", "nonsense", f"{cursor}000"):
+            async with listening(address, stale) as client:
+                assert await client.next() == ("reset", {})
+
+
+async def test_a_slow_reader_is_let_go_and_streams_are_few(api: Api) -> None:
+    changes = LiveChanges(most_pending=100)
+    context = replace(api.context, changes=changes, streams=Streams(most=1))
+    async with served(context) as address, listening(address) as client:
+        async with httpx.AsyncClient(base_url=address) as other:
+            answer = await other.get(STREAM)
+            assert (answer.status_code, "streams are open already" in answer.json()["detail"]) == (503, True)
+        await create_event(api)
+        with pytest.raises(AssertionError, match="the stream ended"):
+            await client.until("nothing that comes")
+    async with serving(replace(api.context, streams=Streams(most=0))) as full:
+        assert (await full.get(STREAM)).status_code == 503
+
+
+async def test_nobody_listens_and_nothing_is_read(api: Api) -> None:
+    changes = LiveChanges()
+    changes.wake()
+    async with served(replace(api.context, changes=changes)) as address:
+        async with listening(address):
+            pass
+        with anyio.fail_after(PATIENCE):
+            while changes._listeners:
+                await create_event(api)
+        looked_at = changes._looked_at
+        changes.wake()
+        await create_event(api)
+        assert changes._looked_at == looked_at

@@ -1,0 +1,141 @@
+"""When alerts begin and end, and in which words: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from config.alerts import AlertConfig
+from store.keys import Condition, JobDefinition
+from store.processes.alerts import KnownAlert
+from store.runs.waiting import QueueOfAsset
+from watcher.alerts.changes import Complaint, Rule, changes, rules, targets
+from watcher.alerts.complaints import lacking, of_waiting_job
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+WEBHOOK = {"webhook": {"url": "http://alerts/secret-path"}}
+FAILING = Complaint(
+    alert="watcher_failing", subject={"watcher": "files"}, message="it is failing", assets=frozenset({"landing"})
+)
+FAILED = Complaint(
+    alert="run_failed",
+    subject={"dag_id": "load", "run_id": "r"},
+    message="it has failed",
+    assets=frozenset({"landing", "orders"}),
+    dag_id="load",
+    since=NOON - MINUTE,
+)
+
+
+def rule(**config: Any) -> Rule:
+    config = {"on": ["watcher_failing", "run_failed"], "to": WEBHOOK, **config}
+    return rules([AlertConfig.model_validate(config)])[0]
+
+
+def kept(known: Sequence[KnownAlert], found: Any) -> list[KnownAlert]:
+    """What the database would hold afterwards."""
+    every = {each.key: each for each in [*known, *found.added] if each.key not in found.removed}
+    return [replace(each, is_fired=each.is_fired or key in found.fired) for key, each in every.items()]
+
+
+def test_each_change_is_told_once() -> None:
+    told, known, the_rule = [], list[KnownAlert](), rule()
+    for minute, present in enumerate([[], [FAILING], [FAILING], [], [], [FAILING]]):
+        found = changes(present, [the_rule], known, NOON + minute * MINUTE)
+        told += [(minute, notice.state) for notice in found.notices]
+        known = kept(known, found)
+    assert told == [(1, "firing"), (3, "resolved"), (5, "firing")]
+
+
+def test_what_did_not_hold_for_long_enough_is_told_to_nobody() -> None:
+    the_rule = rule(**{"for": "5m"})
+    begun = changes([FAILING], [the_rule], [], NOON)
+    assert (len(begun.added), begun.notices) == (1, [])
+    known = kept([], begun)
+    assert changes([FAILING], [the_rule], known, NOON + 4 * MINUTE).notices == []
+    [notice] = changes([FAILING], [the_rule], known, NOON + 5 * MINUTE).notices
+    assert (notice.state, notice.known.since) == ("firing", NOON)
+    over = changes([], [the_rule], known, NOON + 5 * MINUTE)
+    assert (over.notices, len(over.removed)) == ([], 1)
+
+
+def test_for_counts_from_when_it_began_where_that_is_known() -> None:
+    assert changes([FAILED], [rule(**{"for": "1m"})], [], NOON).notices[0].known.since == NOON - MINUTE
+
+
+@pytest.mark.parametrize(
+    ("config", "complaint", "covered"),
+    [
+        ({}, FAILING, True),
+        ({"on": ["run_failed"]}, FAILING, False),
+        ({"assets": ["land*"]}, FAILING, True),
+        ({"assets": ["orders"]}, FAILING, False),
+        ({"assets": ["orders"]}, FAILED, True),
+        ({"jobs": ["other_*"]}, FAILED, False),
+        ({"jobs": ["other_*"]}, FAILING, True),
+        ({"jobs": ["lo?d"], "assets": ["x"]}, FAILED, False),
+        ({}, replace(FAILED, assets=frozenset()), True),
+    ],
+)
+def test_a_rule_covers_what_its_patterns_match(config: dict[str, Any], complaint: Complaint, covered: bool) -> None:
+    assert rule(**config).covers(complaint) == covered
+
+
+def test_a_rule_that_was_changed_begins_anew_and_says_nothing_of_the_old() -> None:
+    known = kept([], changes([FAILING], [rule()], [], NOON))
+    found = changes([FAILING], [rule(jobs=["x"])], known, NOON)
+    assert [notice.state for notice in found.notices] == ["firing"]
+    assert found.removed == {known[0].key}
+
+
+def test_the_id_of_a_rule_holds_no_secret_and_leads_to_its_target() -> None:
+    entry = AlertConfig.model_validate({"on": ["run_failed"], "to": WEBHOOK})
+    [(rule_id, target)] = targets([entry]).items()
+    assert rule_id == rules([entry])[0].id
+    assert target.webhook is not None
+    assert "secret-path" not in repr(target)
+
+
+DEADLINE = timedelta(hours=2)
+
+
+def waiting_job(schedule: Condition, **queued_at: datetime) -> Complaint | None:
+    names = {"landing", "customers", "refunds"}
+    queues = [
+        QueueOfAsset(dag_id="load", asset_id=1, asset=name, queued=int(name in queued_at), oldest=queued_at.get(name))
+        for name in names
+    ]
+    definition = JobDefinition(schedule=schedule, deadline=DEADLINE)
+    return of_waiting_job("load", definition, DEADLINE, queues, {"daily": {"refunds"}}, NOON)
+
+
+def test_a_deadline_names_what_has_not_come() -> None:
+    complaint = waiting_job({"all": ["landing", "customers"]}, landing=NOON - 6 * 60 * MINUTE)
+    assert complaint is not None
+    assert complaint.message.startswith("`customers` has not come since 2026-11-22 06:00 UTC: load waits for it")
+    assert (complaint.since, complaint.subject) == (NOON - 4 * 60 * MINUTE, {"dag_id": "load"})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "queued"),
+    [
+        ({"all": ["landing", "customers"]}, {}),
+        ({"all": ["landing", "customers"]}, {"landing": NOON - 119 * MINUTE}),
+        ({"any": ["landing", "customers"]}, {"landing": NOON - 600 * MINUTE}),
+        ({"all": ["landing", {"alias": "daily"}]}, dict.fromkeys(("landing", "refunds"), NOON - 600 * MINUTE)),
+    ],
+)
+def test_a_condition_that_is_met_not_begun_or_young_is_within_its_deadline(
+    schedule: Condition, queued: dict[str, datetime]
+) -> None:
+    assert waiting_job(schedule, **queued) is None
+
+
+def test_what_is_lacking_is_said_as_the_condition_has_it() -> None:
+    condition: Condition = {"all": ["landing", {"any": ["customers", {"alias": "daily"}]}, "more"]}
+    assert lacking(condition, {"landing": NOON}, {}) == "`customers` or the alias `daily` and `more`"

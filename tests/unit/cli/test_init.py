@@ -1,0 +1,77 @@
+"""`watcher init` writes what is right, over nothing that is there, and asks for what it was not told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer.testing
+from typer.testing import CliRunner, Result
+
+from config.loader import load
+from watcher.cli.app import app
+from watcher.vocabulary import vocabulary
+
+Init = Callable[..., Result]
+
+
+@pytest.fixture
+def init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Init:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str, exits: int = 0, given: str | None = None) -> Result:
+        result = CliRunner().invoke(app, ["init", *words], input=given)
+        assert result.exit_code == exits, result.output
+        return result
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "trigger"),
+    [
+        ("inbox", "tables/orders", "file.new_files"),
+        ("s3://lake/raw/orders", "s3://lake/tables/orders", "s3.new_files"),
+        ("postgres://me@db/shop/public/orders", "/data/orders", "postgres.new_rows"),
+    ],
+)
+def test_a_project_is_a_configuration_that_is_right_a_job_and_its_test(
+    init: Init, tmp_path: Path, source: str, target: str, trigger: str
+) -> None:
+    said = json.loads(init("mine", "--source", source, "--target", target, "--json").stdout)
+    assert said["files"] == ["jobs/load_orders.py", "tests/test_load_orders.py", "watchers.yaml"]
+    configuration = load(tmp_path / "mine" / "watchers.yaml", vocabulary(), {}, with_files=True)
+    [watcher] = configuration.watchers.values()
+    assert watcher.trigger == trigger
+    assert configuration.jobs["load_orders"].spark.connections == tuple(configuration.connections)
+    for path in said["files"][:2]:
+        compile((tmp_path / "mine" / path).read_text(), path, "exec")
+
+
+def test_nothing_is_written_over_what_is_there(init: Init, tmp_path: Path) -> None:
+    words = ("--source", "inbox", "--target", "orders")
+    init(*words, "--match", "*.csv")
+    before = (tmp_path / "watchers.yaml").read_text()
+    assert '        match: "*.csv"\n' in before
+    refused = init(*words, exits=5)
+    assert "watchers.yaml, jobs/load_orders.py, tests/test_load_orders.py: there already" in refused.stderr
+    assert (tmp_path / "watchers.yaml").read_text() == before
+
+
+def test_what_is_no_source_and_no_name_is_refused_in_a_sentence(init: Init, tmp_path: Path) -> None:
+    assert "give a folder, s3://bucket/prefix/ or" in init("--source", "kafka://t", "--target", "o", exits=2).stderr
+    refused = init("--source", "in", "--target", "o", "--name", "my orders", exits=2)
+    assert "cannot be a module's name" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_not_said_is_asked_on_a_terminal_alone(
+    init: Init, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "say it with --target" in init("--source", "inbox", exits=2).stderr
+    monkeypatch.setattr(typer.testing._NamedTextIOWrapper, "isatty", lambda _: True)
+    asked = init(given="inbox\ntables/sums\n").output
+    assert "Where does new data appear?" in asked
+    assert (tmp_path / "jobs" / "load_sums.py").is_file()

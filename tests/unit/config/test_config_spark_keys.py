@@ -1,0 +1,102 @@
+"""Keys of a job's `spark` section that go to spark-submit: what they become, and what is refused in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from config.loader import load
+from config.models import SparkConfig
+from config.spark_keys import DynamicAllocation
+from config.vocabulary import Vocabulary
+from tests.unit.config.conftest import Load, Problems, Write
+
+WHY = "the driver runs beside the daemon"
+
+
+def spark_of(load_text: Load, keys: str) -> SparkConfig:
+    return load_text(f"jobs: {{j: {{spark: {{application: /a.py, {keys}}}}}}}").jobs["j"].spark
+
+
+def test_they_are_as_spark_submit_has_them(load_text: Load, tmp_path: Path) -> None:
+    keys = (
+        "master: yarn, files: [lookup.csv, 's3a://b/x#y'], archives: ['env.tar.gz#env'], properties_file: spark.conf, "
+        "executor_memory: 2g, executor_cores: 2, num_executors: 3, dynamic_allocation: {min: 1, max: 4}"
+    )
+    spark = spark_of(load_text, keys)
+    assert spark.files == (f"{tmp_path}/lookup.csv", "s3a://b/x#y")
+    assert spark.archives == (f"{tmp_path}/env.tar.gz#env",)
+    assert spark.properties_file == f"{tmp_path}/spark.conf"
+    assert (spark.executor_memory, spark.executor_cores, spark.num_executors) == ("2g", 2, 3)
+    assert spark.dynamic_allocation == DynamicAllocation(min=1, max=4)
+    assert spark_of(load_text, "dynamic_allocation: true").dynamic_allocation is True
+    assert spark_of(load_text, "dynamic_allocation: {min: 2}").dynamic_allocation == DynamicAllocation(min=2)
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ("executor_memory: 2", "spark.executor_memory: must be text (put it in quotes), not a number"),
+        ("executor_memory: 2gb", "spark.executor_memory: must be an amount of memory such as `512m` or `2g`"),
+        ("executor_cores: 0", "spark.executor_cores: must be at least 1"),
+        ("num_executors: many", "spark.num_executors: must be a whole number, not text"),
+        ("dynamic_allocation: {min: 3, max: 2}", "spark.dynamic_allocation: `max` must be at least `min`"),
+        ("dynamic_allocation: {least: 3}", "spark.dynamic_allocation.least: is not a key here; known: `max`, `min`"),
+        ("files: ['a.csv#b.csv']", "spark.files: `#name` behind a file renames it on YARN only"),
+        ("deployMode: cluster", f"spark.deployMode: is always `client`, so remove it: {WHY}"),
+        ("deploy_mode: client", f"spark.deploy_mode: is always `client`, so remove it: {WHY}"),
+        ("conf: {spark.submit.deployMode: cluster}", f"spark.conf.spark.submit.deployMode: must be `client`: {WHY}"),
+    ],
+)
+def test_what_spark_submit_would_refuse_is_refused(problems: Problems, keys: str, sentence: str) -> None:
+    [problem] = problems(f"jobs: {{j: {{spark: {{application: /a.py, {keys}}}}}}}")
+    assert f"jobs.j.{sentence}" in problem
+
+
+@pytest.mark.parametrize("text", [None, "spark.submit.deployMode cluster"])
+def test_a_check_looks_into_the_properties_file(
+    write: Write, vocabulary: Vocabulary, tmp_path: Path, text: str | None
+) -> None:
+    (tmp_path / "a.py").touch()
+    if text is not None:
+        (tmp_path / "spark.conf").write_text(text)
+    file = write("jobs: {j: {spark: {application: a.py, properties_file: spark.conf}}}")
+    assert load(file, vocabulary, {})
+    with pytest.raises(Exception, match=WHY if text else r"spark.properties_file: there is no such file"):
+        load(file, vocabulary, {}, with_files=True)
+
+
+def test_arguments_may_be_templates(load_text: Load) -> None:
+    args = (
+        "{{ run_id }}",
+        "--key={{ triggering_asset_events.orders[-1].extra.key }}",
+        "{% for event in triggering_asset_events['a.b'] %}{{ event.id }},{% endfor %}",
+        "{{ conf.x | default('none') }} {{ logical_date.date() if logical_date }} {{ range(try_number) | list }}",
+        "{ no template }",
+    )
+    written = ", ".join(f"'{arg.replace(chr(39), chr(39) * 2)}'" for arg in args)
+    assert spark_of(load_text, f"args: [{written}]").args == args
+
+
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        (
+            "{{ run_id",
+            "is no template that Jinja2 reads: unexpected end of template, expected 'end of print statement'",
+        ),
+        ("{% if %}", "is no template that Jinja2 reads: Expected an expression, got 'end of statement block'"),
+        ("{{ runid }}", "uses `runid`, which templates here do not have; did you mean `run_id`?"),
+        ("{{ conf.x | shout }}", "is no template that Jinja2 reads: No filter named 'shout'"),
+        ("{{ [1, 2] | random }}", "is no template that Jinja2 reads: No filter named 'random'"),
+        ("{% include 'x' %}", "is a template that takes in another; write it out"),
+        ("{{ lipsum() }}", "uses `lipsum`, which templates here do not have; "),
+    ],
+)
+def test_what_is_wrong_with_a_template_is_said_before_anything_runs(
+    problems: Problems, argument: str, sentence: str
+) -> None:
+    escaped = argument.replace("'", "''")
+    [problem] = problems(f"jobs: {{j: {{spark: {{application: /a.py, args: [x, '{escaped}']}}}}}}")
+    assert f"jobs.j.spark.args[1]: {sentence}" in problem

@@ -1,0 +1,32 @@
+"""The Dags of docs/airflow.md are those of examples/airflow, which the tests with a real Airflow run; its YAML is right."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from config.settings import AirflowSettings
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["report", "export"])
+def test_the_dags_are_the_examples(name: str) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    _docstring, _, code = (ROOT / f"examples/airflow/dags/{name}.py").read_text(encoding="utf-8").partition("\n\n")
+    assert code in blocks
+
+
+def test_the_settings_are_right() -> None:
+    block = re.search(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    given = YAML(typ="safe", pure=True).load(block[1])["settings"]["airflow"]
+    airflow = AirflowSettings.model_validate(given)
+    assert (airflow.forward, airflow.listen) == (
+        {"landing_orders": "landing_orders"},
+        {"customers": "airflow_customers"},
+    )

@@ -1,0 +1,116 @@
+"""The loop that looks what is wrong: the leader alone, each change once, in the transaction that makes it known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+from uuid import uuid4
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from config.settings import Settings
+from store.database import Database
+from store.database.paging import now_of
+from store.detection import outbox
+from store.detection.outbox import NewMessage
+from store.processes import alerts
+from store.runs import complaints
+from watcher.alerts.changes import Notice, Rule, changes, rules
+from watcher.alerts.complaints import read_complaints
+from watcher.leader_election import Leadership
+from watcher.loops import keep_going
+from watcher.web.addresses import path
+
+LOOK_EVERY: Final = 5.0
+"""Seconds between two looks."""
+DESTINATION: Final = "alerts"
+"""In the outbox; its lanes are a rule and what it tells of."""
+
+log = structlog.get_logger()
+
+
+@dataclass(kw_only=True, eq=False)
+class Evaluator:
+    """`on_alerts` is called after alerts were committed to the outbox."""
+
+    database: Database
+    leadership: Leadership
+    rules: Sequence[Rule]
+    base_url: str | None
+    on_alerts: Callable[[], None]
+
+    @classmethod
+    def of(cls, settings: Settings, database: Database, leadership: Leadership, on_alerts: Callable[[], None]) -> Self:
+        """As configured."""
+        return cls(
+            database=database,
+            leadership=leadership,
+            rules=rules(settings.alerts),
+            base_url=settings.api.base_url,
+            on_alerts=on_alerts,
+        )
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled."""
+        task_status.started()
+        while True:
+            async with keep_going("alerts.look_failed"):
+                await self.look()
+            await anyio.sleep(LOOK_EVERY)
+
+    async def look(self) -> None:
+        """Begin and end alerts; writes nothing where nothing has changed."""
+        if not self.leadership.leads:
+            return
+        async with self.database.reading() as connection:
+            known = await alerts.listed(connection)
+            now = await now_of(connection)
+        if not self.rules and not known:
+            return
+        async with self.leadership.transaction() as connection:
+            since = await complaints.alerting_since(connection, self.database.dialect)
+        async with self.database.reading() as connection:
+            present = await read_complaints(connection, since, now)
+        found = changes(present, self.rules, known, now)
+        if not (found.added or found.fired or found.removed):
+            return
+        async with self.leadership.transaction() as connection:
+            await alerts.add(connection, found.added)
+            await alerts.set_fired(connection, found.fired)
+            await alerts.remove(connection, found.removed)
+            await outbox.put(connection, [self._message(notice, now) for notice in found.notices])
+        for notice in found.notices:
+            log.warning("alert.changed", state=notice.state, alert=notice.known.alert, **notice.known.subject)
+        if found.notices:
+            self.on_alerts()
+
+    def _message(self, notice: Notice, now: datetime) -> NewMessage:
+        known, message_id = notice.known, str(uuid4())
+        body: Mapping[str, Any] = {
+            "id": message_id,
+            "alert": known.alert,
+            "state": notice.state,
+            "since": (known.since if notice.state == "firing" else now).astimezone(UTC).isoformat(),
+            "subject": known.subject,
+            "message": known.message,
+            "url": f"{(self.base_url or '').rstrip('/')}/{page_of(known.subject)}",
+        }
+        lane = f"{known.rule}/{known.key[:16]}"
+        return NewMessage(destination=DESTINATION, lane=lane, message_id=message_id, body=json.dumps(body))
+
+
+def page_of(subject: Mapping[str, str]) -> str:
+    """The web page of what an alert is about."""
+    match subject:
+        case {"run_id": run_id, "dag_id": dag_id}:
+            return path("runs", dag_id, run_id)
+        case {"dag_id": dag_id}:
+            return path("jobs", dag_id)
+        case {"watcher": name}:
+            return path("watchers", name)
+    return path("assets")

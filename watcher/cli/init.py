@@ -1,0 +1,81 @@
+"""`watcher init`: a configuration, a job and its test for one's own source, ready to run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from config.errors import ConfigurationInvalid
+from watcher.cli.commands import load_configuration, local_command
+from watcher.cli.failures import Exit, Failure
+from watcher.cli.first_files import PlaceInvalid, check_apart, files, source_of, target_of
+from watcher.cli.output import Show
+
+top = typer.Typer()
+_SOURCE = "Where does new data appear? A folder, s3://bucket/prefix/ or postgres://user@host/database/schema/table"
+_TARGET = "Where shall it go, as Parquet? A folder or s3://bucket/prefix"
+
+
+@local_command(top, "init")
+def init(
+    show: Show,
+    folder: Annotated[Path, typer.Argument(help="Where to write; it is made.")] = Path(),
+    source: Annotated[str | None, typer.Option(help="Where new data appears; asked for on a terminal.")] = None,
+    target: Annotated[str | None, typer.Option(help="Where it goes, as Parquet; likewise.")] = None,
+    name: Annotated[str | None, typer.Option(help="What it is, as `orders`; else the target's last word.")] = None,
+    match: Annotated[str | None, typer.Option(help='Which files, as "*.csv"; else all.')] = None,
+) -> None:
+    """Write a checked configuration, a job and its test for a source and a target."""
+    source, target = source or _ask(_SOURCE, "--source"), target or _ask(_TARGET, "--target")
+    try:
+        watched, loaded = source_of(source, Path.cwd()), target_of(target, Path.cwd())
+        check_apart(watched, loaded)
+    except PlaceInvalid as error:
+        raise Failure(str(error), Exit.USAGE) from None
+    name = name or loaded.name
+    if not name.isidentifier() or not name.isascii():
+        raise Failure(f"{name} cannot be a module's name: use letters, digits and _", Exit.USAGE)
+    texts = files(watched, loaded, name, None if watched.kind == "postgres" else match)
+    _write(folder, texts)
+    show(
+        {"folder": str(folder), "files": sorted(texts)},
+        lambda: "\n".join([*(f"wrote {folder / path}" for path in texts), *_next_steps(folder)]),
+    )
+
+
+def _ask(question: str, option: str) -> str:
+    if not sys.stdin.isatty():
+        raise Failure(f"say it with {option}: nobody can be asked here", Exit.USAGE)
+    answer: str = typer.prompt(question)
+    return answer
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    """All or nothing; what it reads like is checked as `watcher check` does."""
+    paths = {folder / path: text for path, text in texts.items()}
+    if there := [str(path) for path in paths if path.exists()]:
+        raise Failure(f"{', '.join(there)}: there already; choose another folder, or --name", Exit.CONFLICT)
+    try:
+        for path, text in paths.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        load_configuration(folder / "watchers.yaml", with_files=True)
+    except (OSError, ConfigurationInvalid) as error:
+        for path in paths:
+            path.unlink(missing_ok=True)
+        raise Failure(str(error), Exit.FAILED) from error
+
+
+def _next_steps(folder: Path) -> list[str]:
+    there = [] if folder == Path() else [f"  cd {folder}"]
+    return [
+        "next:",
+        *there,
+        "  python -m pytest tests     # the job's test, with Spark and no daemon",
+        "  watcher check --connect    # can the source be reached, and does a run have what it needs?",
+        "  watcher run",
+    ]
