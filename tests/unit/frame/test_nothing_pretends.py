@@ -48,6 +48,7 @@ UNIMPORTED: Mapping[str, str] = {
     "mypy": "make check",
     "ruff": "make check",
     "schemathesis": "the tests, as a program that asks the API thousands of times",
+    "podman-compose": "tests/container/test_deploy.py runs it",
     "uv": "make requirements",
 }
 """Distributions that nothing of ours imports, and who needs them."""
