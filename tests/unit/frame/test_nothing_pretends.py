@@ -49,6 +49,7 @@ UNIMPORTED: Mapping[str, str] = {
     "podman-compose": "the tests, as a program that starts what compose.yaml says",
     "ruff": "make check",
     "schemathesis": "the tests, as a program that asks the API thousands of times",
+    "podman-compose": "tests/container/test_deploy.py runs it",
     "uv": "make requirements",
 }
 """Distributions that nothing of ours imports, and who needs them."""
