@@ -41,7 +41,7 @@ from watcher.errors import PartEnded
 from watcher.health import Health, WatcherReport
 from watcher.hint_relay import HintRelay
 from watcher.home import Home, open_home
-from watcher.http_server import address_of, listen_as, serve
+from watcher.http_server import address_of, listen_as, serve, url_of_api
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
@@ -128,7 +128,7 @@ class Daemon:
     fork_server: ForkServer
 
     def __post_init__(self) -> None:
-        self._settings = self.configuration.settings
+        settings = self._settings = self.configuration.settings
         self._entries = self.backend.entries(self.database)
         self._copies = None if self._entries.keeps_history else WatermarkCopies(self.database, self._entries)
         self._secrets = signing_secrets(self._settings.api, self.home, alone=self.options.roles == ROLES)
@@ -145,8 +145,8 @@ class Daemon:
         self._leadership = Leadership(
             database=self.database,
             owner=self.home.id,
-            heartbeat=self._settings.triggerer.heartbeat,
-            lease=self._settings.triggerer.lease,
+            heartbeat=settings.triggerer.heartbeat,
+            lease=settings.triggerer.lease,
             on_taken=self._look_for_runs,
             health=self._health,
         )
@@ -296,10 +296,11 @@ class Daemon:
         )
 
     def _make_dispatcher(self) -> Dispatcher:
+        api_here = url_of_api(self._settings.api, self.options.roles, self.listening_socket)
         submissions = Submissions(
             jobs=jobs_to_start(self.configuration),
             submitters=self._submitters,
-            addresses=Addresses(local=self._local_url(), public=self._settings.api.base_url),
+            addresses=Addresses(local=api_here, public=self._settings.api.base_url),
             issue_token=try_tokens.issuer(self._secrets[0]),
         )
         own = self._settings.scheduler
@@ -392,9 +393,3 @@ class Daemon:
             metrics=self._metrics,
             descriptions=Descriptions(self._inquirer),
         )
-
-    def _local_url(self) -> str:
-        """Where drivers on this machine reach the API: by the loopback, or another process's by its address."""
-        if "api" in self.options.roles:
-            return address_of(self.listening_socket)
-        return self._settings.api.base_url or f"http://{self._settings.api.host}:{self._settings.api.port}"

@@ -46,12 +46,16 @@ def address_of(bound: socket.socket) -> str:
     return url_here(*bound.getsockname()[:2])
 
 
+def url_of_api(api: ApiSettings, roles: frozenset[str], bound: socket.socket) -> str:
+    """Where drivers on this machine reach the API: what this process has bound, or another process by its address."""
+    return address_of(bound) if "api" in roles else api.base_url or url_here(api.host, api.port)
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A bound socket. Raises `StartRefused` when the address is taken or not ours."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(
-        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
-    )  # named: asyncio sends at once only where it is
+    # With the protocol's name, without which asyncio leaves Nagle's algorithm on.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))

@@ -46,6 +46,11 @@ class Leadership:
         """As far as this process knows; `transaction` makes sure."""
         return self._epoch is not None
 
+    @property
+    def term(self) -> int | None:
+        """Another one after each time that somebody else may have led; None while this process stands by."""
+        return self._epoch
+
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Campaign until cancelled, then resign. Started once it is known who leads."""
         try:

@@ -26,7 +26,12 @@ _FOREIGN: Final = re.compile(
     "x86_64|amd64|linux64|aarch64|aarch_64"
 )
 _NATIVE: Final = (".so", ".dll", ".dylib", ".jnilib")
-_NEVER_LOADED: Final = ("pyarrow/tests", "pyarrow/include", "pyspark/jars/spark-connect_*.jar")
+_NEVER_LOADED: Final = (
+    "pyarrow/tests",
+    "pyarrow/include",
+    "pyspark/jars/spark-connect_*.jar",
+    "pyspark/jars/connect-repl",
+)
 _SOURCES: Final = {".c", ".cc", ".cpp", ".h", ".hpp", ".pxd", ".pxi", ".pyx"}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
 from store.detection import events, listening
@@ -43,6 +45,8 @@ class Listener:
     hint: Callable[[Hint], None]
     health: Health = field(default_factory=Health)
     _reading: Reading | None = None
+    _term: int | None = None
+    """In which `_reading` was read: another leader may have read on since."""
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled. Airflow may be away for as long as it likes."""
@@ -50,7 +54,6 @@ class Listener:
         task_status.started()
         subject = f"airflow/listen/{self.source}"
         while True:
-            self._reading = self._reading if self.leadership.leads else None
             async with keep_going("airflow.listening_failed"):
                 try:
                     await self.look()
@@ -70,7 +73,9 @@ class Listener:
 
     async def look(self) -> None:
         """Tell what is new; the first look tells nothing. Raises `AirflowError`."""
-        if not self.leadership.leads:
+        if self.leadership.term != self._term:
+            self._term, self._reading = self.leadership.term, None
+        if self._term is None:
             return
         try:
             reading = self._reading or await self._loaded()
@@ -81,6 +86,14 @@ class Listener:
         except AirflowError:
             self.client.forget(self.source)
             raise
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[AsyncConnection]:
+        """The leader's, in the term in which reading was loaded. Raises `NotLeading`."""
+        async with self.leadership.transaction() as connection:
+            if self.leadership.term != self._term:
+                raise NotLeading("another process may have read these events since; they are looked at again")
+            yield connection
 
     async def _loaded(self) -> Reading | None:
         async with self.database.reading() as connection:
@@ -95,7 +108,7 @@ class Listener:
         if newest is not None:
             async for page in self.client.events(asset_id, reading.since(self.lateness)):
                 reading = reading.with_seen(event for event in page if event.timestamp <= newest.timestamp)
-        async with self.leadership.transaction() as connection:
+        async with self._transaction() as connection:
             await listening.begin(connection, self.source, StoredReading(newest=reading.newest, seen=reading.seen))
         log.info("airflow.listening", source=self.source, newest=str(reading.newest))
         return reading
@@ -110,14 +123,14 @@ class Listener:
                 reading = reading.with_seen(new)
         after = reading.after_look(before, pages, self.lateness)
         if after.newest is not None and after.newest != reading.newest:
-            async with self.leadership.transaction() as connection:
+            async with self._transaction() as connection:
                 await listening.advance(connection, self.source, after.newest, self.lateness)
         return after
 
     async def _tell(self, new: Sequence[TheirEvent]) -> None:
         """Events that we made there are read and not told."""
         foreign = [event for event in new if not is_ours(event.extra, self.instance)]
-        async with self.leadership.transaction() as connection:
+        async with self._transaction() as connection:
             await listening.remember(connection, self.source, {event.id: event.timestamp for event in new})
             asset_id = await listening.target(connection, self.asset)
             ours = [NewEvent(asset_id=asset_id, extra=_extra(event), trace_id=uuid.uuid4().hex) for event in foreign]

@@ -26,7 +26,7 @@ MOST_KEPT: Final = 10_000
 MOST_PENDING: Final = 1_000_000
 """Characters that a client may be behind before its stream ends."""
 LOOK_EVERY: Final = 1.0
-NOT_BEFORE: Final = 0.1
+NOT_BEFORE: Final = 0.5
 """Seconds between two looks, whatever hints come."""
 FORGOTTEN_AFTER: Final = 60.0
 """Seconds without a look: who comes then begins anew."""

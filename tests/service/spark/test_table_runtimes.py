@@ -50,6 +50,8 @@ async def test_the_newest_runtimes_run_and_read_what_was_appended_without_them(
     append(ours.table("manual__1", 2), rows(2, 3), ["day"])
     submitter = spark_submit(tmp_path)
     conf = {
+        "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",

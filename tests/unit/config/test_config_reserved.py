@@ -21,9 +21,7 @@ from config.settings import Settings
 from watcher.vocabulary import vocabulary
 
 KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey) and "**" not in entry.path}
-OTHERS: Mapping[str, Any] = {
-    "assets.*.watchers.*.assets": {"landing": "orders/**"},
-}
+OTHERS: Mapping[str, Any] = {"assets.*.watchers.*.assets": {"landing": "orders/**"}}
 
 
 def written(path: str, value: Any) -> dict[str, Any]:

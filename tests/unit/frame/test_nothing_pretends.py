@@ -46,6 +46,7 @@ UNIMPORTED: Mapping[str, str] = {
     "s3fs": "fsspec, for s3:// of the worker-side backend",
     "import-linter": "make check",
     "mypy": "make check",
+    "podman-compose": "the tests, as a program that starts what compose.yaml says",
     "ruff": "make check",
     "schemathesis": "the tests, as a program that asks the API thousands of times",
     "uv": "make requirements",
