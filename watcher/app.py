@@ -24,8 +24,7 @@ from store.database import Database
 from store.processes.triggerers import Process
 from watcher import machine, try_tokens
 from watcher.airflow.neighbour import Neighbour
-from watcher.alerts.delivery import Alerts
-from watcher.alerts.evaluator import Evaluator
+from watcher.alerts import Alerts, Evaluator
 from watcher.api.app import create_probes
 from watcher.api.context import ApiContext
 from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
@@ -107,7 +106,6 @@ async def _build(
     check_store(settings)
     database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
     backend = open_backend(settings, database)
-
     start = await start_configuration(database, configuration, force=options.apply)
     home.remember_settings(settings_digests(settings))
     listening_socket = stack.enter_context(listen_as(settings.api, options.roles))
@@ -154,12 +152,10 @@ class Daemon:
         )
         self._scheduler = Scheduler(self.database, self._leadership, on_runs=lambda: self._deliver(Hint(what="tries")))
         of_leader: dict[str, Any] = {"database": self.database, "leadership": self._leadership, "health": self._health}
-        self._neighbour = Neighbour(
-            settings=settings.airflow, instance=self.start.instance, hint=self._hint, **of_leader
-        )
-        alerts = Alerts.of(settings.alerts, self._metrics)
-        self._sender = Sender(destinations=[*self._neighbour.destinations, alerts], **of_leader)
-        self._evaluator = Evaluator.of(settings, self.database, self._leadership, self._sender.wake)
+        airflow, instance = self._settings.airflow, self.start.instance
+        self._neighbour = Neighbour(settings=airflow, instance=instance, hint=self._hint, **of_leader)
+        destinations = [*self._neighbour.destinations, Alerts.of(self._settings.alerts, self._metrics)]
+        self._sender = Sender(destinations=destinations, **of_leader)
         self._submitters = submitters(self.configuration, workspace(self.configuration, self.home.folder))
         self._dispatcher = self._make_dispatcher()
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -212,10 +208,11 @@ class Daemon:
             await self._start_part(workers, "scheduler", self._scheduler.run)
             cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), Limits.of(self._settings))
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
+            evaluator = Evaluator.of(self._settings, self.database, self._leadership, self._sender.wake)
             await self._start_part(workers, "dispatcher", self._dispatcher.run)
             await self._start_part(workers, "outbox", self._sender.run)
             await self._start_part(workers, "Airflow", self._neighbour.run)
-            await self._start_part(workers, "alerts", self._evaluator.run)
+            await self._start_part(workers, "alerts", evaluator.run)
         if "triggerer" in self.options.roles:
             self._triggerer = self._make_triggerer(clients)
             await self._start_part(workers, "triggerer", self._triggerer.run)

@@ -27,7 +27,15 @@ from watcher.vocabulary import Descriptions
 
 OUR_OWN: Final = frozenset(
     {
-        *("asset_age_seconds", "asset_late", "blocked_seconds", "database_up", "errors", "event_loop_lag_seconds"),
+        *(
+            "alerts",
+            "asset_age_seconds",
+            "asset_late",
+            "blocked_seconds",
+            "database_up",
+            "errors",
+            "event_loop_lag_seconds",
+        ),
         *("event_to_first_action_seconds", "events", "findings", "items", "lag_seconds", "left_out", "poll_seconds"),
         *(
             "outbox_depth",

@@ -30,7 +30,9 @@ class KnownAlert:
 
 async def listed(connection: AsyncConnection) -> Sequence[KnownAlert]:
     """All."""
-    rows = await connection.execute(select(*alert.c).order_by(alert.c.key))
+    a = alert.c
+    query = select(a.key, a.rule, a.alert, a.subject, a.message, a.since, a.is_fired)
+    rows = await connection.execute(query.order_by(a.key))
     return [KnownAlert(**{**row._mapping, "subject": json.loads(row.subject)}) for row in rows]  # noqa: SLF001
 
 

@@ -46,6 +46,7 @@ def samples() -> list[Sample]:
     metrics = Metrics()
     metrics.expect_runs(["load"])
     metrics.reloads.labels("applied").inc()
+    metrics.alerts.labels("sent").inc()
     metrics.count_writes(AssetStoreWriterKind.TASK, 1, TRACE)
     metrics.items.labels("files", "inbox").inc()
     metrics.events.labels("files", "inbox").inc(1, {"trace_id": TRACE})
