@@ -27,57 +27,6 @@ def history_link(server: str | None, progress: str | None) -> str | None:
     return None if server is None or application is None else f"{server.rstrip('/')}/history/{quote(application)}/"
 
 
-class TaskInstanceResponse(Shape):
-    id: UUID
-    task_id: str
-    dag_id: str
-    dag_run_id: str
-    map_index: int
-    logical_date: datetime | None
-    run_after: datetime
-    start_date: datetime | None
-    end_date: datetime | None
-    duration: float | None
-    state: str
-    try_number: int
-    max_tries: int
-    task_display_name: str
-    dag_display_name: str
-    hostname: str | None = None
-    unixname: str | None = None
-    pool: str = POOL
-    pool_slots: int = 1
-    queue: str | None = None
-    priority_weight: int | None = None
-    operator: str = OPERATOR
-    operator_name: str = OPERATOR
-    queued_when: datetime | None
-    scheduled_when: datetime | None
-    pid: int | None = None
-    executor: str | None = None
-    executor_config: str = "{}"
-    note: str | None
-    rendered_map_index: str | None = None
-    rendered_fields: dict[str, Any] | None = None
-    trigger: None = None
-    triggerer_job: None = None
-    dag_version: None = None
-    detail: str | None
-    progress: Annotated[dict[str, int] | None, BeforeValidator(_counts)]
-    cost: Annotated[dict[str, float], BeforeValidator(parsed)] | None
-    exit_code: int | None
-
-
-class TaskInstanceCollectionResponse(Shape):
-    """`total_entries` is null where a cursor was asked for: then nobody counts."""
-
-    task_instances: Sequence[TaskInstanceResponse]
-    total_entries: int | None
-    total_entries_limit: int | None = None
-    next_cursor: str | None = None
-    previous_cursor: str | None = None
-
-
 class TaskInstanceHistoryResponse(Shape):
     """One try."""
 
@@ -107,6 +56,33 @@ class TaskInstanceHistoryResponse(Shape):
     executor: str | None = None
     executor_config: str = "{}"
     dag_version: None = None
+
+
+class TaskInstanceResponse(TaskInstanceHistoryResponse):
+    """The present try, with what there is of a task instance once."""
+
+    id: UUID
+    logical_date: datetime | None
+    run_after: datetime
+    note: str | None
+    rendered_map_index: str | None = None
+    rendered_fields: dict[str, Any] | None = None
+    trigger: None = None
+    triggerer_job: None = None
+    detail: str | None
+    progress: Annotated[dict[str, int] | None, BeforeValidator(_counts)]
+    cost: Annotated[dict[str, float], BeforeValidator(parsed)] | None
+    exit_code: int | None
+
+
+class TaskInstanceCollectionResponse(Shape):
+    """`total_entries` is null where a cursor was asked for: then nobody counts."""
+
+    task_instances: Sequence[TaskInstanceResponse]
+    total_entries: int | None
+    total_entries_limit: int | None = None
+    next_cursor: str | None = None
+    previous_cursor: str | None = None
 
 
 class TaskInstanceHistoryCollectionResponse(Shape):
