@@ -187,7 +187,8 @@ class FollowedTry:
     async def _note(self, database: Database, progress: Progress) -> None:
         numbers = asdict(progress)
         first_action_at, first = numbers.pop("first_action_at"), None
-        counts = {name: numbers.pop(name) for name in ("stages", "tasks", "tasks_done", "application_id")}
+        shown = {name: numbers.pop(name) for name in ("stages", "tasks", "tasks_done", "application_id")}
+        counts = {name: value for name, value in shown.items() if value is not None}
         async with database.transaction() as connection:
             await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
             await measures.add_cost(connection, self.open_try.key, Cost(**numbers))

@@ -46,7 +46,6 @@ UNIMPORTED: Mapping[str, str] = {
     "s3fs": "fsspec, for s3:// of the worker-side backend",
     "import-linter": "make check",
     "mypy": "make check",
-    "podman-compose": "the tests, as a program that starts what compose.yaml says",
     "ruff": "make check",
     "schemathesis": "the tests, as a program that asks the API thousands of times",
     "podman-compose": "tests/container/test_deploy.py runs it",
