@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -26,18 +27,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def image() -> str:
-    """Its name. WATCHER_TEST_IMAGE names one that was built before."""
+def image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Its name; whichever process of the tests asks first builds it. WATCHER_TEST_IMAGE names one that was built before."""
     given = os.environ.get("WATCHER_TEST_IMAGE")
     if given is not None:
         return given
-    name = "localhost/asset-watcher:test"
+    name, shared = "localhost/asset-watcher:test", tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    built = shared / "image-built"
+    with (shared / "image-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            build(name)
+            built.touch()
+    return name
+
+
+def build(name: str) -> None:
     subprocess.run(["tools/image/base", BASE], cwd=ROOT, check=True)
     environment = {**os.environ, "ENGINE": "podman"}
     words = ["tools/image/build", name, *BUILD, f"--build-arg=BASE={BASE}"]
     built = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert built.returncode == 0, (built.stdout + built.stderr)[-4_000:]
-    return name
 
 
 @pytest.fixture(scope="session", autouse=True)
