@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.container.engine import ROOT, podman
+from tests.container.engine import LIMITS, ROOT, podman
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase, fresh_bucket, running_s3
 from watcher.demo.servers import free_port
@@ -56,6 +57,14 @@ def logs(container: str) -> str:
     return answer.stdout + answer.stderr
 
 
+def limited(folder: Path) -> dict[str, str]:
+    """An environment in which podman gives what it starts no more than the machine may have; a pod takes no such words."""
+    configuration = folder / "containers.conf"
+    limits = json.dumps([limit.removeprefix("--ulimit=") for limit in LIMITS])
+    configuration.write_text(f"[containers]\ndefault_ulimits = {limits}\n")
+    return {**os.environ, "CONTAINERS_CONF": str(configuration)}
+
+
 def test_the_manifests_pod_loads_a_file(released: str, tmp_path: Path) -> None:
     del released
     yaml = YAML(typ="safe")
@@ -67,7 +76,7 @@ def test_the_manifests_pod_loads_a_file(released: str, tmp_path: Path) -> None:
         yaml.dump_all(documents, file)
     name = f"{POD}-watcher"
     try:
-        podman("play", "kube", "--network=none", str(tmp_path / "pod.yaml"))
+        podman("play", "kube", "--network=none", str(tmp_path / "pod.yaml"), env=limited(tmp_path))
         put = "printf 'id,city\\n1,Rome\\n' > /var/lib/watcher/inbox/monday.csv"
         podman("exec", name, "sh", "-c", put)
         until(lambda: states(name, "load_orders") == ["success"], lambda: logs(name))
