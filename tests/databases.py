@@ -144,6 +144,8 @@ def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
             sent.append((statement, parameters[0] if isinstance(parameters, list) else parameters))
 
     engines = {database._writer.sync_engine, database._single.sync_engine}
+    if database.dialect == "sqlite":  # elsewhere it reads by the engine that writes
+        engines.add(database._reader.sync_engine)
     for engine in engines:
         event.listen(engine, "before_cursor_execute", remember)
     try:

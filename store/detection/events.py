@@ -64,16 +64,17 @@ class EventNumbers:
     given: int
 
 
+_COMMITTED: Final = select(func.max(_e.id))
 _GIVEN: Final = {
-    "sqlite": "SELECT seq FROM sqlite_sequence WHERE name = 'asset_event'",
-    "postgresql": "SELECT pg_sequence_last_value(pg_get_serial_sequence('asset_event', 'id')::regclass)",
+    "sqlite": text("SELECT seq FROM sqlite_sequence WHERE name = 'asset_event'"),
+    "postgresql": text("SELECT pg_sequence_last_value(pg_get_serial_sequence('asset_event', 'id')::regclass)"),
 }
 
 
 async def numbers(connection: AsyncConnection, dialect: str) -> EventNumbers:
     """The second never falls while a database lives, whatever is cleaned up."""
-    committed = await connection.scalar(select(func.max(_e.id)))
-    given = await connection.scalar(text(_GIVEN[dialect]))
+    committed = await connection.scalar(_COMMITTED)
+    given = await connection.scalar(_GIVEN[dialect])
     return EventNumbers(committed=committed or 0, given=given or 0)
 
 
@@ -108,9 +109,9 @@ class Appended:
 async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, forward: bool = True) -> Appended:
     """Store events in the order given, with a queue row for every job and a message to whoever they are owed to.
 
-    Without `forward` they go to jobs only: they came from there. Who locked an asset before has taken `configuration_lock.share` before that.
-    The queue rows are made by a later statement than the events: an event is owed to associations committed before it.
-    So are the messages.
+    Without `forward` they go to jobs only: they came from there. Who locked an asset before has taken
+    `configuration_lock.share` before that. The queue rows and the messages are made by a later statement than the events: an
+    event is owed to associations committed before it.
     """
     if not events:
         return Appended(rows=(), dag_ids=frozenset())

@@ -57,6 +57,11 @@ def backed_up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
         server.drop(copy)
 
 
+def newest_event(api: httpx.Client) -> int:
+    listed = api.get("/api/v2/assets/events", params={"limit": 1000}).raise_for_status().json()["asset_events"]
+    return max(int(event["id"]) for event in listed)
+
+
 def has_looked(api: httpx.Client, watcher: str) -> bool:
     watchers = api.get("/api/v2/watchers").raise_for_status().json()["watchers"]
     return any(row["name"] == watcher and row["lag_seconds"] is not None for row in watchers)
@@ -78,7 +83,8 @@ def tell(world: World, name: str) -> None:
         known = len(told(api, "inbox"))
         world.put(name)
         until(lambda: len(told(api, "inbox")) == known + 1)
-        until(lambda: Home(folder=world.folder / "home", id="").newest_event() >= known + 1)
+        newest = newest_event(api)
+        until(lambda: Home(folder=world.folder / "home", id="").newest_event() >= newest)
         assert warnings(api) == []
 
 

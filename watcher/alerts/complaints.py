@@ -14,6 +14,7 @@ from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
 from store.keys import Condition, JobDefinition
 from store.runs import complaints, waiting
+from store.runs.complaints import FailedRun
 from store.runs.waiting import QueueOfAsset
 from watcher.alerts.changes import Complaint
 from watcher.scheduler.conditions import Resolved, is_met, names_alias
@@ -25,20 +26,16 @@ _FAILING: Final = frozenset({"failing", "blocked"})
 
 async def read_complaints(connection: AsyncConnection, alerting_since: datetime, now: datetime) -> Sequence[Complaint]:
     """All, whoever is told of them."""
-    found = [complaint for row in await watchers.listed(connection) if (complaint := of_watcher(row))]
-    found += [of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late]
-    for run in await complaints.failed_runs(connection, max(alerting_since, now - REMEMBERED)):
-        found.append(
-            Complaint(
-                alert="run_failed",
-                subject={"dag_id": run.dag_id, "run_id": run.run_id},
-                message=f"the run {run.run_id} of {run.dag_id} has failed: {run.reason or 'nobody knows why'}",
-                assets=await _around(connection, run.dag_id),
-                dag_id=run.dag_id,
-                since=run.end_date,
-            )
-        )
-    return [*found, *await _waiting_too_long(connection, now)]
+    failing = [complaint for row in await watchers.listed(connection) if (complaint := of_watcher(row))]
+    late = [of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late]
+    failed = await complaints.failed_runs(connection, max(alerting_since, now - REMEMBERED))
+    around = {dag_id: await _around(connection, dag_id) for dag_id in sorted({run.dag_id for run in failed})}
+    return [
+        *failing,
+        *late,
+        *(of_failed_run(run, around[run.dag_id]) for run in failed),
+        *await _waiting_too_long(connection, now),
+    ]
 
 
 async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[Complaint]:
@@ -70,6 +67,17 @@ def of_watcher(row: WatcherRow) -> Complaint | None:
         subject={"watcher": row.name},
         message=f"the watcher {row.name} is {row.state}: {row.error or 'it does not say why'}",
         assets=frozenset({row.asset}),
+    )
+
+
+def of_failed_run(run: FailedRun, assets_around: frozenset[str]) -> Complaint:
+    return Complaint(
+        alert="run_failed",
+        subject={"dag_id": run.dag_id, "run_id": run.run_id},
+        message=f"the run {run.run_id} of {run.dag_id} has failed: {run.reason or 'nobody knows why'}",
+        assets=assets_around,
+        dag_id=run.dag_id,
+        since=run.end_date,
     )
 
 

@@ -28,6 +28,8 @@ from watcher.web.addresses import path
 
 LOOK_EVERY: Final = 5.0
 """Seconds between two looks."""
+WITHOUT_RULES: Final = 60.0
+"""Seconds between two, where only what rules of before began is to be ended."""
 DESTINATION: Final = "alerts"
 """In the outbox; its lanes are a rule and what it tells of."""
 
@@ -43,6 +45,8 @@ class Evaluator:
     rules: Sequence[Rule]
     base_url: str | None
     on_alerts: Callable[[], None]
+    _since: datetime | None = None
+    """`complaints.alerting_since`, which never changes."""
 
     @classmethod
     def of(cls, settings: Settings, database: Database, leadership: Leadership, on_alerts: Callable[[], None]) -> Self:
@@ -61,7 +65,7 @@ class Evaluator:
         while True:
             async with keep_going("alerts.look_failed"):
                 await self.look()
-            await anyio.sleep(LOOK_EVERY)
+            await anyio.sleep(LOOK_EVERY if self.rules else WITHOUT_RULES)
 
     async def look(self) -> None:
         """Begin and end alerts; writes nothing where nothing has changed."""
@@ -72,21 +76,22 @@ class Evaluator:
             now = await now_of(connection)
         if not self.rules and not known:
             return
-        async with self.leadership.transaction() as connection:
-            since = await complaints.alerting_since(connection, self.database.dialect)
+        if self._since is None:
+            async with self.leadership.transaction() as connection:
+                self._since = await complaints.alerting_since(connection, self.database.dialect)
         async with self.database.reading() as connection:
-            present = await read_complaints(connection, since, now)
-        found = changes(present, self.rules, known, now)
-        if not (found.added or found.fired or found.removed):
+            present = await read_complaints(connection, self._since, now)
+        changed = changes(present, self.rules, known, now)
+        if not (changed.added or changed.fired or changed.removed):
             return
         async with self.leadership.transaction() as connection:
-            await alerts.add(connection, found.added)
-            await alerts.set_fired(connection, found.fired)
-            await alerts.remove(connection, found.removed)
-            await outbox.put(connection, [self._message(notice, now) for notice in found.notices])
-        for notice in found.notices:
+            await alerts.add(connection, changed.added)
+            await alerts.set_fired(connection, changed.fired)
+            await alerts.remove(connection, changed.removed)
+            await outbox.put(connection, [self._message(notice, now) for notice in changed.notices])
+        for notice in changed.notices:
             log.warning("alert.changed", state=notice.state, alert=notice.known.alert, **notice.known.subject)
-        if found.notices:
+        if changed.notices:
             self.on_alerts()
 
     def _message(self, notice: Notice, now: datetime) -> NewMessage:

@@ -22,7 +22,7 @@ from store.detection import events
 from store.detection.events import NewEvent
 from store.keys import JobDefinition
 from store.runs import decisions, runs
-from tests.databases import on_both
+from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.service.alerts.conftest import Hook, Mailbox
 from tests.service.store.words import rows
@@ -190,6 +190,25 @@ async def test_a_failed_run_is_mailed_and_one_that_a_person_ended_is_not(databas
     assert firing["Message-ID"] != resolved["Message-ID"]
     assert resolved["Subject"].startswith("[resolved]")
     assert "http://watcher/runs/load/by_itself" in str(firing.get_payload())
+
+
+async def test_a_look_that_shows_nothing_new_writes_nothing_and_costs_no_more_for_each_failed_run(
+    database: Database, hook: Hook
+) -> None:
+    async with alerting(database, {"on": ["run_failed"], "to": {"webhook": {"url": hook.url}}}) as world:
+        sent = []
+        for run_ids in (["one"], ["two", "three", "four"]):
+            for run_id in run_ids:
+                await world.fail_run(run_id, "no memory")
+            await world.look()
+            with anyio.fail_after(PATIENCE):
+                while await rows(database, outbox):  # which a task beside us sends
+                    await anyio.sleep(0.02)
+            with statements_of(database) as look:
+                await world.look()
+            sent.append([statement for statement, _ in look])
+    assert len(sent[0]) == len(sent[1]) > 0
+    assert [statement for statement in sent[1] if statement.startswith(("INSERT", "UPDATE", "DELETE"))] == []
 
 
 async def test_what_failed_before_anybody_wanted_to_know_is_not_told(database: Database, hook: Hook) -> None:
