@@ -73,7 +73,7 @@ async def settled(database: Database, files: int, foreign: int) -> None:
             await anyio.sleep(0.2)
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("dialect", both_in_long_form("postgresql"))
 async def test_kills_lose_nothing_and_repeats_need_a_lost_answer_and_are_known(tmp_path: Path, dialect: str) -> None:
     random, port, inbox = Random(SEED), free_port(), tmp_path / "inbox"
     inbox.mkdir()

@@ -336,7 +336,7 @@ async def test_groups_reloads_rewinds_and_states_never_wait_in_a_circle(database
 
 
 @pytest.mark.slow
-@on_both
+@pytest.mark.parametrize("dialect", both_in_long_form("postgresql"), indirect=True)
 async def test_a_process_that_is_killed_in_the_middle_of_a_group_loses_and_repeats_nothing(
     database: Database, dialect: str
 ) -> None:
