@@ -63,7 +63,7 @@ def last_lines(around: str | None = None, count: int = _LINES) -> LogQuery:
 
 
 def _moment(at: str = "") -> datetime | None:
-    """As people and `datetime-local` write it: in UTC unless it says otherwise."""
+    """In UTC unless it says otherwise."""
     if not at:
         return None
     try:
