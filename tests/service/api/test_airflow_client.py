@@ -11,11 +11,12 @@ import anyio.to_thread
 import pytest
 
 from store.database import schema
+from tests.lazy_imports import lazy_importorskip
 from tests.service.api.application import Api
 from watcher.api import create_app
 from watcher.http_server import listen, serve
 
-client = pytest.importorskip("airflow_client.client", reason="apache-airflow-client is not installed")
+client = lazy_importorskip("airflow_client.client", reason="apache-airflow-client is not installed")
 
 Call = Callable[..., Any]
 

@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import update
 
 from store.database import schema
+from tests.lazy_imports import lazy_importorskip
 from tests.service.api.application import Api, claimed
 
-walk = pytest.importorskip("tests.service.api.airflow_walk", reason="apache-airflow-client is not installed")
+walk = lazy_importorskip("tests.service.api.airflow_walk", reason="apache-airflow-client is not installed")
 
 PAGE: Final = (Path(__file__).parents[3] / "docs/airflow.md").read_text(encoding="utf-8")
 ABSENT, DIFFERENT = (
