@@ -20,6 +20,7 @@ from sqlalchemy import select
 
 from store.database import Database, sqlite_url
 from store.database.schema import asset, asset_event, outbox
+from tests.databases import both_in_long_form
 from tests.effort import PATIENCE, SEED, effort
 from tests.servers import running_postgres
 from tests.stand_in_airflow import Fault, StandInAirflow, stand_in_airflow

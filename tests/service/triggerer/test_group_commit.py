@@ -31,7 +31,7 @@ from store.database.schema import (
 from store.detection import rewind
 from store.detection.positions import NewPosition
 from store.errors import CommitUnknown, NotFound, PositionLost
-from tests.databases import on_both
+from tests.databases import both_in_long_form, on_both
 from tests.effort import PATIENCE, SEED, effort
 from tests.service.store.words import declared, rows
 from tests.service.triggerer.group_world import Detector, detectors
