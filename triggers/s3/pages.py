@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote_plus, unquote_to_bytes
 
@@ -35,6 +36,7 @@ _FIELDS: Final = [
     re.compile(rb"<%b>([^<]*)</%b>" % (name, name)) for name in (b"Key", b"LastModified", b"ETag", b"Size")
 ]
 _TRUNCATED: Final = re.compile(rb"<IsTruncated>\s*(true|false)\s*</IsTruncated>")
+_ETAG_OF_ROW: Final = itemgetter(2)
 _USUAL_LENGTH: Final = len("2026-11-20T09:00:00.000Z")
 _Z: Final = ord("Z")
 _ENCODED: Final = re.compile(rb"<EncodingType>\s*url\s*</EncodingType>")
@@ -97,7 +99,7 @@ def scan_page(body: bytes) -> ListedPage:
         url_encoded=url_encoded,
         truncated=is_truncated,
         signature=hash((objects, url_encoded, is_truncated)),
-        lacks_etags=body.count(b"<ETag>") < count or b"<ETag></ETag>" in body,
+        lacks_etags=b"" in map(_ETAG_OF_ROW, rows),
     )
 
 
