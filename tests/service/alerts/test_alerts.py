@@ -222,7 +222,8 @@ async def test_a_look_that_shows_nothing_new_writes_nothing_and_costs_no_more_fo
                     await anyio.sleep(0.02)
             with statements_of(database) as look:
                 await world.look()
-            sent.append([statement for statement, _ in look])
+            # The sender beside it looks into the outbox.
+            sent.append([statement for statement, _ in look if "outbox" not in statement])
     assert len(sent[0]) == len(sent[1]) > 0
     assert [statement for statement in sent[1] if statement.startswith(("INSERT", "UPDATE", "DELETE"))] == []
 
