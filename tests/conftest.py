@@ -38,7 +38,7 @@ class TestByTest(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         if "container/" in file:
             return "container"  # they share the image that one of them builds
-        return "cluster" if file.endswith(("test_cluster.py", "test_secrets.py")) else nodeid
+        return "cluster" if file.endswith("test_cluster.py") else nodeid
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
