@@ -10,13 +10,10 @@ ARG DEBIAN=bookworm
 ARG BASE=python:${PYTHON}-slim-${DEBIAN}
 
 FROM ${BASE} AS system
-# The manual's folder, which slim bases leave out, is needed by Java's installation.
 # hadolint ignore=DL3008  # the distribution keeps no older package versions that could be pinned
-RUN mkdir --parents /usr/share/man/man1 \
- && apt-get update \
- && apt-get install --yes --no-install-recommends libnss-extrausers openjdk-17-jre-headless tini \
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends libnss-extrausers tini \
  && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/apt /var/log/dpkg.log \
-      /usr/lib/jvm/*/lib/ct.sym /usr/lib/jvm/*/lib/server/classes_nocoops.jsa \
  && sed --in-place 's/^passwd:.*/passwd: files extrausers/' /etc/nsswitch.conf \
  && install --directory /var/lib/extrausers && ln --symbolic /tmp/watcher.passwd /var/lib/extrausers/passwd \
  && if python -m pip --version; then python -m pip uninstall --yes wheel setuptools pip; fi \
@@ -24,39 +21,59 @@ RUN mkdir --parents /usr/share/man/man1 \
  && install --directory --mode=1777 /var/lib/watcher \
  && install --directory /etc/watcher
 
+# Few instructions, because each is committed: Spark is in one that installs it and takes out what is not needed.
 FROM system AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
+    DIST_EXTRA_CONFIG=/src/requirements/wheels.cfg \
+    JAVA_HOME=/opt/java \
+    PATH=/opt/watcher/bin:/opt/java/bin:$PATH \
+    XDG_CACHE_HOME=/opt/watcher/cache
 WORKDIR /src
+# Java without its compiler, in half of the room. It trusts whom the system trusts. What dpkg knew before is what stays of
+# Debian's. The manual's folder, which slim bases leave out, is needed by Java's installation.
+COPY tools/image/slim.py tools/image/settle.py tools/image/
 # hadolint ignore=DL3008
-RUN apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
-RUN python -m venv /opt/watcher && python -m venv /opt/tools
-COPY requirements/build.txt requirements/runtime.txt requirements/image.txt requirements/
-RUN /opt/watcher/bin/pip install --require-hashes -r requirements/build.txt \
- && /opt/watcher/bin/pip install --require-hashes --no-build-isolation -r requirements/runtime.txt \
- && /opt/tools/bin/pip install --require-hashes -r requirements/image.txt
-COPY tools/image/slim.py tools/image/
-RUN python tools/image/slim.py /opt/watcher
+RUN cp --recursive /var/lib/dpkg /opt/dpkg \
+ && mkdir --parents /usr/share/man/man1 \
+ && apt-get update \
+ && apt-get install --yes --no-install-recommends binutils openjdk-17-jdk-headless \
+ && jlink --no-header-files --no-man-pages --compress=2 --output /opt/java --add-modules \
+java.se,jdk.charsets,jdk.crypto.cryptoki,jdk.crypto.ec,jdk.httpserver,jdk.incubator.vector,jdk.jcmd,jdk.jfr,jdk.localedata,\
+jdk.management,jdk.management.agent,jdk.naming.dns,jdk.net,jdk.nio.mapmode,jdk.security.auth,jdk.security.jgss,\
+jdk.unsupported,jdk.xml.dom,jdk.zipfs \
+ && cp --dereference /etc/ssl/certs/java/cacerts /opt/java/lib/security/cacerts \
+ && python tools/image/settle.py /opt/java \
+ && java -Xshare:dump
+COPY requirements/build.txt requirements/runtime.txt requirements/image.txt requirements/wheels.cfg requirements/
+RUN python -m venv /opt/watcher && python -m venv /opt/tools \
+ && /opt/watcher/bin/pip install --no-compile --require-hashes -r requirements/build.txt \
+ && /opt/watcher/bin/pip install --no-compile --require-hashes --no-build-isolation -r requirements/runtime.txt \
+ && /opt/tools/bin/pip install --no-compile --require-hashes -r requirements/image.txt \
+ && python tools/image/slim.py /opt/watcher \
+ && python tools/image/settle.py /opt/watcher \
+ && python -m compileall -q -j 0 /opt/watcher/lib
 COPY pyproject.toml README.md LICENSE ./
 COPY config config
 COPY store store
 COPY triggers triggers
 COPY watcher watcher
-RUN /opt/watcher/bin/pip install --no-deps --no-build-isolation . \
- && /opt/watcher/bin/pip uninstall --yes setuptools pip
-# The class archive; an image built on this one, with another Java or Spark, makes its own by the same command.
-ENV PATH=/opt/watcher/bin:$PATH \
-    XDG_CACHE_HOME=/opt/watcher/cache
-RUN watcher spark archive
 COPY tools/image/sbom.py tools/image/
 ARG VERSION=unknown
-RUN apt-get purge --yes --auto-remove binutils \
- && /opt/tools/bin/python tools/image/sbom.py /opt/watcher "${VERSION}" >/opt/watcher/sbom.cdx.json
+# The class archive; an image built on this one, with another Java or Spark, makes its own by the same command.
+RUN pip install --no-compile --no-deps --no-build-isolation . \
+ && pip uninstall --yes setuptools pip \
+ && python tools/image/settle.py /opt/watcher \
+ && python -m compileall -q -j 0 /opt/watcher/lib \
+ && watcher spark archive \
+ && /opt/tools/bin/python tools/image/sbom.py /opt/watcher /opt/dpkg "${VERSION}" >/opt/watcher/sbom.cdx.json
 
 FROM system
+COPY --from=build /opt/java /opt/java
 COPY --from=build /opt/watcher /opt/watcher
 COPY tools/image/entry /usr/local/bin/watcher-entry
 # Times of its own fit `docker stop`, which kills after ten seconds.
-ENV PATH=/opt/watcher/bin:$PATH \
+ENV PATH=/opt/watcher/bin:/opt/java/bin:$PATH \
+    JAVA_HOME=/opt/java \
     XDG_CACHE_HOME=/opt/watcher/cache \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

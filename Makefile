@@ -38,7 +38,7 @@ $(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/venv
 	@echo "Installing into $(VENV): a few minutes the first time, most of it PySpark ..."
 	@tools/venv "$(PYTHON)" "$(VENV)"
 	@$(INSTALL) --require-hashes -r requirements/build.txt
-	@$(INSTALL) --require-hashes --no-build-isolation -r requirements/dev.txt
+	@DIST_EXTRA_CONFIG=$(CURDIR)/requirements/wheels.cfg $(INSTALL) --require-hashes --no-build-isolation -r requirements/dev.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@echo "Making the class archive that lets Spark jobs start quicker: half a minute ..."
 	@$(BIN)/watcher spark archive || true

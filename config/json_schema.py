@@ -101,7 +101,12 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
 
 def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
     for model in options.values():
-        beside = {"trigger": {"type": "string"}, "connection": {"type": "string"}, "isolation": _ISOLATION}
+        beside = {
+            "trigger": {"type": "string"},
+            "connection": {"type": "string"},
+            "isolation": _ISOLATION,
+            "pause_after_failures": _or_null({"type": "integer", "minimum": 1}),
+        }
         schema = definitions.body(model)
         schema["properties"] = {**schema.get("properties", {}), **beside}
         schema.pop("required", None)  # the asset's URI implies some

@@ -108,6 +108,7 @@ class _Reader:
         options = dict(entry)
         trigger, connection = options.pop("trigger", None), options.pop("connection", None)
         isolation = self._isolation(options.pop("isolation", None), (*path, "isolation"))
+        pause_after = self._count(options.pop(_PAUSE_AFTER, None), (*path, _PAUSE_AFTER))
         kind = self._kind(trigger, isolation, (*path, "trigger"))
         if kind is None:
             return None
@@ -117,8 +118,16 @@ class _Reader:
         validated = self._options(kind, options, path, uri)
         if fault or validated is None:
             return None
-        where = {"connection": connection, "isolation": kind.isolation}
+        where = {"connection": connection, "isolation": kind.isolation, _PAUSE_AFTER: pause_after}
         return WatcherConfig(name=name, asset=asset, trigger=trigger, options=validated, **where)
+
+    def _count(self, written: Any, path: KeyPath) -> int | None:
+        """A text is what the environment gives."""
+        count = int(written) if isinstance(written, str) and written.isascii() and written.isdigit() else written
+        if count is None or (type(count) is int and count >= 1):
+            return count
+        self._report.add(path, "must be a whole number, at least 1, or null")
+        return None
 
     def _isolation(self, written: Any, path: KeyPath) -> Isolation | None:
         known: tuple[Isolation, ...] = get_args(Isolation)
@@ -340,6 +349,7 @@ def _missing_connection(
     return None
 
 
+_PAUSE_AFTER: Final = "pause_after_failures"
 AIRFLOW: Final = "(Airflow)"
 """Stands among the jobs for all that Airflow may do between what it is sent and what comes from it."""
 

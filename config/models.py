@@ -66,6 +66,8 @@ class WatcherConfig(Section):
     """The connection that the trigger uses."""
     isolation: Isolation = Field(default="none", exclude=True)  # no matter for others, so no part of the hash
     """Where the trigger runs: `process`, a process of its own, which is usual for dotted paths, or `none`."""
+    pause_after_failures: int | None = Field(default=None, exclude=True)  # likewise
+    """After so many failed polls in a row the watcher is paused until a person resumes it; null: never."""
     options: SerializeAsAny[BaseModel]
     """Validated by the trigger's own model; in the YAML they stand next to `trigger`."""
 

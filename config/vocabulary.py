@@ -36,7 +36,7 @@ class TriggerKind:
     """What a watcher's YAML must hold for one trigger."""
 
     options: type[BaseModel] | ForeignModel
-    """Validates the watcher's keys other than `trigger`, `connection` and `isolation`."""
+    """Validates the watcher's keys other than `trigger`, `connection`, `isolation` and `pause_after_failures`."""
     isolation: Isolation = "none"
     """Where the trigger runs: what the YAML says, else what is usual for it."""
     connection_type: str | None

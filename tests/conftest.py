@@ -32,12 +32,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class TestByTest(LoadScopeScheduling):
-    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster, one the image."""
+    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster, one the image, one the browser."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         if "container/" in file:
             return "container"  # they share the image that one of them builds
+        if "browser/" in file:
+            return "browser"  # and these a daemon with its servers, and Chromium
         return "cluster" if file.endswith("test_cluster.py") else nodeid
 
 

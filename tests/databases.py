@@ -18,11 +18,25 @@ from sqlalchemy import delete, event, insert
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import asset, database_now, metadata
 from store.errors import ConnectionLost
+from tests.effort import LONG
 from tests.servers import PostgresServer
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]
 on_both = pytest.mark.parametrize("dialect", BOTH, indirect=True)
 """For a test with a database, where PostgreSQL alone is the rule."""
+OLDER_POSTGRES: Final = 16
+on_both_versions = pytest.mark.parametrize(
+    "postgres_version",
+    [None, pytest.param(OLDER_POSTGRES, marks=pytest.mark.slow)],
+    indirect=True,
+    ids=["newest", "16"],
+)
+"""For a test with a database of a watched server, where the newest PostgreSQL, or one of yours, is the rule."""
+
+
+def both_in_long_form(short: str) -> list[Any]:
+    """The databases of a test that kills and tortures, one of which is enough to see that it works: parameters."""
+    return BOTH if LONG else [one for one in BOTH if short in str(one)]
 
 
 def migrate(url: str) -> None:

@@ -56,8 +56,8 @@ class FaultyS3:
     endpoint: str = ""
     skew: Callable[[], float] = lambda: 0.0
     """By how many seconds the next page's Date is wrong."""
-    etags: bool = True
-    """Whether listings have them; a gateway may leave them out."""
+    page: Callable[[bytes], bytes] = bytes
+    """What becomes of each listed page."""
     done: Counter[str] = field(default_factory=Counter)
     """Pages by what happened to them."""
 
@@ -136,9 +136,7 @@ class _Proxy:
             answer = await self._pass(request, path)
         bucket = request.path.removeprefix("/").partition("/")[0]
         body = _CONTENTS.sub(lambda row: self._as_initiated(bucket, row[0]), _body(answer))
-        if not self._state.etags:
-            body = _ETAG.sub(b"", body)
-        return await self._sent(request, answer, body)
+        return await self._sent(request, answer, self._state.page(body))
 
     def _as_initiated(self, bucket: str, row: bytes) -> bytes:
         key, etag = _KEY.search(row), _ETAG.search(row)
@@ -163,6 +161,11 @@ class _Proxy:
         date = parsedate_to_datetime(answer.headers["Date"]) + timedelta(seconds=self._state.skew())
         headers = {**answer.headers, "Date": format_datetime(date, usegmt=True)}
         return web.Response(status=answer.status, body=body, headers=headers)
+
+
+def without_etags(page: bytes) -> bytes:
+    """As gateways list that do not know them."""
+    return _ETAG.sub(b"", page)
 
 
 def _body(answer: web.Response) -> bytes:

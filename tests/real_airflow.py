@@ -112,8 +112,7 @@ def running_airflow(folder: Path, postgres: PostgresServer, dags: Path) -> Itera
             "API__WORKERS": "1",
             "API__SECRET_KEY": secrets.token_hex(16),
             "API_AUTH__JWT_SECRET": secrets.token_hex(32),
-            "DAG_PROCESSOR__REFRESH_INTERVAL": "2",
-            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "86400",  # once: nobody changes them, and each look costs seconds of CPU
             "DAG_PROCESSOR__PARSING_PROCESSES": "1",
             "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
             "WORKERS__EXECUTION_API_TIMEOUT": "60",  # a machine that has much else to do

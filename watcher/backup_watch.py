@@ -18,6 +18,7 @@ from store.detection import events
 from watcher.health import Health
 from watcher.home import Home
 from watcher.loops import keep_going
+from watcher.metadata import patiently
 
 LOOK_EVERY: Final = 5.0
 
@@ -34,7 +35,7 @@ class BackupWatch:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Look until cancelled. Started after the first look, so that it is said before anything is told again."""
-        await self.look()
+        await patiently(self.look)
         task_status.started()
         while True:
             await anyio.sleep(LOOK_EVERY)

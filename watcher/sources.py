@@ -31,6 +31,7 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
             limits=_limits(configuration),
             divides=watcher.trigger in TRIGGERS,
             definition=configuration.definitions[watcher.name],
+            pause_after=watcher.pause_after_failures,
         )
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()

@@ -56,6 +56,11 @@ class WatcherRow:
         return self.state == "stopped" and self.error is not None
 
     @property
+    def has_given_up(self) -> bool:
+        """It was paused by its own failures, not by a person; `error` says so."""
+        return self.paused and self.error_count > 0
+
+    @property
     def watermark_now(self) -> str | None:
         """With where the clock has moved its `up_to`."""
         if self.watermark is None or self.up_to_now is None or self.up_to_version != self.position_version:
@@ -214,10 +219,18 @@ _POLLED: Final = _OWN.values(
 
 
 async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) -> None:
-    """Pause or resume a watcher; survives restarts. Raises `NotFound`."""
-    configured = update(watcher).where(watcher.c.name == name, watcher.c.active)
-    if (await connection.execute(configured.values(paused=paused).returning(watcher.c.name))).one_or_none() is None:
+    """A person pauses or resumes a watcher, whatever it has failed at so far; survives restarts. Raises `NotFound`."""
+    configured = update(watcher).where(watcher.c.name == name, watcher.c.active).returning(watcher.c.name)
+    changed = configured.values(paused=paused, error=None, error_count=0)
+    if (await connection.execute(changed)).one_or_none() is None:
         raise no_watcher(name)
+
+
+async def give_up(connection: AsyncConnection, owner: str, name: str, *, error: str, error_count: int) -> bool:
+    """Pause a watcher that does nothing but fail; False when its position is not the owner's any more."""
+    paused = _OWN.values(paused=True, error=bindparam("why"), error_count=bindparam("count"))
+    row = {"which": name, "whose": owner, "why": error, "count": error_count}
+    return (await connection.execute(paused, row)).rowcount == 1
 
 
 async def definitions(connection: AsyncConnection) -> Mapping[str, str | None]:
@@ -227,6 +240,6 @@ async def definitions(connection: AsyncConnection) -> Mapping[str, str | None]:
 
 
 async def paused_watchers(connection: AsyncConnection) -> frozenset[str]:
-    """Names of the configured watchers that people have paused."""
+    """Names of the configured watchers that people, or their own failures, have paused."""
     result = await connection.execute(select(watcher.c.name).where(watcher.c.active, watcher.c.paused))
     return frozenset(result.scalars())

@@ -32,8 +32,11 @@ async def by_hour(connection: AsyncConnection, asset_ids: Collection[int]) -> Ma
 
 
 def _first_ids() -> Select[Any]:
-    """The first event since each hour's beginning; none where nothing came since."""
-    since = (database_time_in(-3600.0 * back) for back in range(HOURS, 0, -1))
+    """The first event since each hour's beginning; none where nothing came since.
+
+    The time is a query of its own: PostgreSQL looks nothing up by a function that may answer otherwise for each row.
+    """
+    since = (select(database_time_in(-3600.0 * back)).scalar_subquery() for back in range(HOURS, 0, -1))
     firsts = (select(_e.id).where(_e.timestamp >= moment).order_by(_e.timestamp).limit(1) for moment in since)
     return select(*(first.scalar_subquery().label(f"hour_{place}") for place, first in enumerate(firsts)))
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
 
 from tests.browser.site import Site, running_site
+
+REBOUND = "rebound.example"
+"""Leads to this machine, as the name of a foreign page may all at once."""
 
 
 @pytest.fixture(scope="session")
@@ -20,14 +24,20 @@ async def site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
 
 @pytest.fixture(scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("there is no Chromium on this machine; `apt-get install chromium` brings it")
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=arguments)
+        browser = await playwright.chromium.launch(**program())
         yield browser
         await browser.close()
+
+
+def program() -> dict[str, Any]:
+    """Which Chromium, and how it is started."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.skip("there is no Chromium on this machine; `apt-get install chromium` brings it")
+    arguments = [f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    return {"executable_path": path, "args": arguments}
 
 
 @pytest.fixture

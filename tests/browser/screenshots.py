@@ -1,30 +1,36 @@
-"""Screenshots of the main pages, light and dark, wide and phone: `python -m tests.browser.screenshots FOLDER`."""
+"""The pictures of docs/web.md, light and dark, wide and phone: `python -m tests.browser.screenshots docs/pictures/pages`.
+
+With `--all` pictures of every page, for whoever works on them.
+"""
 
 from __future__ import annotations
 
-import shutil
+import base64
 import sys
 import tempfile
 from pathlib import Path
 
 import anyio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import program, sign_in
 from tests.browser.site import Site, running_site
 
 SIZES = {"wide": {"width": 1280, "height": 860}, "phone": {"width": 390, "height": 844}}
+MAIN = {"overview", "asset", "entry", "log", "watcher", "failed-run", "graph"}
+QUALITY = 60
 
 
-async def main(folder: Path) -> None:
+async def main(folder: Path, *, everything: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         async with running_site(Path(work)) as site, async_playwright() as playwright:
-            browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            browser = await playwright.chromium.launch(**program())
             pages = await something_of_everything(site)
+            chosen = {name: path for name, path in pages.items() if everything or name in MAIN}
             for size in SIZES:
                 for scheme in ("light", "dark"):
-                    await photograph(browser, site, pages, folder, size, scheme)
+                    await photograph(browser, site, chosen, folder, size, scheme)
             await browser.close()
 
 
@@ -67,14 +73,23 @@ async def something_of_everything(site: Site) -> dict[str, str]:
 async def photograph(browser: Browser, site: Site, pages: dict[str, str], folder: Path, size: str, scheme: str) -> None:
     context = await browser.new_context(base_url=site.url, viewport=SIZES[size], color_scheme=scheme)
     page = await context.new_page()
-    await page.goto("/sign-in")
-    await page.screenshot(path=folder / f"sign-in-{size}-{scheme}.png")
     await sign_in(page, site.admin)
     for name, path in pages.items():
+        await page.set_viewport_size(SIZES[size])
         await page.goto(path)
-        await page.screenshot(path=folder / f"{name}-{size}-{scheme}.png", full_page=size == "phone")
+        if size == "phone":
+            await page.set_viewport_size({**SIZES[size], "height": await page.evaluate("document.body.scrollHeight")})
+        (folder / f"{name}-{size}-{scheme}.webp").write_bytes(await picture(page))
     await context.close()
 
 
+async def picture(page: Page) -> bytes:
+    """As WebP, which Playwright itself does not write."""
+    session = await page.context.new_cdp_session(page)
+    taken = await session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
+    return base64.b64decode(taken["data"])
+
+
 if __name__ == "__main__":
-    anyio.run(main, Path(sys.argv[1]))
+    *options, given = sys.argv[1:]
+    anyio.run(lambda: main(Path(given), everything="--all" in options))

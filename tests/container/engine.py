@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Mapping
@@ -25,7 +26,8 @@ HARDENED = (
     "--security-opt=no-new-privileges",
     "--memory=2g",
 )
-BUILD = ("--pull=never", "--network=host", *LIMITS)
+BUILD = ("--pull=never", "--network=host", *LIMITS, *(("--layers=false",) if "CI" in os.environ else ()))
+"""Where nothing was built before, and nothing will be again, no layer between is written."""
 BASE = "localhost/python:slim-bookworm"
 STRANGER = ("--user=1234567:0", "--passwd=false")
 """An account as OpenShift gives: any number, of group 0, and /etc/passwd knows nothing of it."""

@@ -1,11 +1,17 @@
-"""A real Airflow beside a real daemon: a file put on S3 starts a Dag there, a task there starts a job here."""
+"""A real Airflow beside a real daemon: a file put on S3 starts a Dag there, a task there starts a job here.
+
+WATCHER_TEST_LONG=1 kills 100 times, each side in turn, and counts what was lost and repeated, both ways.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from string import Template
 from typing import Any
 
@@ -13,7 +19,7 @@ import anyio
 import httpx
 import pytest
 
-from tests.effort import PATIENCE
+from tests.effort import LONG, PATIENCE, SEED, effort
 from tests.real_airflow import PASSWORD, USER, needs_airflow, running_airflow
 from tests.servers import fresh_bucket, running_postgres, running_s3
 from tests.stand_in_spark import stand_in_spark
@@ -22,6 +28,8 @@ from watcher.demo.servers import free_port
 
 pytestmark = [pytest.mark.airflow, needs_airflow]
 DAGS = Path(__file__).parents[2] / "examples/airflow/dags"
+ROUNDS = effort(1, 50)
+"""Of a kill of either side each."""
 CONFIGURATION = Template("""\
 version: 1
 settings:
@@ -105,42 +113,77 @@ async def test_events_go_both_ways_and_outlive_kills_of_either_side(tmp_path: Pa
         async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
             with airflow.client() as client:
 
-                def events(name: str) -> list[dict[str, Any]]:
-                    page = client.get("/api/v2/assets/events", params={"name_pattern": name}).raise_for_status()
-                    return list(page.json()["asset_events"])
-
                 def runs(dag_id: str, state: str) -> list[dict[str, Any]]:
                     page = client.get(f"/api/v2/dags/{dag_id}/dagRuns", params={"state": state}).raise_for_status()
                     return list(page.json()["dag_runs"])
 
-                s3.client.put_object(Bucket=bucket, Key="orders/1.json", Body=b"{}")
+                def put(number: int) -> None:
+                    s3.client.put_object(Bucket=bucket, Key=f"orders/{number}.json", Body=b"{}")
+
+                def tell() -> int:
+                    [theirs] = client.get("/api/v2/assets", params={"name_pattern": "customers"}).json()["assets"]
+                    body = {"asset_id": theirs["id"], "extra": {"rows": 0}}
+                    return int(client.post("/api/v2/assets/events", json=body).raise_for_status().json()["id"])
+
+                put(0)
                 await until("our event starts the Dag", lambda: runs("report", "success"))
-                airflow.stop("api-server")
-                s3.client.put_object(Bucket=bucket, Key="orders/2.json", Body=b"{}")
-                await daemon.kill()
-                s3.client.put_object(Bucket=bucket, Key="orders/3.json", Body=b"{}")
-                await daemon.start()
-                airflow.start("api-server")
+                random, foreign = Random(SEED), list[int]()
+                for number in range(1, 2 * ROUNDS, 2):
+                    await anyio.sleep(random.uniform(0, 2) * LONG)
+                    airflow.stop("api-server")
+                    put(number)
+                    await anyio.sleep(random.uniform(0, 2) * LONG)
+                    await daemon.kill()
+                    put(number + 1)
+                    airflow.start("api-server")
+                    await daemon.start()
+                    foreign.append(await until("Airflow answers again", tell))
+                files = 2 * ROUNDS + 1
                 objects = await until(
-                    "all files are told", lambda: (told := _keys(events("landing_orders"))) and len(told) >= 3 and told
+                    "all files are told",
+                    lambda: len(keys := _keys(_events(client, "landing_orders"))) >= files and keys,
                 )
-                assert sorted(objects) == ["orders/1.json", "orders/2.json", "orders/3.json"]
-                marks = [event["extra"]["asset_watcher"]["event_id"] for event in events("landing_orders")]
-                assert len(marks) == len(set(marks))
+                assert set(objects) == {f"orders/{number}.json" for number in range(files)}, "nothing is lost"
+                sent = _events(client, "landing_orders")
+                marks = Counter(event["extra"]["asset_watcher"]["event_id"] for event in sent)
+                repeats = marks.total() - len(marks)
+                assert len(objects) - files == repeats <= 2 * ROUNDS, "a repeat needs an answer that was lost"
+                with httpx.Client(base_url=daemon.url, timeout=PATIENCE) as ours:
+
+                    def heard() -> list[int]:
+                        return [event["extra"]["airflow"]["event_id"] for event in _events(ours, "airflow_customers")]
+
+                    await until("all of theirs are ours", lambda: len(heard()) >= len(foreign))
+                    assert Counter(heard()) == Counter(foreign), "each once"
+                print(f"{2 * ROUNDS} kills, {files} files, {repeats} repeated; {len(foreign)} heard")  # noqa: T201
 
                 started = client.post("/api/v2/dags/export/dagRuns", json={"logical_date": None}).raise_for_status()
-                await until("its event starts our job", lambda: seen.exists() and seen.read_text())
-                (event,) = events("customers")
-                line = httpx.Response(200, text=seen.read_text()).json()
-                assert line["rows"] == 42
+                line = await until("its event starts our job", lambda: _of_export(seen))
                 assert line["airflow"] == {
-                    "event_id": event["id"],
+                    "event_id": _events(client, "customers")[-1]["id"],
                     "dag_id": "export",
                     "run_id": started.json()["dag_run_id"],
                     "task_id": "write",
                     "map_index": -1,
                 }
             assert await daemon.stop() == 0
+
+
+def _events(client: httpx.Client, name: str) -> list[dict[str, Any]]:
+    """All of an asset, the oldest first."""
+    events: list[dict[str, Any]] = []
+    while True:
+        asked = {"name_pattern": name, "order_by": "timestamp", "limit": 100, "offset": len(events)}
+        page = client.get("/api/v2/assets/events", params=asked).raise_for_status().json()["asset_events"]
+        events += page
+        if len(page) < asked["limit"]:
+            return events
+
+
+def _of_export(seen: Path) -> dict[str, Any] | None:
+    """What our job was given of the Dag's event."""
+    lines = [json.loads(line) for line in seen.read_text().splitlines()] if seen.exists() else []
+    return next((line for line in lines if line["rows"] == 42), None)
 
 
 def _keys(events: list[dict[str, Any]]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.database import Database
-from tests.databases import copied, emptied, migrated_file, migrated_postgres
+from tests.databases import OLDER_POSTGRES, copied, emptied, migrated_file, migrated_postgres
 from tests.servers import (
     PostgresDatabase,
     PostgresServer,
@@ -18,6 +18,9 @@ from tests.servers import (
     running_postgres,
     running_s3,
 )
+
+UNSAFE = {"fsync": "off", "full_page_writes": "off"}
+"""Nobody takes the power away."""
 
 
 @pytest.fixture(scope="session")
@@ -29,14 +32,27 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
         server.drop_templates()
         return
-    unsafe = {"fsync": "off", "full_page_writes": "off"}  # nobody takes the power away
-    with running_postgres(max_prepared_transactions=64, max_connections=200, **unsafe) as server:
+    with running_postgres(max_prepared_transactions=64, max_connections=200, **UNSAFE) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def older_postgres_server() -> Iterator[PostgresServer]:
+    with running_postgres(version=OLDER_POSTGRES, max_prepared_transactions=64, **UNSAFE) as server:
         yield server
 
 
 @pytest.fixture
-def postgres_database(postgres_server: PostgresServer) -> Iterator[PostgresDatabase]:
-    with postgres_server.database() as database:
+def postgres_version(request: pytest.FixtureRequest) -> int | None:
+    """Of `postgres_database`: what `tests.databases.on_both_versions` says."""
+    return getattr(request, "param", None)
+
+
+@pytest.fixture
+def postgres_database(postgres_version: int | None, request: pytest.FixtureRequest) -> Iterator[PostgresDatabase]:
+    name = "older_postgres_server" if postgres_version == OLDER_POSTGRES else "postgres_server"
+    server: PostgresServer = request.getfixturevalue(name)
+    with server.database() as database:
         yield database
 
 

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tests.servers import PostgresServer
-from tests.service.conftest import database_file, database_url, dialect, postgres_server
+from tests.servers import PostgresDatabase
+from tests.service.conftest import (
+    database_file,
+    database_url,
+    dialect,
+    older_postgres_server,
+    postgres_database,
+    postgres_server,
+    postgres_version,
+)
 from tests.torture.results import PROPERTY, Result
 
-__all__ = ["database_file", "database_url", "dialect", "postgres_server"]
+__all__ = [
+    "database_file",
+    "database_url",
+    "dialect",
+    "older_postgres_server",
+    "postgres_database",
+    "postgres_server",
+    "postgres_version",
+]
 
 
 @pytest.fixture
-def shop(postgres_server: PostgresServer) -> Iterator[str]:
+def shop(postgres_database: PostgresDatabase) -> str:
     """The address of an empty database that has what is watched."""
-    with postgres_server.database() as database:
-        yield database.dsn
+    return postgres_database.dsn
 
 
 @pytest.fixture

@@ -34,7 +34,8 @@ class Result:
     lost: int | str = "-"
     repeated: int | str = "-"
     gap: str = "-"
-    """The witness's largest, in seconds; in brackets how much of it the daemon waited for a processor."""
+    """The witness's largest, in seconds; in brackets how much of it the daemon waited for a processor. Of neighbours: the longest
+    from a row's commit to its event."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

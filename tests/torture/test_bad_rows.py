@@ -13,7 +13,7 @@ from random import Random
 import psycopg
 import pytest
 
-from tests.databases import on_both
+from tests.databases import both_in_long_form
 from tests.effort import SEED, effort
 from tests.torture.daemons import Daemons, until
 from tests.torture.world import Metadata
@@ -45,7 +45,7 @@ def rejected(daemons: Daemons) -> list[int]:
     return [item["key"] for item in answer["rejected"]]
 
 
-@on_both
+@pytest.mark.parametrize("dialect", both_in_long_form("sqlite"), indirect=True)
 def test_each_row_is_told_once_or_kept_aside_until_it_is(tmp_path: Path, shop: str, database_url: str) -> None:
     dice = Random(SEED)
     document = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.databases import BOTH, migrate
+from tests.databases import both_in_long_form, migrate
 from tests.effort import SEED, effort
 from tests.servers import running_postgres
 from tests.torture.results import Result, difference
@@ -30,7 +30,7 @@ def clock() -> Iterator[SteppedClock]:
         yield clock
 
 
-@pytest.mark.parametrize("dialect", BOTH)
+@pytest.mark.parametrize("dialect", both_in_long_form("postgresql"))
 def test_a_clock_that_jumps_by_an_hour_loses_and_repeats_nothing(
     tmp_path: Path,
     shop: str,

@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.databases import on_both_versions
 from tests.effort import SEED, effort
 from tests.service.postgres.tiny_host import TinyHost, options
 from tests.torture.ddl_world import SCHEMA, World
@@ -110,6 +111,7 @@ class Fuzzer:
         self.said[what] = self.said.get(what, 0) + 1
 
 
+@on_both_versions
 @pytest.mark.parametrize("mode", ["id", "updated_at"])
 async def test_no_row_is_lost_or_repeated_in_silence_while_a_table_is_altered(
     shop: str, mode: str, record_result: Callable[[Result], None]
@@ -142,8 +144,8 @@ async def test_no_row_is_lost_or_repeated_in_silence_while_a_table_is_altered(
             await writer.execute("ROLLBACK")
             await writer.close()
             await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+            version = admin.get_server_version().major
             await admin.close()
             events, rows = len(host.committed.events), sum(event.count for event in host.committed.events)
-            record_result(
-                Result(fault=f"DDL, {mode}", database="-", seed=SEED, times=len(done), rows=rows, events=events)
-            )
+            fault = f"DDL, {mode}, PostgreSQL {version}"
+            record_result(Result(fault=fault, database="-", seed=SEED, times=len(done), rows=rows, events=events))

@@ -26,9 +26,10 @@ import pytest
 from anyio.to_thread import run_sync
 from botocore.config import Config
 
-from tests.effort import PATIENCE, SEED, effort
+from tests.effort import LONG, PATIENCE, SEED, effort
 from tests.faulty_s3 import Faults, FaultyS3, faulty_s3
 from tests.servers import S3Server, fresh_bucket, running_s3
+from tests.torture.busy import overcommitted
 from tests.torture.results import Result
 from watcher.demo.counting import PAGE, get
 from watcher.demo.daemon import Daemon, running_daemon
@@ -58,7 +59,8 @@ version: 1
 settings:
   home: home
   api: {port: $port, auth: none}
-  triggerer: {heartbeat: 500ms, lease: 2s}
+  database: {url: $database}
+  triggerer: {heartbeat: 500ms, lease: 3s}
 connections:
   lake: {type: s3, endpoint_url: "$endpoint", region: us-east-1, access_key_id: a, secret_access_key: b}
 assets:
@@ -79,14 +81,20 @@ class Version(NamedTuple):
     last_modified: str
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", *(["postgresql"] if LONG else [])], indirect=True)
 async def test_sigkill_at_any_moment_loses_and_repeats_no_version(
-    tmp_path: Path, record_result: Callable[[Result], None]
+    tmp_path: Path, database_url: str, dialect: str, record_result: Callable[[Result], None]
 ) -> None:
     random, enough = Random(SEED), anyio.Event()
-    with running_s3() as server, fresh_bucket(server) as bucket, hints_of(server, bucket) as queue:
+    with (
+        running_s3() as server,
+        fresh_bucket(server) as bucket,
+        hints_of(server, bucket) as queue,
+        overcommitted() as busy,
+    ):
         async with faulty_s3(server, BAD_DAY, page_size=25, seed=SEED) as faulty, S3Writers(faulty, bucket) as writers:
             naive = NaivePoller(writers)
-            async with watching(tmp_path, faulty, bucket, queue) as daemon:
+            async with watching(tmp_path, database_url, faulty, bucket, queue) as daemon:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(writers.write_until, enough)
                     tasks.start_soon(naive.poll_until, enough)
@@ -105,8 +113,8 @@ async def test_sigkill_at_any_moment_loses_and_repeats_no_version(
     )  # fmt: skip
     record_result(
         Result(
-            fault="SIGKILL, S3 on a bad day watched by 3",
-            database="sqlite",
+            fault=f"SIGKILL, S3 on a bad day watched by 3{busy}",
+            database=dialect,
             seed=SEED,
             times=kills + 1,
             files=len(WATCHERS) * writers.written,
@@ -141,9 +149,9 @@ def hints_of(server: S3Server, bucket: str) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def watching(folder: Path, faulty: FaultyS3, bucket: str, queue: str) -> AsyncIterator[Daemon]:
+async def watching(folder: Path, database: str, faulty: FaultyS3, bucket: str, queue: str) -> AsyncIterator[Daemon]:
     port, configuration = free_port(), folder / "watchers.yaml"
-    values = {"port": port, "endpoint": faulty.endpoint, "bucket": bucket, "queue": queue}
+    values = {"port": port, "database": database, "endpoint": faulty.endpoint, "bucket": bucket, "queue": queue}
     configuration.write_text(CONFIGURATION.substitute(values))
     async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
         yield daemon

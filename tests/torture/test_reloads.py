@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.databases import on_both
+from tests.databases import both_in_long_form
 from tests.effort import PATIENCE, SEED, effort
 from tests.torture.results import Result, difference
 from tests.torture.rhythm import rhythm
@@ -22,7 +22,7 @@ RELOADS = effort(12, 200)
 APPLIED, REFUSED = httpx.codes.OK, httpx.codes.UNPROCESSABLE_ENTITY
 
 
-@on_both
+@pytest.mark.parametrize("dialect", both_in_long_form("postgresql"), indirect=True)
 def test_reloads_lose_and_repeat_nothing_and_the_untouched_keep_their_rhythm(
     tmp_path: Path, shop: str, database_url: str, dialect: str, record_result: Callable[[Result], None]
 ) -> None:

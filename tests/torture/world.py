@@ -41,6 +41,17 @@ class Metadata:
             items[name].update(items_of(json.loads(extra)))
         return len(events), items
 
+    def moments(self, watchers: Collection[str]) -> Mapping[tuple[str, Any], float]:
+        """When each item of these watchers was told first, in seconds since 1970."""
+        moments: dict[tuple[str, Any], float] = {}
+        watcher = asset_event.c.source_watcher
+        statement = select(watcher, asset_event.c.timestamp, asset_event.c.extra).where(watcher.in_([*watchers]))
+        with self._engine.connect() as connection:
+            for name, at, extra in connection.execute(statement.order_by(asset_event.c.id)):
+                for item in items_of(json.loads(extra)):
+                    moments.setdefault((name, item), at.timestamp())
+        return moments
+
     def time_span(self) -> timedelta:
         """From the earliest event to the latest, by the database's clock."""
         moment = asset_event.c.timestamp

@@ -25,7 +25,8 @@ Step = Callable[[], None]
 
 
 def warnings(api: httpx.Client) -> list[str]:
-    return list(api.get("/readyz").raise_for_status().json()["warnings"])
+    """Those about backups: on a busy machine there may be others."""
+    return [warning for warning in api.get("/readyz").json()["warnings"] if "backup" in warning]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,7 +1,7 @@
 """Prints what an image is made of, as CycloneDX JSON: Debian's packages, Python's distributions, Spark's jars.
 
-Run while the image is built, by a Python that has cyclonedx-python-lib, with the folder of the installed environment and
-the image's version as arguments.
+Run while the image is built, by a Python that has cyclonedx-python-lib, with the folder of the installed environment, dpkg's
+own as it is in the image, and the image's version as arguments. Java is made of a package that is there while the image is built.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ import zipfile
 from collections.abc import Iterator
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Final
 
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
+_JAVA: Final = "openjdk-17-jdk-headless"
 
-def main(environment: Path, version: str) -> None:
+
+def main(environment: Path, dpkg: Path, version: str) -> None:
     bom = Bom()
     bom.metadata.component = Component(name="asset-watcher", version=version, type=ComponentType.CONTAINER)
-    for url in sorted({*_of_debian(), *_of_python(environment), *_of_spark(environment)}, key=str):
+    for url in sorted({*_of_debian(dpkg), *_of_python(environment), *_of_spark(environment)}, key=str):
         bom.components.add(
             Component(
                 group=url.namespace if url.type == "maven" else None,
@@ -37,14 +40,13 @@ def main(environment: Path, version: str) -> None:
     sys.stdout.write(JsonV1Dot6(bom).output_as_string(indent=1))
 
 
-def _of_debian() -> Iterator[PackageURL]:
-    form = "${binary:Package}\t${Version}\t${Architecture}\n"
-    listed = subprocess.run(
-        ["dpkg-query", "--show", f"--showformat={form}"], capture_output=True, text=True, check=True
-    )
-    for line in listed.stdout.splitlines():
-        name, version, architecture = line.split("\t")
-        yield PackageURL("deb", "debian", name.partition(":")[0], version, {"arch": architecture})
+def _of_debian(dpkg: Path) -> Iterator[PackageURL]:
+    for words in (f"--admindir={dpkg}", "--show"), ("--show", _JAVA):
+        form = "--showformat=${Package}\t${Version}\t${Architecture}\n"
+        listed = subprocess.run(["dpkg-query", form, *words], capture_output=True, text=True, check=True)
+        for line in listed.stdout.splitlines():
+            name, version, architecture = line.split("\t")
+            yield PackageURL("deb", "debian", name, version, {"arch": architecture})
 
 
 def _of_python(environment: Path) -> Iterator[PackageURL]:
@@ -55,15 +57,15 @@ def _of_python(environment: Path) -> Iterator[PackageURL]:
 
 def _of_spark(environment: Path) -> Iterator[PackageURL]:
     for jar in environment.glob("lib/python3*/site-packages/pyspark/jars/*.jar"):
-        name, _, version = jar.stem.partition("-") if "-" not in jar.stem else _divided(jar.stem)
+        name, version = _divided(jar.stem)
         yield PackageURL("maven", _group(jar, name), name, version or None)
 
 
-def _divided(stem: str) -> tuple[str, str, str]:
+def _divided(stem: str) -> tuple[str, str]:
     """A version begins with the first word that begins with a digit."""
     words = stem.split("-")
     at = next((place for place, word in enumerate(words) if word[:1].isdigit()), len(words))
-    return "-".join(words[:at]), "-", "-".join(words[at:])
+    return "-".join(words[:at]), "-".join(words[at:])
 
 
 def _group(jar: Path, name: str) -> str | None:
@@ -76,4 +78,4 @@ def _group(jar: Path, name: str) -> str | None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

@@ -169,8 +169,9 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
                 if page.last is not None and now - logged_at >= SILENCE:
                     logged_at = now
                     log.info("watcher.scanning", count=listed, key=page.last)
-                # Also for a page without anything new: the deadline is one page's, not the whole scan's.
-                yield self.batch_of(step, caught_up=page.last is None)
+                batch = self.batch_of(step, caught_up=page.last is None)
+                _refuse_many(len(step.versions), batch.rejected)
+                yield batch  # also for a page without anything new: the deadline is one page's, not the whole scan's
                 if step.stopped_at is not None:
                     raise UnnamedFile(step.stopped_at)
 
@@ -215,7 +216,6 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
             for version in step.versions
             if version.fault is not None
         ]
-        _refuse_many(len(step.versions), rejected)
         events = [*self._events(step)]
         if rejected:
             [last] = events[-1:] or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]

@@ -17,6 +17,14 @@ ORDER BY l.granted DESC, l.waitstart NULLS FIRST LIMIT 1
 """
 """Who keeps all others from the relations `$1`; of a query no more than its first words, since texts may quote rows."""
 
+RELATIONS: Final = """
+WITH RECURSIVE tree(oid) AS (
+    SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2
+    UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree ON i.inhparent = tree.oid)
+SELECT oid::int8 FROM tree
+"""
+"""The table `$1.$2` and its partitions: asked for without a lock on them, which `FACTS` waits for where it shows expressions."""
+
 HOLDER: Final = """
 SELECT a.usename AS "user", a.application_name AS application, a.state, left(a.query, 200) AS query,
        coalesce(a.xact_start, p.prepared)::text AS started, p.gid AS prepared_as

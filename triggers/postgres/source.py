@@ -11,7 +11,7 @@ import structlog
 from triggers.base import Finding
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable
 from triggers.options import format_duration
-from triggers.postgres.catalog import FACTS, HOLDER, MARK_OF_ALL
+from triggers.postgres.catalog import FACTS, HOLDER, MARK_OF_ALL, RELATIONS
 from triggers.postgres.checks import TableFacts, judge, judge_sessions
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
@@ -60,7 +60,7 @@ class Source:
         except SourceUnavailable as error:
             if sqlstate_of(error) != LOCK_TIMEOUT:
                 raise
-            raise SourceBusy(await self._whose_lock()) from error
+            raise await busy(self.options, self.client, self.facts.locked_relations) from error
         self._recognise(answer.server)
         if boot not in (None, answer.server.boot):
             self.client.reconnect()
@@ -75,24 +75,6 @@ class Source:
         """What may be known about a virtual transaction of another session; nothing when it has ended."""
         answer = await self.session.fetch(HOLDER, transaction)
         return dict(answer.rows[0]) if answer.rows else {}
-
-    async def _whose_lock(self) -> str:
-        """One sentence, for the watcher that waits."""
-        holder, table = await self.client.locks.exclusive(self.facts.locked_relations), self.options.table
-        if holder is None:
-            return (
-                f"{table} was locked for longer than {format_duration(self.options.lock_timeout)}; nobody locks it now"
-            )
-        who = "a prepared transaction" if holder["pid"] is None else f"pid {holder['pid']}"
-        parts = [
-            ("user", holder["user"]),
-            ("application", holder["application"]),
-            ("since", holder["since"]),
-            ("query", holder["query_class"]),
-        ]
-        about = ", ".join(f"{name} {value}" for name, value in parts if value)
-        keeps = "locks" if holder["granted"] else "waits to lock"
-        return f"{who} {keeps} {table}" + (f" ({about})" if about else "") + "; the watcher goes on once that ends"
 
     def _recognise(self, server: Server) -> None:
         if server.system_identifier != self.server.system_identifier:
@@ -109,6 +91,27 @@ class Source:
             log.warning("postgres.timeline_changed", table=self.options.table, before=since, now=now)
 
 
+async def busy(options: NewRowsOptions, client: PostgresClient, relations: Sequence[int]) -> SourceBusy:
+    """Of a statement that waited for longer than `lock_timeout`: who keeps all others from one of the relations."""
+    holder, table = await client.locks.exclusive(relations), options.table
+    if holder is None:
+        return SourceBusy(
+            f"{table} was locked for longer than {format_duration(options.lock_timeout)}; nobody locks it now"
+        )
+    who = "a prepared transaction" if holder["pid"] is None else f"pid {holder['pid']}"
+    parts = [
+        ("user", holder["user"]),
+        ("application", holder["application"]),
+        ("since", holder["since"]),
+        ("query", holder["query_class"]),
+    ]
+    about = ", ".join(f"{name} {value}" for name, value in parts if value)
+    keeps = "locks" if holder["granted"] else "waits to lock"
+    return SourceBusy(
+        f"{who} {keeps} {table}" + (f" ({about})" if about else "") + "; the watcher goes on once that ends"
+    )
+
+
 Trial: TypeAlias = Callable[[Source], tuple[str, Sequence[object]]]
 """A statement, and its arguments, that needs every right a poll needs; without `where`."""
 
@@ -117,6 +120,18 @@ async def examine(
     options: NewRowsOptions, client: PostgresClient, lane: Lane, trial: Trial
 ) -> tuple[list[Finding], Source | None]:
     """What was found, and the source to read unless there was an error. Raises SourceUnavailable."""
+    try:
+        return await _examined(options, client, lane, trial)
+    except SourceUnavailable as error:
+        if sqlstate_of(error) != LOCK_TIMEOUT:
+            raise
+        relations = (await lane.fetch(RELATIONS, options.source.schema, options.source.name)).rows
+        raise await busy(options, client, [row["oid"] for row in relations]) from error
+
+
+async def _examined(
+    options: NewRowsOptions, client: PostgresClient, lane: Lane, trial: Trial
+) -> tuple[list[Finding], Source | None]:
     table = options.source
     try:
         answer = await lane.fetch(FACTS, table.schema, table.name, options.column)

@@ -78,7 +78,7 @@ class ServerClock:
         self._count = 0
         self._trusted: Answer | None = None
         self._dispute: tuple[Moment, Moment] | None = None
-        """What the first answer of the run said, and what those before it had led to expect."""
+        """What the first answer said that did not agree, and what those before it had led to expect."""
 
     def follow(self, lateness: timedelta) -> None:
         """A watcher of this lateness relies on it."""
@@ -107,7 +107,8 @@ class ServerClock:
         if self._last is None:
             self._begin(answer)
         elif not self._last.agrees(answer):
-            self._dispute = (answer.date, self._last.projected(answer.answered) // SECOND * SECOND)
+            expected = self._last.projected(answer.answered) // SECOND * SECOND
+            self._dispute = self._dispute or (answer.date, expected)
             self._begin(answer)
         else:
             self._count += 1

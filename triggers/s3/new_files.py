@@ -74,6 +74,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._news: Sequence[DatedPage] | None = None
         self._warnings: Sequence[Finding] = ()
         """Of the last check."""
+        self._lacks_etags = False
+        """Of the last scan, as far as it has come."""
         self._resting: RestingWatcher | None = None
         client.clocks[options.bucket].follow(options.lateness if options.mode == "window" else timedelta(0))
         self._due = True
@@ -135,10 +137,12 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
         self._cache.begin()
         self._known, signatures = None, []
+        self._lacks_etags = self._lacks_etags and after is not None
         async with aclosing(self._dated(after)) as dated:
             async for listed, reading in dated:
                 self._refuse_doubt(reading)
                 signatures.append(listed.signature)
+                self._lacks_etags |= listed.lacks_etags
                 yield self._page(listed, reading)
         if after is None and len(signatures) <= PAGES:
             self._known = tuple(signatures)
@@ -176,7 +180,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     async def _rest_with_others(self, known: Signature) -> None:
         place = Place(self.options.bucket, self._listed_prefix, self.interval.total_seconds())
-        self._resting = RestingWatcher(known=known, wake=self.wake)
+        shown = self.findings
+        self._resting = RestingWatcher(known=known, wake=self.wake, has_findings=lambda: self.findings != shown)
         with self.client.probes.watching(place, self._resting):
             await self.rest(self.seconds_of_rest())
         self._due, self._news = True, self._resting.news
@@ -189,7 +194,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     def findings(self) -> Sequence[Finding]:
         """What a person should look at while it runs."""
         doubt = self.client.clocks[self.options.bucket].finding
-        return [*self._warnings, *([] if doubt is None else [doubt])]
+        return [*self._warnings, *([] if doubt is None else [doubt]), *([_NO_ETAGS] if self._lacks_etags else [])]
 
     def wake(self) -> None:
         self._due = True
@@ -223,6 +228,12 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         return self.options.prefix + self._matcher.literal
 
 
+_NO_ETAGS: Final = Finding.warning(
+    "etags",
+    "the server lists objects without an ETag: the size tells their versions apart, so that one overwritten within the second"
+    " of its LastModified by as many bytes is not told",
+    "have the S3 server, or the gateway in front of it, send ETags, or write each object under a key of its own",
+)
 _RULE: Final = re.compile(rb"<Rule>(.*?)</Rule>", re.DOTALL)
 _ENABLED: Final = re.compile(rb"<Status>\s*Enabled\s*</Status>")
 _PREFIX: Final = re.compile(rb"<Prefix>([^<]*)</Prefix>")

@@ -49,6 +49,8 @@ class ListedPage:
     truncated: bool
     signature: int = 0
     """In this process, equal for pages that list the same."""
+    lacks_etags: bool = False
+    """Some of its objects come without one."""
 
     @property
     def last(self) -> str | None:
@@ -90,8 +92,13 @@ def scan_page(body: bytes) -> ListedPage:
     if is_truncated:
         rows = _up_to_text(rows, url_encoded=url_encoded)
     objects = body[body.find(b"<Contents>") : body.rfind(b"</Contents>")] if rows else b""
-    signature = hash((objects, url_encoded, is_truncated))
-    return ListedPage(rows=rows, url_encoded=url_encoded, truncated=is_truncated, signature=signature)
+    return ListedPage(
+        rows=rows,
+        url_encoded=url_encoded,
+        truncated=is_truncated,
+        signature=hash((objects, url_encoded, is_truncated)),
+        lacks_etags=body.count(b"<ETag>") < count or b"<ETag></ETag>" in body,
+    )
 
 
 def _up_to_text(rows: list[Row], *, url_encoded: bool) -> list[Row]:

@@ -47,13 +47,15 @@ class RestingWatcher:
 
     known: Signature
     wake: Callable[[], None]
+    has_findings: Callable[[], bool] = lambda: False
+    """Whether people should be shown others than before the rest: then it is woken, too."""
     look: QuietLook | None = None
     """The last one that showed the known listing."""
     news: Sequence[DatedPage] | None = None
     """The whole of the listing for which it was woken."""
 
     def hear(self, pages: Sequence[DatedPage], began: float) -> None:
-        if signature_of(pages) == self.known:
+        if signature_of(pages) == self.known and not self.has_findings():
             self.look = QuietLook(began=began, clock=pages[0][1].moment)
         else:
             self.news = pages

@@ -59,8 +59,8 @@ async def _around(connection: AsyncConnection, dag_id: str) -> frozenset[str]:
 
 
 def of_watcher(row: WatcherRow) -> Complaint | None:
-    """None of one that works, or that a person has paused."""
-    if row.state not in _FAILING and not row.is_left_out:
+    """None of one that works, or that a person has paused: one that its failures have paused is told of until he resumes it."""
+    if row.state not in _FAILING and not row.is_left_out and not row.has_given_up:
         return None
     return Complaint(
         alert="watcher_failing",

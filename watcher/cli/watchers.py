@@ -130,10 +130,11 @@ async def _logs(
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
     around: Annotated[str | None, typer.Option(help="The lines around this write (its write_id).")] = None,
+    at: Annotated[str | None, typer.Option(help="The lines around this time, as 2026-01-31T12:00:00Z.")] = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Lines before and after, or the last ones.")] = 100,
 ) -> None:
     """Print a watcher's log; with --json a record a line."""
-    query = {"around": around, "before": lines, "after": lines if around else 0}
+    query = {"around": around, "at": at, "before": lines, "after": lines if around or at else 0}
     if follow:
         await _follow(api, show, name, query)
         return

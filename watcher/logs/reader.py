@@ -1,4 +1,4 @@
-"""Log files read back: the lines around a write, the last lines, and what is appended from now on; and a line as text.
+"""Log files read back: the lines around a write or a moment, the last lines, and what is appended from now on; and a line as text.
 
 A log is a sequence of files, oldest first: the full ones that were set aside, then the current one. Lines are JSON
 records of the daemon; what is none, as a driver's output, becomes a record with the line as its `event`. Files are read
@@ -10,21 +10,26 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from datetime import datetime, timedelta
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
 
+from watcher.logs.moments import offset_at
+
 Record: TypeAlias = Mapping[str, Any]
 Log: TypeAlias = Sequence[Path]
 
 LINES: Final = 100
 """Lines shown on each side of a write, unless a request says otherwise."""
+CLOCKS_DIFFER: Final = timedelta(minutes=1)
+"""What a log's times may be off from the database's, and how long a write takes."""
 _LONGEST_LINE: Final = 65_536
 """Bytes; a longer line is read as several."""
 _BLOCK: Final = 1_048_576
@@ -38,16 +43,56 @@ class Fragment:
     next_offset: int | None
 
 
-def around(logs: Sequence[Log], write_id: str, *, before: int, after: int) -> Sequence[Record] | None:
-    """The first line about a write, with the lines before and after it in the same log; None when no log has it."""
+def around(
+    logs: Sequence[Log], write_id: str, *, before: int, after: int, near: datetime | None = None
+) -> Sequence[Record] | None:
+    """The first line about a write, with the lines before and after it in the same log; None when no log has it.
+
+    `near` is when it was written: other parts of the files are read only if it is not there.
+    """
     for log in logs:
         for index, path in enumerate(log):
             with _opened(path) as file:
-                start = _line_with(file, write_id.encode())
+                start = _line_with(file, write_id.encode(), *_part(file, near))
             if start is not None:
-                earlier = list(islice(_backwards(log[: index + 1], start), before))
-                return [*reversed(earlier), *islice(_forwards(log[index:], start), after + 1)]
-    return None
+                earlier, later = _both_ways(log, index, start, before, after + 1)
+                return [*earlier, *later]
+    return None if near is None else around(logs, write_id, before=before, after=after)
+
+
+def _part(file: BinaryIO, near: datetime | None) -> tuple[int, int]:
+    """Where it begins and ends."""
+    end = _size(file)
+    if near is None:
+        return 0, end
+    return offset_at(file, near - CLOCKS_DIFFER, end), offset_at(file, near + CLOCKS_DIFFER, end)
+
+
+def at_moment(
+    logs: Sequence[Log], moment: datetime, *, before: int, after: int
+) -> tuple[Sequence[Record], Sequence[Record]]:
+    """Lines of all logs together from before a moment, and from then on."""
+    parts = [_of_log_at(log, moment, before, after) for log in logs]
+    if len(parts) == 1:
+        return parts[0]
+    earlier, later = (_by_time(chain.from_iterable(lines)) for lines in zip(*parts, strict=True)) if parts else ([], [])
+    return earlier[-before:] if before else [], later[:after]
+
+
+def _of_log_at(log: Log, moment: datetime, before: int, after: int) -> tuple[Sequence[Record], Sequence[Record]]:
+    for index, path in enumerate(log):
+        with _opened(path) as file:
+            end = _size(file)
+            start = offset_at(file, moment, end)
+        if start < end or index == len(log) - 1:
+            return _both_ways(log, index, start, before, after)
+    return [], []
+
+
+def _both_ways(log: Log, index: int, offset: int, before: int, after: int) -> tuple[Sequence[Record], Sequence[Record]]:
+    """So many lines of a log on each side of an offset in one of its files, oldest first."""
+    earlier = list(islice(_backwards(log[: index + 1], offset), before))
+    return earlier[::-1], list(islice(_forwards(log[index:], offset), after))
 
 
 def around_line(path: Path, number: int, *, before: int, after: int) -> Sequence[tuple[int, Record]]:
@@ -77,8 +122,12 @@ def last(logs: Sequence[Log], count: int) -> Sequence[Record]:
     tails = [list(islice(_backwards(log, None), count)) for log in logs]
     if len(tails) == 1:
         return tails[0][::-1]
-    merged = sorted((record for tail in tails for record in reversed(tail)), key=lambda r: str(r.get("timestamp", "")))
+    merged = _by_time(record for tail in tails for record in reversed(tail))
     return merged[-count:] if count else []
+
+
+def _by_time(records: Iterable[Record]) -> Sequence[Record]:
+    return sorted(records, key=lambda record: str(record.get("timestamp", "")))
 
 
 def fragment(path: Path, offset: int, lines: int) -> Fragment:
@@ -171,11 +220,12 @@ def _lines_backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
         yield rest
 
 
-def _line_with(file: BinaryIO, words: bytes) -> int | None:
-    """Where the first line begins that holds these words."""
-    position = 0
+def _line_with(file: BinaryIO, words: bytes, start: int, end: int) -> int | None:
+    """Where the first line in this part begins that holds these words."""
+    position = start
     overlap = b""
-    while block := file.read(_BLOCK):
+    file.seek(start)
+    while position < end and (block := file.read(min(_BLOCK, end - position))):
         text = overlap + block
         at = text.find(words)
         if at >= 0:

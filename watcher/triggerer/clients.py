@@ -183,6 +183,8 @@ class Hosted:
     """A shipped trigger, which divides what it finds: it knows the limits, and nobody holds its batches to them."""
     definition: str | None = None
     """The hash by which processes tell whether they mean the same."""
+    pause_after: int | None = None
+    """So many failed polls in a row pause it."""
 
     @property
     def starts_now(self) -> bool:

@@ -4,6 +4,7 @@ starting -> running            the first batch came; its position, if any, is co
 starting, running -> waiting   somebody else keeps the source for himself; tried again every 2 s, and no failure
 starting, running -> failing   something raised; again with backoff, 1 s to 5 min, failing until it runs again
 starting -> blocked            the source is not the one the position was made from; `watcher rewind` decides
+failing -> paused              `pause_after_failures` polls failed in a row; a person resumes it
 any -> stopped                 the triggerer let go of the watcher
 
 Whatever a trigger raises or leaves undone is its watcher's failure: also what is no `Exception`, and a cancellation that
@@ -27,10 +28,12 @@ import anyio
 import structlog
 from anyio.lowlevel import checkpoint
 
+from store.catalog import watchers
 from store.catalog.watchers import WatcherState
 from store.database import Database
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
+from store.processes import audit
 from triggers.base import BaseEventTrigger, Finding, StoredPosition, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
@@ -65,7 +68,11 @@ class Supervisor:
     poll_timeout: timedelta
     report: WatcherReport = field(default_factory=WatcherReport)
     _log: Any = field(default_factory=log.bind)  # a logger of a module is made anew for each record
+    has_given_up: bool = False
+    """The watcher is paused by its failures; the caller stops it, and leaves what its row says."""
     _failures: int = 0
+    _failed_polls: int = 0
+    """Of those, without those of our own database, and those that wait for a person's decision."""
     _attempt: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _doing: str = ""
     _committing: bool = False
@@ -164,7 +171,7 @@ class Supervisor:
                 held = await self._commit(trigger, held, identity, batch)
                 if self.report.state != "running":
                     self._show("running")
-                self._failures = 0
+                self._failures = self._failed_polls = 0
                 await checkpoint()  # also with a trigger that never waits, the others get their turn
                 batch = await anext(batches, _END)
         raise ConfigurationError("the trigger stopped yielding; `events` must go on without end")
@@ -237,7 +244,28 @@ class Supervisor:
             exc_info=not expected,
         )
         self._show("blocked" if blocked else "failing", words, failures=self._failures)
+        self._failed_polls += not blocked and not isinstance(error, StoreError)
+        if self.hosted.pause_after is not None and self._failed_polls >= self.hosted.pause_after:
+            await self._give_up(words)
         await self._rest(pause)
+
+    async def _give_up(self, words: str) -> None:
+        """Pause the watcher; if the database does not answer, the next failure tries again."""
+        name, failures = self.hosted.name, self._failed_polls
+        why = f"{failures} polls in a row failed, so that it was paused; mend it and `watcher resume {name}`. The last: {words}"
+        detail = {"failures": failures, "error": words}
+        try:
+            async with self.database.transaction() as connection:
+                paused = await watchers.give_up(connection, self.owner, name, error=why, error_count=failures)
+                if paused:
+                    await audit.record(connection, "watcher", "watcher.pause", name, detail)
+        except StoreError as error:
+            log.warning("watcher.not_paused", error=str(error))
+            return
+        self.has_given_up = paused
+        if paused:
+            log.error("watcher.gave_up", failures=failures)
+            self._show("failing", why, failures=failures)
 
     async def _rest(self, pause: timedelta) -> None:
         with anyio.CancelScope() as self._attempt:  # a rewind ends the waiting

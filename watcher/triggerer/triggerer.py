@@ -261,12 +261,13 @@ class Triggerer:
         while True:
             async with keep_going("triggerer.release_failed"):
                 self._states.forget(name)
-                history = self._ending[name].supervisor.report.history
+                supervisor = self._ending[name].supervisor
+                history = supervisor.report.history
                 async with self.database.transaction() as connection:
                     if history.is_unsaved:
                         await watchers.set_polls(connection, self.process.id, {name: history.take()})
                     released = await positions.release(connection, self.process.id, [name])
-                    if state is not None and released:
+                    if state is not None and released and not supervisor.has_given_up:
                         await watchers.set_state(connection, name, state, error=None, error_count=0)
                 del self._ending[name]
                 break

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from math import inf
 from statistics import fmean
 from typing import Final, TypeAlias
 
@@ -119,7 +120,7 @@ def _columns(nodes: Sequence[Node], place: Mapping[Key, int], ways: Mapping[Edge
 
 
 def _ordered(columns: list[list[Cell]], ways: Mapping[Edge, Sequence[Spot]]) -> list[list[Cell]]:
-    """Each column by the mean place of its cells' neighbours, so that few curves cross."""
+    """Each column by the mean place of its cells' neighbours, so that few curves cross; what has none comes last."""
     beside: dict[Spot, list[Spot]] = defaultdict(list)
     for way in ways.values():
         for left, right in pairwise(way):
@@ -134,7 +135,7 @@ def _ordered(columns: list[list[Cell]], ways: Mapping[Edge, Sequence[Spot]]) -> 
 
 def _mean(row: Mapping[Spot, float], beside: Mapping[Spot, Sequence[Spot]], cell: Cell) -> float:
     neighbours = beside.get(_key(cell))
-    return fmean(row[key] for key in neighbours) if neighbours else row[_key(cell)]
+    return fmean(row[key] for key in neighbours) if neighbours else inf
 
 
 def _key(cell: Cell) -> Spot:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -24,7 +25,7 @@ from store.keys import JobDefinition
 from store.runs import decisions, runs
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
-from tests.service.alerts.conftest import Hook, Mailbox
+from tests.receivers import Hook, Mailbox, mail_server, write_certificate
 from tests.service.store.words import rows
 from watcher.alerts.delivery import Alerts
 from watcher.alerts.evaluator import Evaluator
@@ -164,14 +165,7 @@ async def test_a_template_makes_what_a_chat_wants(database: Database, hook: Hook
 
 async def test_a_failed_run_is_mailed_and_one_that_a_person_ended_is_not(database: Database, mailbox: Mailbox) -> None:
     mailbox.answers = ["451 later"]
-    smtp = {
-        "host": "127.0.0.1",
-        "port": mailbox.port,
-        "from": "watcher@example.com",
-        "to": ["ops@example.com", "me@example.com"],
-        "starttls": False,
-    }
-    async with alerting(database, {"on": ["run_failed"], "to": {"smtp": smtp}}) as world:
+    async with alerting(database, {"on": ["run_failed"], "to": by_mail(mailbox, starttls=False)}) as world:
         await world.fail_run("by_itself", "KeyError: 'id'\n(load.py line 4)")
         async with database.transaction() as connection:
             asked = {"triggered_by": "test", "conf": "{}", "note": None}
@@ -190,6 +184,28 @@ async def test_a_failed_run_is_mailed_and_one_that_a_person_ended_is_not(databas
     assert firing["Message-ID"] != resolved["Message-ID"]
     assert resolved["Subject"].startswith("[resolved]")
     assert "http://watcher/runs/load/by_itself" in str(firing.get_payload())
+
+
+def by_mail(mailbox: Mailbox, **more: Any) -> dict[str, Any]:
+    smtp = {"host": "127.0.0.1", "port": mailbox.port, "from": "watcher@example.com"}
+    return {"smtp": {**smtp, "to": ["ops@example.com", "me@example.com"], **more}}
+
+
+async def test_mail_goes_over_tls_to_a_server_whose_certificate_is_right_and_waits_for_one(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = write_certificate(tmp_path / "certificate.pem")
+    with mail_server(certificate) as mailbox:
+        async with alerting(database, {"on": ["watcher_failing"], "to": by_mail(mailbox)}) as world:
+            await world.watcher_is("failing", "the bucket is gone")
+            with anyio.fail_after(PATIENCE):
+                while not (waiting := await rows(database, outbox)) or waiting[0]["error"] is None:
+                    await anyio.sleep(0.02)
+            assert "SSLCertVerificationError" in waiting[0]["error"]
+            assert mailbox.mails == []
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+            await until(lambda: len(mailbox.mails) == 1)
+    assert mailbox.encrypted == [True]
 
 
 async def test_a_look_that_shows_nothing_new_writes_nothing_and_costs_no_more_for_each_failed_run(

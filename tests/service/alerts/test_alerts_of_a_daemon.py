@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 import pytest
 
 from tests.effort import PATIENCE
-from tests.service.alerts.conftest import Hook
+from tests.receivers import Hook
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
 
@@ -19,23 +20,33 @@ version: 1
 settings:
   api: {auth: none, port: PORT}
   alerts:
-    - {on: [watcher_failing, run_failed], to: {webhook: {url: "${HOOK}"}}}
+    - {on: [watcher_failing, watcher_late, run_failed], to: {webhook: {url: "${HOOK}"}}}
 assets:
-  inbox: {uri: "file://FOLDER/inbox", watchers: {inbox_files: {trigger: file.new_files, interval: 100ms}}}
+  inbox:
+    uri: file://FOLDER/inbox
+    expect_every: 10s
+    watchers: {inbox_files: {trigger: file.new_files, interval: 100ms, start: all}}
 """
 
 
-async def test_a_watcher_that_fails_is_told_and_so_is_that_it_works_again(tmp_path: Path, hook: Hook) -> None:
-    port = free_port()
+async def test_a_watcher_that_fails_and_is_late_is_told_and_so_is_that_it_works_and_has_come(
+    tmp_path: Path, hook: Hook
+) -> None:
+    port, inbox = free_port(), tmp_path / "inbox"
     text = CONFIGURATION.replace("PORT", str(port)).replace("FOLDER", str(tmp_path))
     (tmp_path / "watchers.yaml").write_text(text)
     environment = {**os.environ, "HOOK": hook.url}
     with anyio.fail_after(PATIENCE):
         async with running_daemon(tmp_path / "watchers.yaml", f"http://127.0.0.1:{port}", environment):
-            while not hook.bodies:
+            while told(hook) != {("watcher_failing", "firing"), ("watcher_late", "firing")}:
                 await anyio.sleep(0.1)
-            (tmp_path / "inbox").mkdir()
-            while len(hook.bodies) == 1:
-                await anyio.sleep(0.1)
-    assert [body["state"] for body in hook.bodies] == ["firing", "resolved"]
-    assert hook.bodies[0]["subject"] == {"watcher": "inbox_files"}
+            inbox.mkdir()
+            while len(told(hook)) < 4:
+                (inbox / uuid4().hex).touch()  # again and again: what has come is soon late again
+                await anyio.sleep(0.5)
+    subjects = {body["alert"]: body["subject"] for body in hook.bodies}
+    assert subjects == {"watcher_failing": {"watcher": "inbox_files"}, "watcher_late": {"asset": "inbox"}}
+
+
+def told(hook: Hook) -> set[tuple[str, str]]:
+    return {(body["alert"], body["state"]) for body in hook.bodies}

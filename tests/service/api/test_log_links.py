@@ -23,6 +23,7 @@ from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.service.api.application import Api
 from tests.unit.submit.plain import make_submission, workspace
+from watcher import logs
 from watcher.api.routes.logs import LogQuery, answer
 from watcher.logs.paths import watcher_logs
 
@@ -115,6 +116,34 @@ async def test_a_write_older_than_the_logs_shows_its_history_row(api: Api) -> No
         "1",
     )
     await api.get(LOGS, status=404, around="w2")
+
+
+async def test_a_link_leads_to_its_line_after_rotations_and_a_restart(api: Api) -> None:
+    """`owner` names a process: another one has gone on with files of its own. Of 0 MB a file holds one record."""
+    await written_by_the_watcher(api, "w1")
+    folder = api.context.logs_directory
+    for owner in ("owner", "another"):
+        with logs.configure(folder, level="info", json=True, owner=owner, max_file_mb=0):
+            for n in range(3):
+                log.info("watcher.polled", watcher="landing_files", n=n)
+    names = [path.name for path in (folder / "watchers" / "landing_files").iterdir()]
+    assert {name.count(".") for name in names} == {1, 2}
+
+    entry = await api.get(api.store("landing", "landing_files.watermark"))
+    lines = records((await api.client.get(entry["last_updated_by"]["log_url"])).text)
+
+    assert [line["event"] for line in lines] == ["store.writing", "store.written", *["watcher.polled"] * 3]
+
+
+async def test_lines_of_a_moment(api: Api) -> None:
+    for n in range(5):
+        log.info("watcher.polled", watcher="landing_files", n=n)
+    third = records((await api.client.get(LOGS)).text)[2]["timestamp"]
+
+    lines = records((await api.client.get(LOGS, params={"at": third, "before": 1, "after": 2})).text)
+
+    assert [line["n"] for line in lines] == [1, 2, 3]
+    await api.get(LOGS, status=422, at="yesterday")
 
 
 async def test_browsers_get_text(api: Api) -> None:

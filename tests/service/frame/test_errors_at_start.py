@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import make_url, text
 from typer.testing import CliRunner, Result
 
 from store.database import Database, migrations
@@ -23,7 +23,10 @@ from tests.databases import copied, migrated_postgres
 from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied_in_a_thread
 from tests.servers import PostgresServer
+from watcher.backup_watch import BackupWatch
 from watcher.cli.app import app
+from watcher.health import Health
+from watcher.home import Home
 from watcher.loops import insist
 
 pytestmark = pytest.mark.service
@@ -191,6 +194,19 @@ async def test_a_database_that_comes_back_while_it_is_waited_for(postgres_server
         async with Database.open(proxy.url) as database:
             assert await insist("database.awaited", attempt, seconds=PATIENCE) == "started"
     assert len(attempts) >= 2
+
+
+async def test_the_first_look_for_a_restored_backup_outlives_a_broken_connection(
+    tmp_path: Path, database: Database, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watcher.metadata.START_PATIENCE", PATIENCE)
+    async with database.reading() as connection:
+        pid = await connection.scalar(text("SELECT pg_backend_pid()"))
+    postgres_server.execute(f"SELECT pg_terminate_backend({pid})")
+    watch = BackupWatch(database=database, home=Home(folder=tmp_path, id=""), health=Health())
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(watch.run)
+        tasks.cancel_scope.cancel()
 
 
 # --- a second daemon

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
+from tests.databases import on_both_versions
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.base import Finding
 from triggers.errors import ConfigurationError, SourceChanged
 
-pytestmark = pytest.mark.service
+pytestmark = [pytest.mark.service, on_both_versions]
 
 TEN = "INSERT INTO orders (note) SELECT 'a' FROM generate_series(1, 10)"
 PARTED = """

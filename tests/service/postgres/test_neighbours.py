@@ -23,6 +23,10 @@ from triggers.postgres.session import Limits
 pytestmark = pytest.mark.service
 
 NORMAL = [f"t{number}" for number in range(20)]
+IN_PARTITIONS = """
+CREATE TABLE locked (id bigserial PRIMARY KEY, note text) PARTITION BY RANGE (id);
+CREATE TABLE locked_partition PARTITION OF locked DEFAULT;
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -32,12 +36,12 @@ def probed_always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def normal_watchers(
-    database: PostgresDatabase, admin: asyncpg.Connection
+    database: PostgresDatabase, admin: asyncpg.Connection, pool_size: int = 3
 ) -> AsyncIterator[tuple[Crowd, list[Watched]]]:
-    """Twenty that rest, of a connection of two quick sessions and a patient one."""
+    """Twenty that rest, of a connection of two quick sessions and a patient one; of a `pool_size` of 1 there is one of each."""
     for name in NORMAL:
         await admin.execute(TABLE.format(name=name))
-    async with crowd(database, pool_size=3) as many:
+    async with crowd(database, pool_size=pool_size) as many:
         watchers = [many.watch(name) for name in NORMAL]
         await until_all_rest(watchers)
         yield many, watchers
@@ -58,26 +62,30 @@ async def all_find_a_row(admin: asyncpg.Connection, watchers: list[Watched]) -> 
             await anyio.sleep(0.01)
 
 
+@pytest.mark.parametrize("relation", ["locked", "locked_partition"])
 async def test_a_lock_is_the_matter_of_its_own_watcher_and_its_holder_is_named(
-    postgres_database: PostgresDatabase, connect: Connect
+    postgres_database: PostgresDatabase, connect: Connect, relation: str
 ) -> None:
     admin, holder = await connect(), await connect()
-    await admin.execute(TABLE.format(name="locked"))
+    await admin.execute(IN_PARTITIONS)
     await holder.execute("SET application_name = 'nightly migration'")
     async with normal_watchers(postgres_database, admin) as (many, watchers):
         locked = many.watch("locked", lock_timeout="200ms")
         await until_all_rest([*watchers, locked])
         async with holder.transaction():
-            await holder.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE; INSERT INTO locked DEFAULT VALUES")
+            await holder.execute(f"LOCK TABLE {relation} IN ACCESS EXCLUSIVE MODE; INSERT INTO locked DEFAULT VALUES")
+            begins = many.watch("locked", lock_timeout="200ms")
             for _ in range(3):
                 await all_find_a_row(admin, watchers)
-            with anyio.fail_after(PATIENCE):
-                while locked.error is None:
-                    await anyio.sleep(0.01)
-            assert isinstance(locked.error, SourceBusy)
-            assert str(locked.error).startswith(f"pid {holder.get_server_pid()} locks public.locked (user postgres, ")
-            assert "application nightly migration, since 20" in str(locked.error)
-            assert "query " in str(locked.error)
+            for watcher in (locked, begins):
+                with anyio.fail_after(PATIENCE):
+                    while watcher.error is None:
+                        await anyio.sleep(0.01)
+                assert isinstance(watcher.error, SourceBusy)
+                sentence = str(watcher.error)
+                assert sentence.startswith(f"pid {holder.get_server_pid()} locks public.locked (user postgres, ")
+                assert "application nightly migration, since 20" in sentence
+                assert "query " in sentence
             assert (
                 await admin.fetchval("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'asset-watcher'")
                 <= 6
@@ -106,17 +114,19 @@ async def test_who_waits_to_lock_is_named_too(postgres_database: PostgresDatabas
         assert str(locked.error).endswith("query ALTER TABLE); the watcher goes on once that ends")
 
 
-async def test_a_slow_condition_is_the_matter_of_its_own_watcher(
-    postgres_database: PostgresDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("pool_size", [1, 3])
+async def test_slow_partitions_and_conditions_are_the_matter_of_their_own_watchers(
+    postgres_database: PostgresDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch, pool_size: int
 ) -> None:
+    """There are more of them than sessions."""
     quick = Limits(statement=timedelta(milliseconds=300), lock=timedelta(milliseconds=100))
     monkeypatch.setattr(lanes, "QUICK", quick)
     admin = await connect()
-    await admin.execute(TABLE.format(name="slow"))
-    async with normal_watchers(postgres_database, admin) as (many, watchers):
-        slow = [many.watch("slow", where="pg_sleep(0.7) IS NOT NULL") for _ in range(4)]  # more than there are sessions
+    await admin.execute(f"{IN_PARTITIONS};{TABLE.format(name='slow')}")
+    async with normal_watchers(postgres_database, admin, pool_size) as (many, watchers):
+        slow = [many.watch(name, where="pg_sleep(0.7) IS NOT NULL") for name in ["slow", "locked"] * 2]
         await until_all_rest([*watchers, *slow])
-        await admin.execute(INSERT.format(name="slow"))
+        await admin.execute("; ".join(INSERT.format(name=name) for name in ("slow", "locked")))
         for _ in range(3):
             await all_find_a_row(admin, watchers)
         with anyio.fail_after(PATIENCE):

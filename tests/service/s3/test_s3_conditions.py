@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from tests.faulty_s3 import Faults, FaultyS3, faulty_s3
+from tests.faulty_s3 import Faults, FaultyS3, faulty_s3, without_etags
 from tests.servers import S3Server
 from tests.service.s3.conftest import Put, new_files
 from tests.unit.triggers_files.dict_host import DictHost
@@ -94,10 +94,12 @@ async def test_without_etags_another_size_is_another_version(
 ) -> None:
     """Overwritten within the second in which it was written, or not: S3 shows whole seconds."""
     async with faulty_s3(s3_server, Faults(), page_size=1000, seed=1) as server, connection(server).open() as client:
-        server.etags = False
+        server.page = without_etags
         host = DictHost()
         for size in range(1, 6):
             put("a", body=b"x" * size)
-            await host.run(new_files(client, bucket, start="all", mode=mode), polls=2)
+            trigger = new_files(client, bucket, start="all", mode=mode)
+            await host.run(trigger, polls=2)
+    assert [finding.check for finding in trigger.findings] == ["etags"]
     assert [file["size"] for file in host.files] == [1, 2, 3, 4, 5]
     assert {file["etag"] for file in host.files} == {""}

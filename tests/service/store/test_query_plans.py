@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
 from store.database.schema import watcher_position_row
-from store.detection import detections, events, positions
+from store.detection import activity, detections, events, positions
 from store.detection.detections import Committed, Detection
 from store.detection.positions import HeldPosition, NewPosition, RowDifferences
 from store.keys import AssetRef
@@ -170,6 +170,16 @@ async def test_hot_statements_find_their_rows_by_an_index(world: World, name: st
     for statement, parameters in sent:
         plan = await explained(world.database, statement, parameters)
         assert not re.search(r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_asset)", plan), f"{statement}\n{plan}"
+
+
+async def test_the_hours_of_a_chart_begin_where_an_index_says(world: World) -> None:
+    """Going through the index from its beginning would be no scan of the table, and take as long."""
+    with statements_of(world.database) as sent:
+        async with world.database.reading() as connection:
+            await activity.by_hour(connection, [world.asset_id])
+    plans = [await explained(world.database, statement, parameters) for statement, parameters in sent]
+    found = {"postgresql": r"Index Cond: \(\"?timestamp", "sqlite": r"SEARCH asset_event .*timestamp>"}
+    assert len(re.findall(found[world.database.dialect], plans[0])) == activity.HOURS, plans[0]
 
 
 async def test_a_scan_would_be_seen(world: World) -> None:

@@ -31,7 +31,7 @@ from store.database.schema import (
 from store.detection import rewind
 from store.detection.positions import NewPosition
 from store.errors import CommitUnknown, NotFound, PositionLost
-from tests.databases import on_both
+from tests.databases import both_in_long_form, on_both
 from tests.effort import PATIENCE, SEED, effort
 from tests.service.store.words import declared, rows
 from tests.service.triggerer.group_world import Detector, detectors
@@ -336,7 +336,7 @@ async def test_groups_reloads_rewinds_and_states_never_wait_in_a_circle(database
 
 
 @pytest.mark.slow
-@on_both
+@pytest.mark.parametrize("dialect", both_in_long_form("postgresql"), indirect=True)
 async def test_a_process_that_is_killed_in_the_middle_of_a_group_loses_and_repeats_nothing(
     database: Database, dialect: str
 ) -> None:

@@ -43,6 +43,7 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError
+from watcher.alerts.complaints import of_watcher
 from watcher.health import Health
 from watcher.isolation.child_handle import ChildSettings
 from watcher.isolation.children import Children
@@ -157,7 +158,7 @@ def declared(*names):
     )
 
 
-def hosted(tapes, asset_ids, refused=()):
+def hosted(tapes, asset_ids, refused=(), pause_after=None):
     return {
         f"{name}_items": Hosted(
             name=f"{name}_items",
@@ -166,13 +167,14 @@ def hosted(tapes, asset_ids, refused=()):
             trigger=TapeTrigger,
             options=TapeOptions(tape=tape, refuse=name in refused),
             connection=None,
+            pause_after=pause_after,
         )
         for name, tape in tapes.items()
     }
 
 
 @asynccontextmanager
-async def triggerer(database, tapes, *, process_id=None, refused=(), health=None, **settings):
+async def triggerer(database, tapes, *, process_id=None, refused=(), pause_after=None, health=None, **settings):
     """A running triggerer that hosts a watcher `<name>_items` for each tape."""
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
@@ -194,7 +196,7 @@ async def triggerer(database, tapes, *, process_id=None, refused=(), health=None
         running = Triggerer(
             database=database,
             process=process,
-            hosted=hosted(tapes, applied.asset_ids, refused),
+            hosted=hosted(tapes, applied.asset_ids, refused, pause_after),
             supervise=supervise,
             health=health or Health(),
             **{"heartbeat": timedelta(milliseconds=50), "lease": timedelta(seconds=5), **settings},
@@ -316,6 +318,51 @@ async def test_a_paused_watcher_stands_still_and_catches_up_after_resume(databas
             await watchers.set_paused(session, "tape_items", paused=False)
         await seen(database, 2)
     assert await items(database) == ["a", "b"]
+
+
+@on_both
+async def test_a_watcher_that_only_fails_is_paused_and_told_of_until_somebody_resumes_it(database, source):
+    async with triggerer(database, {"tape": source.name}, refused=("tape",), pause_after=2) as running:
+
+        async def is_let_go():
+            row = await state()
+            return row.has_given_up and row.owner is None and "tape_items" not in running._running
+
+        async def state():
+            async with database.reading() as session:
+                return await watchers.get(session, "tape_items")
+
+        await until(is_let_go)
+        row = await state()
+        assert (row.state, row.error_count) == ("paused", 2)
+        assert row.error.startswith(
+            "2 polls in a row failed, so that it was paused; mend it and `watcher resume tape_items`"
+        )
+        assert "the tape is refused" in row.error
+        assert of_watcher(row).alert == "watcher_failing"
+        [entry] = await rows(database, select(audit.c.actor, audit.c.action, audit.c.target, audit.c.detail))
+        assert entry[:3] == ("watcher", "watcher.pause", "tape_items")
+        assert json.loads(entry.detail)["failures"] == 2
+        async with database.transaction() as session:
+            await watchers.set_paused(session, "tape_items", paused=True)
+        assert of_watcher(await state()) is None, "now a person has paused it"
+
+
+async def test_failures_with_a_success_between_them_pause_nothing(database, source):
+    source.items, source.break_after = ["a"], 1
+    async with triggerer(database, {"tape": source.name}, pause_after=2):
+        for count in (2, 3):
+            await until(lambda: is_running(database))
+            source.break_after = count
+            source.items.append("b")
+            await seen(database, count)
+        await until(lambda: is_running(database))
+    assert (await rows(database, select(audit.c.action))) == []
+
+
+async def is_running(database):
+    async with database.reading() as session:
+        return (await watchers.get(session, "tape_items")).state == "running"
 
 
 @on_both

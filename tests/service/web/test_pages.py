@@ -49,6 +49,18 @@ async def test_from_a_watermark_to_the_line_of_its_write(browser: Browser) -> No
     assert [a["class"] for a in landed.all("li")] == ["info", "info marked", "info marked", "info"]
 
 
+async def test_a_log_is_searched_by_time(browser: Browser) -> None:
+    await written_by_the_watcher(browser.api, "w1")
+    log_page = "/watchers/landing_files/log"
+
+    for early in ("2026-01-31T12:00", "2026-01-31T12:00:00Z"):
+        page = await browser.open(f"{log_page}?at={early}")
+        assert "Around the time 2026-01-31T12:00:00Z , which is marked" in page.text
+        assert [a["class"] for a in page.all("li")] == ["info marked", "info", "info", "info"]
+    assert (await browser.open(f"{log_page}?at=9999-01-01")).with_id("line") is None
+    assert "is no time" in (await browser.open(f"{log_page}?at=noon", 422)).text
+
+
 async def test_from_a_jobs_value_to_the_line_of_its_write(browser: Browser) -> None:
     one = await claimed(browser.api)
     await one.put("orders", "rows", 12)

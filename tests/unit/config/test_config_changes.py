@@ -77,6 +77,10 @@ EDITS: list[tuple[Edit, Changes]] = [
         Changes(watchers=only(changed="inbox_files")),
     ),
     (
+        lambda d: watcher(d, "inbox", "inbox_files").update(pause_after_failures=3),
+        Changes(watchers=only(changed="inbox_files")),
+    ),
+    (
         lambda d: d["assets"].pop("customers"),
         Changes(assets=only(removed="customers"), watchers=only(removed="customers_rows")),
     ),

@@ -114,7 +114,17 @@ def test_it_completes_the_options_of_each_trigger(vocabulary: Vocabulary) -> Non
     choices = {choice["if"]["properties"]["trigger"]["const"]: choice["then"]["$ref"] for choice in watcher["allOf"]}
     assert choices.keys() == vocabulary.triggers.keys()
     files = schema["$defs"][choices["lake.files"].rpartition("/")[2]]
-    own = {"trigger", "connection", "isolation", "bucket", "prefix", "interval", "start", "batch"}
+    own = {
+        "trigger",
+        "connection",
+        "isolation",
+        "pause_after_failures",
+        "bucket",
+        "prefix",
+        "interval",
+        "start",
+        "batch",
+    }
     reserved = {
         key for key, schema in files["properties"].items() if schema.get("description") == "Not in this release."
     }

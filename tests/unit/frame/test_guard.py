@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import PATIENCE
 from watcher.guard import find_stranger
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,7 +39,7 @@ def start(arguments: list[str], *, folder: Path, path: list[Path]) -> subprocess
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[3]
 IMAGE = sorted((ROOT / "tools" / "image").iterdir())
 SCRIPTS = [
@@ -29,7 +31,7 @@ def program(path: Path, output: str) -> Path:
 
 def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=60
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
 
 

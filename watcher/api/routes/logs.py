@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -27,7 +28,7 @@ from store.state import history
 from store.state.history import HistoryEntry
 from watcher.api.auth import Viewer
 from watcher.api.context import ApiContext, Context
-from watcher.api.parameters import BIGGEST, MapIndex
+from watcher.api.parameters import BIGGEST, MapIndex, Moment
 from watcher.api.shapes.base import Shape
 from watcher.logs import reader, try_log
 from watcher.logs.reader import LINES, Fragment, Log, Record, as_text, fragment, fragment_of
@@ -53,6 +54,7 @@ _MOST_LINES: Final = 5000
 TryNumber = Annotated[int, PathParameter(ge=0, lt=2**31)]
 Lines = Annotated[int, Query(ge=0, le=_MOST_LINES)]
 WriteId = Annotated[str | None, Query(pattern="^[A-Za-z0-9_-]{1,64}$")]
+At = Annotated[Moment | None, Query(description="The lines before this moment, and from it on.")]
 
 
 class TaskInstancesLogResponse(Shape):
@@ -64,21 +66,27 @@ class TaskInstancesLogResponse(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class LogQuery:
-    """Which lines: around a write, else the last `before` + `after`; `following` goes on with those to come."""
+    """Which lines: around a write or a moment, else the last `before` + `after`; `following` goes on with those to come."""
 
-    around: str | None
+    around: str | None = None
+    at: datetime | None = None
     before: int
     after: int
-    following: bool
+    following: bool = False
+
+    @property
+    def is_of_the_end(self) -> bool:
+        return self.around is None and self.at is None
 
 
 def log_query(
     around: WriteId = None,
+    at: At = None,
     before: Lines = LINES,
     after: Lines = LINES,
     following: Annotated[bool, Query(alias="follow")] = False,
 ) -> LogQuery:
-    return LogQuery(around=around, before=before, after=after, following=following)
+    return LogQuery(around=around, at=at, before=before, after=after, following=following)
 
 
 LogQueryParameters = Annotated[LogQuery, Depends(log_query)]
@@ -103,7 +111,7 @@ async def get_log(
 ) -> Response:
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     log = await log_of_try(context, instance, try_number)
-    if query.around is not None or query.following:
+    if query.following or not query.is_of_the_end:
         return await answer(context, str(log.path), lambda: [[log.path]], query, accept)
     lines = _FULL_CONTENT if full_content else _FIRST_FRAGMENT
     part = await log.fragment(token, lines)
@@ -190,12 +198,38 @@ def in_form(records: Iterable[Record], accept: str) -> Response:
 
 async def excerpt(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery) -> Sequence[Record]:
     """The lines that were asked for. Raises `NotFound` for a write that nobody knows of."""
-    if query.around is None:
-        lines = query.before + query.after
-        return await _judged(context, await anyio.to_thread.run_sync(lambda: reader.last(logs(), lines)))
-    look = partial(reader.around, write_id=query.around, before=query.before, after=query.after)
+    if query.around is not None:
+        return await _around_write(context, logs, query.around, query)
+    if query.at is not None:
+        return [*chain.from_iterable(await at_moment(context, logs, query.at, query))]
+    lines = query.before + query.after
+    return await _judged(context, await anyio.to_thread.run_sync(lambda: reader.last(logs(), lines)))
+
+
+async def at_moment(
+    context: ApiContext, logs: Callable[[], Sequence[Log]], moment: datetime, query: LogQuery
+) -> tuple[Sequence[Record], Sequence[Record]]:
+    """The lines before it, and from it on."""
+    look = partial(reader.at_moment, moment=moment, before=query.before, after=query.after)
+    earlier, later = await anyio.to_thread.run_sync(lambda: look(logs()))
+    judged = await _judged(context, [*earlier, *later])
+    return judged[: len(earlier)], judged[len(earlier) :]
+
+
+async def _around_write(
+    context: ApiContext, logs: Callable[[], Sequence[Log]], write_id: str, query: LogQuery
+) -> Sequence[Record]:
+    """What the history has of the write says when it was, and is what is left of it when its lines are gone."""
+    async with context.database.reading() as connection:
+        rows = await history.of_writes(connection, [write_id])
+    near = rows[0].written_at if rows else None
+    look = partial(reader.around, write_id=write_id, before=query.before, after=query.after, near=near)
     records = await anyio.to_thread.run_sync(lambda: look(logs()))
-    return await _from_history(context, query.around) if records is None else await _judged(context, records)
+    if records is not None:
+        return await _judged(context, records)
+    if not rows:
+        raise NotFound(f"neither the logs nor the history know a write {write_id}")
+    return [_history_record(row) for row in rows]
 
 
 async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Record]:
@@ -211,15 +245,6 @@ async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Re
         happened = {row.writer and row.writer.write_id for row in await history.of_writes(connection, doubtful)}
     rolled_back = doubtful - happened
     return [{**record, "rolled_back": True} if record.get("write_id") in rolled_back else record for record in records]
-
-
-async def _from_history(context: ApiContext, write_id: str) -> Sequence[Record]:
-    """What is left of a write whose log lines are gone."""
-    async with context.database.reading() as connection:
-        rows = await history.of_writes(connection, [write_id])
-    if not rows:
-        raise NotFound(f"neither the logs nor the history know a write {write_id}")
-    return [_history_record(row) for row in rows]
 
 
 def _history_record(row: HistoryEntry) -> Record:

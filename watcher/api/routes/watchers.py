@@ -224,7 +224,7 @@ async def get_logs(
 ) -> Response:
     """Also those of a watcher that is configured no more: what it wrote still leads here."""
     logs = partial(watcher_logs, context.logs_directory, name)
-    if not await anyio.to_thread.run_sync(logs) and query.around is None:
+    if not await anyio.to_thread.run_sync(logs) and query.is_of_the_end:
         async with context.database.reading() as connection:
             await watchers.get(connection, name)
     return await answer(context, f"watcher {name}", logs, query, accept)

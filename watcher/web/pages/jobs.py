@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
@@ -20,7 +20,6 @@ from watcher.web.rendering import Pages
 from watcher.web.waiting import waiting_jobs
 
 router = APIRouter(prefix="/jobs/{dag_id}", include_in_schema=False)
-_DEEPEST: Final = "the conf is nested too deep"
 
 
 @router.get("")
@@ -67,7 +66,7 @@ def _conf(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise HTTPException(422, f"the conf is not JSON: {error}") from None
     except RecursionError:
-        raise HTTPException(422, _DEEPEST) from None
+        raise HTTPException(422, "the conf is nested too deep") from None
     if not isinstance(conf, dict):
         raise HTTPException(422, 'the conf must be a JSON object, such as {"day": "2026-01-31"}')
     return conf

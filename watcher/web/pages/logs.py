@@ -1,20 +1,22 @@
-"""A watcher's log and a try's: the last lines, or those around a write, with that write marked."""
+"""A watcher's log and a try's: the last lines, or those around a write, a moment or a line, which is marked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
 from store.catalog import watchers
 from store.keys import TaskInstanceKey
 from watcher.api.context import ApiContext
 from watcher.api.parameters import BIGGEST, MapIndex
-from watcher.api.routes.logs import LogOfTry, LogQuery, TryNumber, WriteId, excerpt, log_of_try
+from watcher.api.routes.logs import LogOfTry, LogQuery, TryNumber, WriteId, at_moment, excerpt, log_of_try
 from watcher.logs.paths import watcher_logs
 from watcher.logs.reader import Log, Record, around_line
 from watcher.web.addresses import path
@@ -33,9 +35,9 @@ class Line:
 
     record: Record
     is_marked: bool = False
-    """It tells of the write that was asked for."""
+    """It is what was asked for, or tells of it."""
     is_first: bool = False
-    """The first that does: where links lead."""
+    """The first of those: where links lead."""
 
     @property
     def level(self) -> str:
@@ -57,17 +59,54 @@ def lines(records: Sequence[Record], write_id: str | None = None) -> Sequence[Li
 
 
 def last_lines(around: str | None = None, count: int = _LINES) -> LogQuery:
-    return LogQuery(around=around, before=count, after=count, following=False)
+    return LogQuery(around=around, before=count, after=count)
+
+
+def _moment(at: str = "") -> datetime | None:
+    """In UTC unless it says otherwise."""
+    if not at:
+        return None
+    try:
+        moment = datetime.fromisoformat(at)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise HTTPException(422, f"{at[:40]!r} is no time; write it like 2026-01-31T12:00:00Z") from None
+
+
+At = Annotated[datetime | None, Depends(_moment)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What is looked at in a log: a write, else a moment, else the end."""
+
+    around: WriteId = None
+    at: At = None
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """Words of the page."""
+        if self.around is not None:
+            return {"kind": "the write", "around": self.around}
+        return {"kind": "the time", "around": self.at and self.at.isoformat(timespec="seconds").replace("+00:00", "Z")}
+
+
+AskedPlace = Annotated[Place, Depends()]
 
 
 @router.get("/watchers/{name}/log")
-async def of_watcher(view: Pages, name: str, around: WriteId = None) -> Response:
+async def of_watcher(view: Pages, name: str, place: AskedPlace) -> Response:
     """Also of one that is configured no more: what it wrote still leads here."""
     logs = partial(watcher_logs, view.context.logs_directory, name)
-    if around is None and not await anyio.to_thread.run_sync(logs):
+    if place == Place() and not await anyio.to_thread.run_sync(logs):
         async with view.context.database.reading() as connection:
             await watchers.get(connection, name)
-    return await _page(view, logs, around, name, path("watchers", name), path("api", "v2", "watchers", name, "logs"))
+    about: dict[str, Any] = {
+        "title": name,
+        "above": path("watchers", name),
+        "api": path("api", "v2", "watchers", name, "logs"),
+    }
+    return view.page("log.html", **about, **place.shown, lines=await _lines_at(view.context, logs, place))
 
 
 @router.get("/runs/{dag_id}/{run_id}/log/{task_id}/{try_number}")
@@ -77,23 +116,32 @@ async def of_try(
     run_id: str,
     task_id: str,
     try_number: TryNumber,
-    around: WriteId = None,
+    place: AskedPlace,
     map_index: MapIndex = -1,
     line: Annotated[int | None, Query(ge=1, le=BIGGEST)] = None,
 ) -> Response:
     """`line` counts from 1, as the reasons of failed runs do."""
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     log = await log_of_try(view.context, instance, try_number)
-    title, above = f"{dag_id}, try {try_number}", path("runs", dag_id, run_id)
-    api = api_path(instance, try_number)
-    if log.remote is not None and around is None:
+    above = path("runs", dag_id, run_id)
+    about: dict[str, Any] = {
+        "title": f"{dag_id}, try {try_number}",
+        "above": above,
+        "api": api_path(instance, try_number),
+    }
+    if log.remote is not None and place.around is None:
         part = await log.fragment(0, _REMOTE_LINES)
-        return view.page("log.html", title=title, above=above, api=api, around=None, lines=lines(part.records))
-    if line is not None and around is None:
-        numbered = await anyio.to_thread.run_sync(partial(around_line, log.path, line, before=_LINES, after=_LINES))
-        shown = [Line(record=record, is_marked=place == line, is_first=place == line) for place, record in numbered]
-        return view.page("log.html", title=title, above=above, api=api, around=f"line {line}", lines=shown)
-    return await _page(view, lambda: [[log.path]], around, title, above, api)
+        return view.page("log.html", **about, around=None, lines=lines(part.records))
+    if line is not None and place == Place():
+        shown = await anyio.to_thread.run_sync(_numbered, log.path, line)
+        return view.page("log.html", **about, kind="line", around=line, lines=shown)
+    shown = await _lines_at(view.context, lambda: [[log.path]], place)
+    return view.page("log.html", **about, **place.shown, lines=shown)
+
+
+def _numbered(path: Path, line: int) -> Sequence[Line]:
+    numbered = around_line(path, line, before=_LINES, after=_LINES)
+    return [Line(record=record, is_marked=place == line, is_first=place == line) for place, record in numbered]
 
 
 def api_path(instance: TaskInstanceKey, try_number: int) -> str:
@@ -103,12 +151,12 @@ def api_path(instance: TaskInstanceKey, try_number: int) -> str:
     return path(*of_run, "taskInstances", instance.task_id, "logs", try_number, map_index=mapped)
 
 
-async def _page(
-    view: Pages, logs: Callable[[], Sequence[Log]], around: str | None, title: str, above: str, api: str
-) -> Response:
-    records = await excerpt(view.context, logs, last_lines(around))
-    shown = lines(records, around)
-    return view.page("log.html", title=title, above=above, api=api, around=around, lines=shown)
+async def _lines_at(context: ApiContext, logs: Callable[[], Sequence[Log]], place: Place) -> Sequence[Line]:
+    if place.at is None or place.around is not None:
+        return lines(await excerpt(context, logs, last_lines(place.around)), place.around)
+    earlier, later = await at_moment(context, logs, place.at, last_lines())
+    first = [Line(record=record, is_marked=True, is_first=True) for record in later[:1]]
+    return [*lines(earlier), *first, *lines(later[1:])]
 
 
 async def tail(context: ApiContext, log: LogOfTry, count: int) -> Sequence[Line]:

@@ -68,7 +68,10 @@ async function refresh() {
   if (again) { again = false; refresh(); }
 }
 
+const followed = (page) => page.querySelector("ol.log")?.dataset.follow;
+
 function replace(page) {
+  if (followed(page) !== followed(document)) { location.reload(); return; } // another try has begun
   for (const section of live()) {
     const fresh = page.getElementById(section.id);
     if (!fresh || busy(section) || fresh.innerHTML === section.innerHTML) continue;

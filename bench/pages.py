@@ -1,0 +1,196 @@
+"""How long the first byte of each web page takes, and how many statements, beside large tables, on both databases.
+
+1,000 watchers, 10,000 runs, 1,000,000 events, 100,000 versions of entries. The application runs in this process; the statement that
+takes longest is named with each page.
+
+`python bench/pages.py [--events 1000000] [--only postgresql]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import httpx
+from sqlalchemy import event
+
+from store.catalog import catalog_sync
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.database import Database, migrations, sqlite_url
+from store.keys import JobDefinition
+from store.state.attributed import AttributedEntries
+from watcher.api.context import ApiContext
+from watcher.demo.servers import running_postgres
+from watcher.web import create_app
+
+WATCHERS: Final = 1000
+JOBS: Final = 10
+RUNS: Final = 10_000
+VERSIONS: Final = 100_000
+LOOKS: Final = 7
+DEFINITION: Final = """{"schedule": {"all": ["asset0001", "asset0002"]}, "batch": {"mode": "coalesce", "debounce": 0, "max_wait": 300,
+    "max_events": 1000}, "max_active_runs": 1, "retries": 0, "retry_delay": 30, "timeout": null, "options": {},
+    "spark": {"application": "job.py", "master": "local[*]"}}"""
+NUMBERS: Final = "WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {count})"
+AGO: Final = {
+    "postgresql": "now() - ({}) * interval '1 second'",
+    "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now', '-' || ({}) || ' seconds')",
+}
+FILL: Final = {
+    "events": """INSERT INTO asset_event
+        (asset_id, extra, timestamp, event_id, trace_id, source_map_index, source_watcher) {numbers}
+        SELECT 1 + n % 1000, '{{"rows": 42}}', {ago}, 'event' || n, 'trace' || n, -1, 'watcher0001' FROM s""",
+    "runs": """INSERT INTO run
+        (dag_id, run_id, run_type, triggered_by, state, conf, trace_id, run_after, queued_at, start_date, end_date) {numbers}
+        SELECT 'job' || (n % 10), 'asset_triggered__' || n, 'asset_triggered', 'asset',
+        CASE n % 20 WHEN 0 THEN 'failed' ELSE 'success' END, '{{}}', 'trace' || n, {ago}, {ago}, {ago}, {ago} FROM s""",
+    "consumed": """INSERT INTO run_asset_event (dag_id, event_id, run_id, completed) {numbers}
+        SELECT 'job' || (n % 10), n, 'asset_triggered__' || n, true FROM s""",
+    "entries": """INSERT INTO asset_store (asset_id, key, value, is_ref, version, updated_at) {numbers}
+        SELECT n, 'rows_' || n, '1', false, 1, {ago} FROM s""",
+    "versions": """INSERT INTO asset_store_history
+        (asset_id, key, version, value, is_ref, deleted, written_at, write_id) {numbers}
+        SELECT 1, 'rows_1', n, '1', false, false, {ago}, 'write' || n FROM s""",
+    "audit": """INSERT INTO audit (actor, action, target, at) {numbers}
+        SELECT 'ann', 'watcher.pause', 'w', {ago} FROM s""",
+}
+PAGES: Final = (
+    "/",
+    "/?page=3",
+    "/assets",
+    "/assets/1",
+    "/assets/1/events",
+    "/assets/1/events?before=500000",
+    "/assets/1/entry?key=rows_1",
+    "/watchers/watcher0001",
+    "/watchers/watcher0001/log",
+    "/runs",
+    "/runs?state=failed",
+    "/runs?state=running",
+    "/runs?state=failed&job=job0",
+    "/runs/job1/asset_triggered__1",
+    "/jobs/job1",
+    "/graph",
+    "/audit",
+    "/search?q=asset",
+    "/search?q=nothing",
+    "/search?q=500000",
+    "/search?q=write500",
+)
+
+
+async def fill(database: Database, events: int) -> None:
+    numbers = [f"{number:04}" for number in range(WATCHERS)]
+    definition = JobDefinition.from_json(DEFINITION)
+    declared = Declared(
+        hash="",
+        assets=[DeclaredAsset(name=f"asset{n}", uri=f"s3://lake/{n}", group="shop", extra="{}") for n in numbers],
+        watchers=[DeclaredWatcher(name=f"watcher{n}", asset=f"asset{n}", trigger="s3.new_files") for n in numbers],
+        jobs=[
+            DeclaredJob(
+                dag_id=f"job{number}",
+                task_id="load",
+                definition=definition,
+                paused=False,
+                assets={"schedule": {"asset0001", "asset0002"}, "outlet": {f"asset{number:04}"}},
+                aliases={},
+            )
+            for number in range(JOBS)
+        ],
+    )
+    counts = dict(zip(FILL, (events, RUNS, RUNS, WATCHERS, VERSIONS, RUNS), strict=True))
+    async with database.transaction() as connection:
+        await catalog_sync.apply(connection, declared, database.dialect)
+        for what, count in counts.items():
+            ago = AGO[database.dialect].format(f"({count} - n) * 2.5")
+            statement = FILL[what].format(numbers=NUMBERS.format(count=count), ago=ago)
+            await connection.exec_driver_sql(statement)
+        await connection.exec_driver_sql("ANALYZE")
+
+
+@contextmanager
+def timed(database: Database) -> Iterator[list[tuple[float, str]]]:
+    """The statements that are read in the block, each with its seconds."""
+    statements: list[tuple[float, str]] = []
+    engine = database._reader.sync_engine  # noqa: SLF001  where nothing else is done
+    begun = 0.0
+
+    def before(*_: Any) -> None:
+        nonlocal begun
+        begun = time.perf_counter()
+
+    def after(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements.append((time.perf_counter() - begun, " ".join(statement.split())))
+
+    event.listen(engine, "before_cursor_execute", before)
+    event.listen(engine, "after_cursor_execute", after)
+    try:
+        yield statements
+    finally:
+        event.remove(engine, "before_cursor_execute", before)
+        event.remove(engine, "after_cursor_execute", after)
+
+
+async def measure(url: str, folder: Path, events: int) -> None:
+    async with Database.open(url) as database:
+        await migrations.upgrade(database)
+        await fill(database, events)
+        context = ApiContext(
+            database=database,
+            entries=AttributedEntries(database.dialect),
+            secrets=[b"a secret of the bench's own, long enough"],
+            auth="none",
+            base_url=None,
+            logs_directory=folder,
+            max_value_storage_bytes=65535,
+            default_retention_days=30,
+            clear_on_success=False,
+            hint=lambda _: None,
+            configuration_hash=None,
+        )
+        transport = httpx.ASGITransport(create_app(context))
+        headers = {"Accept": "text/html"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
+            for page in PAGES:
+                await look(client, database, page)
+
+
+async def look(client: httpx.AsyncClient, database: Database, page: str) -> None:
+    times = []
+    for _ in range(LOOKS):
+        with timed(database) as statements:
+            began = time.perf_counter()
+            answer = await client.get(page)
+            times.append(time.perf_counter() - began)
+        assert answer.status_code == 200, (page, answer.text[:500])
+    longest, statement = max(statements, default=(0.0, ""))
+    slow = f"   {longest * 1000:.0f} ms: {statement[:160]}" if longest > 0.02 else ""
+    middle = sorted(times)[LOOKS // 2]
+    print(
+        f"{database.dialect:<10} {page:<34} {middle * 1000:6.0f} ms {len(statements):>3} statements{slow}", flush=True
+    )
+
+
+async def main(events: int, only: str | None) -> None:
+    with tempfile.TemporaryDirectory() as folder, running_postgres() as server:
+        urls = {
+            "postgresql": server.replace("postgresql:", "postgresql+asyncpg:"),
+            "sqlite": sqlite_url(Path(folder) / "pages.db"),
+        }
+        for engine, url in urls.items():
+            if only in {None, engine}:
+                await measure(url, Path(folder) / "logs", events)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--only", choices=AGO)
+    given = parser.parse_args()
+    anyio.run(main, given.events, given.only)

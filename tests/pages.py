@@ -1,0 +1,40 @@
+"""The shell blocks of the pages, and running one as a reader would who has the repository and has run `make setup`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def shell_blocks(page: str) -> list[str]:
+    """Of a page, by its path in the repository."""
+    return _BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+
+
+def a_clone(folder: Path, example: str) -> Path:
+    """A folder that looks like the project's after `make setup`, with one example in it; the example's folder."""
+    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+    ignored = shutil.ignore_patterns(".watcher", "__pycache__")
+    return Path(shutil.copytree(ROOT / "examples" / example, folder / "examples" / example, ignore=ignored))
+
+
+def run_block(block: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """What it prints, run in a folder; the first command that fails ends it, and the test."""
+    program = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert program.returncode == 0, f"{block}\n{program.stdout}\n{program.stderr}"
+    return program.stdout
