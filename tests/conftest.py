@@ -40,7 +40,7 @@ class TestByTest(LoadScopeScheduling):
             return "container"  # they share the image that one of them builds
         if "browser/" in file:
             return "browser"  # and these a daemon with its servers, and Chromium
-        return "cluster" if file.endswith(("test_cluster.py", "test_secrets.py")) else nodeid
+        return "cluster" if file.endswith("test_cluster.py") else nodeid
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

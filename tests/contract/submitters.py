@@ -35,7 +35,9 @@ async def log_of(submitter: Submitter, handle: Handle, offset: int = 0) -> str:
     return b"".join([chunk async for chunk in submitter.logs(handle, offset)]).decode()
 
 
-class SubmitterContract:
+class ProcessesContract:
+    """The part of it that whatever starts the processes can break."""
+
     factory: ClassVar[str]
     """`module:function`, a function of the home folder that makes the submitter, here or in a process to be killed."""
 
@@ -43,6 +45,44 @@ class SubmitterContract:
     def submitter(self, tmp_path: Path) -> Submitter:
         return starter.make(self.factory, tmp_path / "home")
 
+    async def test_cancelling_leaves_no_process(
+        self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard
+    ) -> None:
+        submission = new_try("""
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child("grandchild")
+call(sys.argv[1], "main")
+""")
+        handle = await submitter.submit(submission)
+        callers = await anyio.to_thread.run_sync(switchboard.callers, "main", "grandchild")
+        await submitter.cancel(handle, grace=0.2)
+        for caller in callers:
+            caller.wait_gone()
+        status = await submitter.poll(handle)
+        assert status.phase == "exited"
+        assert status.exit_code != 0
+        await submitter.cancel(handle, grace=0)
+        assert await submitter.attach(submission.key, submission.tag, handle) == handle
+
+    async def test_a_job_outlives_the_daemon_that_started_it(
+        self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
+    ) -> None:
+        submission = new_try("call(sys.argv[1], 'main'); sys.exit(5)")
+        assert await submitter.attach(submission.key, submission.tag, None) is Attachment.ABSENT
+        with starter.start(self.factory, tmp_path / "home", submission) as process:
+            assert starter.said(process) == "submitted"
+            process.kill()
+        main = await anyio.to_thread.run_sync(switchboard.next_caller)
+        handle = await submitter.attach(submission.key, submission.tag, None)
+        assert not isinstance(handle, Attachment)
+        assert await submitter.attach(submission.key, submission.tag, handle) == handle
+        assert (await submitter.poll(handle)).phase == "running"
+        main.let_go()
+        assert (await ended(submitter, handle)).exit_code == 5
+        assert switchboard.nobody_waits()
+
+
+class SubmitterContract(ProcessesContract):
     async def test_a_job_runs_to_its_end_with_its_context_the_sdk_and_its_log(
         self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard
     ) -> None:
@@ -83,42 +123,6 @@ class SubmitterContract:
         assert not status.restarted
         log = await log_of(submitter, handle)
         assert log.index("first") < log.index("RuntimeError: on purpose")
-
-    async def test_cancelling_leaves_no_process(
-        self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard
-    ) -> None:
-        submission = new_try("""
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-child("grandchild")
-call(sys.argv[1], "main")
-""")
-        handle = await submitter.submit(submission)
-        callers = await anyio.to_thread.run_sync(switchboard.callers, "main", "grandchild")
-        await submitter.cancel(handle, grace=0.2)
-        for caller in callers:
-            caller.wait_gone()
-        status = await submitter.poll(handle)
-        assert status.phase == "exited"
-        assert status.exit_code != 0
-        await submitter.cancel(handle, grace=0)
-        assert await submitter.attach(submission.key, submission.tag, handle) == handle
-
-    async def test_a_job_outlives_the_daemon_that_started_it(
-        self, submitter: Submitter, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
-    ) -> None:
-        submission = new_try("call(sys.argv[1], 'main'); sys.exit(5)")
-        assert await submitter.attach(submission.key, submission.tag, None) is Attachment.ABSENT
-        with starter.start(self.factory, tmp_path / "home", submission) as process:
-            assert starter.said(process) == "submitted"
-            process.kill()
-        main = await anyio.to_thread.run_sync(switchboard.next_caller)
-        handle = await submitter.attach(submission.key, submission.tag, None)
-        assert not isinstance(handle, Attachment)
-        assert await submitter.attach(submission.key, submission.tag, handle) == handle
-        assert (await submitter.poll(handle)).phase == "running"
-        main.let_go()
-        assert (await ended(submitter, handle)).exit_code == 5
-        assert switchboard.nobody_waits()
 
     async def test_what_is_gone_without_a_word_is_lost_never_absent(
         self, submitter: Submitter, new_try: NewTry

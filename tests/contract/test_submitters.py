@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.submitters import SubmitterContract
+from tests.contract.submitters import ProcessesContract, SubmitterContract
 from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.stand_in_spark import stand_in_spark
@@ -49,12 +49,14 @@ class TestWarmDriversWithAStandIn(TestSparkSubmitWithAStandIn):
 
 
 @pytest.mark.spark
-class TestSparkSubmit(SubmitterContract):
+class TestSparkSubmit(ProcessesContract):
+    """What the JVMs between the shim and the job could change; the rest is the same with the stand-in."""
+
     factory = SPARK_SUBMIT
 
 
 @pytest.mark.spark
-class TestWarmDrivers(SubmitterContract):
+class TestWarmDrivers(ProcessesContract):
     factory = STARTS_WARM
 
 

@@ -25,10 +25,11 @@ def said(folder: Path, *words: str) -> str:
     return program.stdout
 
 
-@pytest.mark.parametrize("source", ["../inbox", "postgres://me@db/shop/public/orders"])
-def test_the_test_that_it_writes_passes_with_real_spark(tmp_path: Path, source: str) -> None:
-    said(tmp_path, "watcher", "init", "project", "--source", source, "--target", "tables/orders")
-    assert "1 passed" in said(tmp_path / "project", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+def test_the_tests_that_it_writes_pass_with_real_spark(tmp_path: Path) -> None:
+    """For files and for rows; one pytest runs both, in one Spark session."""
+    for source, target in {"inbox": "orders", "postgres://me@db/shop/public/parcels": "parcels"}.items():
+        said(tmp_path, "watcher", "init", target, "--source", source, "--target", f"tables/{target}")
+    assert "2 passed" in said(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "orders/tests", "parcels/tests")
 
 
 async def test_a_file_in_the_source_becomes_rows_in_the_target(tmp_path: Path) -> None:

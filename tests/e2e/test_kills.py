@@ -1,6 +1,7 @@
 """SIGKILL for the daemon and for shims, again and again: each try is started once, none is missing, no orphan writes.
 
-The daemon is the real one. Most kills hit a stand-in for Spark, so that hundreds of tries fit into minutes; a few hit Spark.
+The daemon is the real one. Most kills hit a stand-in for Spark, so that hundreds of tries fit into minutes; a few runs are
+of Spark, and as long as one of them lives its shim is hit first.
 WATCHER_TEST_LONG=1 kills 200 times, and WATCHER_TEST_SEED repeats a history, which is printed.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,8 +36,9 @@ from watcher.submit.processes import signal_tagged
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 KILLS = effort(5, 200)
-REAL_KILLS = effort(2, 10)
+REAL_RUNS = effort(1, 10)
 RUNS_PER_KILL = 3
+ON_SPARK = "load_on_spark"
 CONFIGURATION = Template("""\
 version: 1
 settings:
@@ -45,7 +48,9 @@ settings:
 assets:
   orders: {uri: "file:///data/orders"}
 jobs:
-  load:
+$jobs""")
+JOB_OF = Template("""\
+  $name:
     outlets: [orders]
     max_active_runs: 4
     retries: 1000
@@ -104,10 +109,10 @@ class World:
     hit: set[str] = field(default_factory=set)
     """Tags of tries whose shim was killed."""
 
-    async def trigger(self, runs: int) -> None:
+    async def trigger(self, runs: int, job: str = "load") -> None:
         async with httpx.AsyncClient(base_url=self.daemon.url, timeout=60) as client:
             for _ in range(runs):
-                (await client.post("/api/v2/dags/load/dagRuns", json={"logical_date": None})).raise_for_status()
+                (await client.post(f"/api/v2/dags/{job}/dagRuns", json={"logical_date": None})).raise_for_status()
 
     async def kill_daemon(self) -> None:
         await self.daemon.kill()
@@ -116,9 +121,10 @@ class World:
     async def kill_shim(self) -> bool:
         """And in half of the cases all processes of the try that can be found; False when none runs."""
         living = [
-            one for one in map(TryFolder, self.folder.glob("home/runs/load/*/*")) if one.started() and not one.exit()
+            one for one in map(TryFolder, self.folder.glob("home/runs/*/*/*")) if one.started() and not one.exit()
         ]
         self.random.shuffle(living)
+        living.sort(key=lambda one: one.path.parts[-3] != ON_SPARK)
         everything = self.random.random() < 0.5
         for one in living:
             tag, shim = f"run-{one.path.parent.name}-{one.path.name}", one.shim_process()
@@ -133,38 +139,39 @@ class World:
         async with httpx.AsyncClient(base_url=self.daemon.url, timeout=60) as client:
             with anyio.fail_after(PATIENCE):
                 while True:
-                    found = await get(client, "/api/v2/dags/load/dagRuns", state="success", limit=1)
-                    every = await get(client, "/api/v2/dags/load/dagRuns", limit=1)
+                    found = await get(client, "/api/v2/dags/~/dagRuns", state="success", limit=1)
+                    every = await get(client, "/api/v2/dags/~/dagRuns", limit=1)
                     if found["total_entries"] == every["total_entries"]:
                         return int(every["total_entries"])
                     await anyio.sleep(0.2)
 
 
-def write_world(folder: Path, port: int, *, real: bool) -> Path:
+def write_world(folder: Path, port: int, *, jobs: Mapping[str, bool]) -> Path:
+    """Which of the jobs have real Spark."""
     (folder / "job.py").write_text(JOB)
     (folder / "orphan.py").write_text(ORPHAN)
+    stand_in = "" if all(jobs.values()) else f"SPARK_HOME: {stand_in_spark(folder)}"
+    texts = (
+        JOB_OF.substitute(name=name, folder=folder, work=REAL if real else QUICK, spark_home="" if real else stand_in)
+        for name, real in jobs.items()
+    )
     configuration = folder / "watchers.yaml"
-    spark_home = "" if real else f"SPARK_HOME: {stand_in_spark(folder)}"
-    work = REAL if real else QUICK
-    configuration.write_text(CONFIGURATION.substitute(port=port, folder=folder, work=work, spark_home=spark_home))
+    configuration.write_text(CONFIGURATION.substitute(port=port, jobs="".join(texts)))
     return configuration
 
 
-@pytest.mark.parametrize(
-    ("real", "kills", "longest_pause"), [(False, KILLS, 1.0), (True, REAL_KILLS, 6.0)], ids=["stand-in", "spark"]
-)
-async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(
-    tmp_path: Path, real: bool, kills: int, longest_pause: float
-) -> None:
+async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(tmp_path: Path) -> None:
     print(f"WATCHER_TEST_SEED={SEED}")  # noqa: T201 - shown when the test fails
     port = free_port()
-    configuration = write_world(tmp_path, port, real=real)
+    configuration = write_world(tmp_path, port, jobs={"load": False, ON_SPARK: True})
     async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
         world = World(tmp_path, daemon, Random(SEED))
         killed: Counter[str] = Counter()
-        while killed.total() < kills:
-            await world.trigger(1 if real else RUNS_PER_KILL)
-            await anyio.sleep(world.random.uniform(0, longest_pause))
+        while killed.total() < KILLS:
+            if killed.total() % (KILLS // REAL_RUNS) == 0:
+                await world.trigger(1, ON_SPARK)
+            await world.trigger(RUNS_PER_KILL)
+            await anyio.sleep(world.random.uniform(0, 1.0))
             if world.random.random() < 0.4 and await world.kill_shim():
                 killed["shim"] += 1
             else:

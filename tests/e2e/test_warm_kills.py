@@ -86,7 +86,7 @@ def _try_of(folder: Path) -> str | None:
 
 
 def write_warm_world(folder: Path, port: int, *, real: bool) -> Path:
-    configuration = write_world(folder, port, real=real)
+    configuration = write_world(folder, port, jobs={"load": real})
     text = configuration.read_text()
     memory = f"parallelism: 4, driver_memory_mb: 100, memory_mb: {DRIVERS_AT_MOST}00, warm_memory_mb: 200"
     text = text.replace("parallelism: 4", memory).replace("spark: {", "spark: {warm: 2, ")

@@ -1,4 +1,4 @@
-"""Jobs on a real standalone cluster: what every submitter owes, and that a cluster keeps nothing of a job that ended."""
+"""Jobs on a real standalone cluster: what it could break of what every submitter owes; it keeps nothing of a job that ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from anyio.to_thread import run_sync
 
-from tests.contract.submitters import SubmitterContract, ended, log_of
+from tests.contract.submitters import ProcessesContract, ended, log_of
 from tests.service.spark.cluster import Cluster, wait_until
 from tests.unit.submit.plain import workspace
 from tests.unit.submit.switchboard import Switchboard
@@ -22,7 +22,7 @@ from tests.unit.submit.warm import starts_warm
 from watcher.submit.base import Submission
 from watcher.submit.command import SMALL
 from watcher.submit.folder import TryFolder
-from watcher.submit.processes import kill_tagged
+from watcher.submit.runtime import spark_home_of
 from watcher.submit.shimmed import Command
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -76,7 +76,7 @@ def new_try(new_try: NewTry, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     wait_until(cluster.is_idle)
 
 
-class TestOnCluster(SubmitterContract):
+class TestOnCluster(ProcessesContract):
     factory = "tests.service.spark.test_cluster:on_cluster"
 
 
@@ -92,8 +92,7 @@ print("own:", [own for own, _ in found], "executors:", len({executor for _, exec
 port = sys.argv[1]
 tasks.foreach(lambda number: call(port, f"task{number}"))
 tasks.foreach(lambda number: call(port, f"later{number}"))
-"""
-KILLING = """
+
 def kill_executor(_):
     daemon = open(f"/proc/{os.getppid()}/stat").read()
     os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
@@ -102,14 +101,13 @@ tasks.foreach(kill_executor)
 """
 
 
-async def test_executors_run_the_jobs_own_python_and_one_that_is_killed_costs_a_task_and_none_outlives_the_job(
+async def test_executors_run_the_jobs_own_python_and_one_that_is_killed_costs_a_task_and_many_the_job(
     new_try: NewTry, switchboard: Switchboard, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """None outlives a job that is cancelled or fails either: `new_try` looks after each test of the contract."""
-    python = tmp_path / "own-python"  # a name that tells, for the interpreter that has pyspark
-    python.write_text(f'#!/bin/sh\nOWN=yes exec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
-    submitter, submission = on_cluster(tmp_path), new_try(LOOKING, python=str(python))
+    """No executor outlives a job: `new_try` looks after each test."""
+    python = own_python(tmp_path / "own-python")  # a name that tells, for the interpreter that has pyspark
+    submitter = on_cluster(tmp_path)
+    submission = new_try(LOOKING, python=str(python), conf={"spark.task.maxFailures": "2"})
     handle = await submitter.submit(submission)
     first, second = await run_sync(switchboard.callers, "task0", "task1")
     assert "own: ['yes', 'yes'] executors: 2" in (await log_of(submitter, handle)).splitlines()
@@ -119,18 +117,12 @@ async def test_executors_run_the_jobs_own_python_and_one_that_is_killed_costs_a_
     assert again.name == "task0"
     again.let_go()
     second.let_go()
-    await run_sync(switchboard.callers, "later0", "later1")  # the job went on
+    later = await run_sync(switchboard.callers, "later0", "later1")  # the job went on
     assert len(cluster.executors()) == 2
+    for caller in later:
+        caller.let_go()
 
-    await run_sync(kill_tagged, submission.tag)
-    await run_sync(wait_until, cluster.is_idle)
-    assert (await submitter.poll(handle)).phase == "exited"
-
-
-async def test_executors_that_die_again_and_again_are_told_in_a_sentence(new_try: NewTry, tmp_path: Path) -> None:
-    submitter = on_cluster(tmp_path)
-    handle = await submitter.submit(new_try(KILLING, conf={"spark.task.maxFailures": "1"}))
-    status = await ended(submitter, handle)
+    status = await ended(submitter, handle)  # from here on each task kills its executor
     assert status.exit_code == 1
     assert status.reason.startswith("Spark lost executor"), status.reason
 
@@ -138,45 +130,80 @@ async def test_executors_that_die_again_and_again_are_told_in_a_sentence(new_try
 async def test_a_warm_driver_has_its_executors_before_its_try_and_gives_them_back(
     new_try: NewTry, cluster: Cluster, tmp_path: Path
 ) -> None:
-    there = {"master": cluster.master, "conf": CONF, "env": {"SPARK_LOCAL_IP": "127.0.0.1"}}
     submitter = starts_warm(tmp_path / "home")
-    waiting = await run_sync(submitter.ready_driver, new_try("", **there))
+    there = {"master": cluster.master, "conf": CONF, "env": {"SPARK_LOCAL_IP": "127.0.0.1"}}
+    submission = new_try("print('SUM', tasks.sum())", **there)
+    waiting = await run_sync(submitter.ready_driver, submission)
     assert len(cluster.state()["activeapps"]) == 1
-    await run_sync(waiting.end)
-    await run_sync(wait_until, cluster.is_idle)
-    handle = await submitter.submit(new_try(f"{SESSION}print('SUM', tasks.sum())", **there))
+    assert len(cluster.executors()) == 2
+    await submitter.hand_over(waiting, submission)
+    handle = await submitter.submit(submission)
     assert handle["start"] == "warm"
     assert (await ended(submitter, handle)).exit_code == 0
     assert "SUM 1" in await log_of(submitter, handle)
 
 
+LAKE = {
+    "type": "s3",
+    "endpoint_url": "http://127.0.0.1:9000",
+    "access_key_id": "the-access-key",
+    "secret_access_key": "the-secret-key",
+}
+SHOP = {"type": "postgres", "dsn": "postgresql://me:the-password@db/shop"}
+SECRETS = (b"the-access-key", b"the-secret-key", b"the-password", b"the-token")
 WITH_FILES = """
+import urllib.request
+
 def look(_):
     return open("lookup.csv").read(), os.environ.get("OWN"), os.path.exists("environment/bin/python")
 
 print("found:", *set(tasks.map(look).collect()), "driver:", os.environ.get("OWN"))
+hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+print(hadoop.get("fs.s3a.endpoint"), hadoop.get("fs.s3a.secret.key"), spark.conf.get("spark.hadoop.fs.s3a.secret.key", None))
+address = f"{spark.sparkContext.uiWebUrl}/api/v1/applications/{spark.sparkContext.applicationId}/environment"
+open(SHOWN, "wb").write(urllib.request.urlopen(address, timeout=30).read())
+spark.stop()
 """
 
 
-async def test_executors_have_the_jobs_files_and_its_packed_environment_and_an_event_log_is_kept(
+async def test_executors_have_the_jobs_files_and_its_packed_environment_and_spark_shows_no_credentials(
     new_try: NewTry, tmp_path: Path
 ) -> None:
-    python, lookup, packed = tmp_path / "python", tmp_path / "lookup.csv", tmp_path / "environment.tar.gz"
-    python.write_text(f'#!/bin/sh\nOWN=yes exec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
+    """Neither in its UI's REST nor in its event log, and on a cluster more is shown than with a local master."""
+    lookup, packed, shown = tmp_path / "lookup.csv", tmp_path / "environment.tar.gz", tmp_path / "environment.json"
     lookup.write_text("1,one")
     with tarfile.open(packed, "w:gz") as archive:
-        archive.add(python, "bin/python")
+        archive.add(own_python(tmp_path / "python"), "bin/python")
     submitter = OnCluster(replace(workspace(tmp_path), event_logs=True))
     submission = new_try(
-        WITH_FILES,
+        f"SHOWN = {str(shown)!r}\n{WITH_FILES}",
         files=(str(lookup),),
         archives=(f"{packed}#environment",),
-        conf={"spark.pyspark.python": "./environment/bin/python"},
+        jars=(str(next((spark_home_of(sys.executable) / "jars").glob("commons-text-*.jar"))),),
+        conf={
+            "spark.pyspark.python": "./environment/bin/python",
+            "spark.eventLog.compress": "false",
+            "spark.redaction.regex": "nothing",
+        },
+        context={"token": "the-token", "connections": {"lake": LAKE, "shop": SHOP}},
     )
     handle = await submitter.submit(submission)
     status, log = await ended(submitter, handle), await log_of(submitter, handle)
-    assert status.exit_code == 0, log
+    assert (status.exit_code, status.reason) == (0, ""), log
     assert "found: ('1,one', 'yes', True) driver: None" in log.splitlines()
+    assert "http://127.0.0.1:9000 the-secret-key None" in log, "the job cannot reach its bucket"
+
     [event_log] = (tmp_path / "logs" / "spark-events").iterdir()
     assert event_log.name.startswith("app-")
+    events = b"".join(file.read_bytes() for file in (event_log, *event_log.rglob("*")) if file.is_file())
+    told = shown.read_bytes() + events
+    assert told.count(b"jdbc:postgresql://db:5432/shop") >= 2
+    assert [secret for secret in SECRETS if secret in told] == []
+    left = b"".join(file.read_bytes() for file in submitter.folder(submission.key).path.rglob("*") if file.is_file())
+    assert b"the-secret-key" not in left
+
+
+def own_python(path: Path) -> Path:
+    path.write_text(f'#!/bin/sh\nOWN=yes exec "{sys.executable}" "$@"\n')
+    path.chmod(0o755)
+    return path

@@ -91,47 +91,18 @@ async def test_a_program_sees_what_it_would_see_in_a_cold_start(
     assert not list((tmp_path / "home" / "warm").iterdir()), "scratch and event log end with the try"
 
 
-@pytest.mark.parametrize(
-    ("program", "sentence"),
-    [
-        ("from pyspark import SparkContext; SparkContext('local')", "makes its own SparkContext.*`warm: 0`"),
-        (
-            "import pyspark.sql as s; s.SparkSession.builder.config('spark.executor.memory', '9g').getOrCreate()",
-            r"asks for spark.executor.memory=9g.*no such setting.*`conf`.*`warm: 0`",
-        ),
-        (
-            "from pyspark.sql import SparkSession\nSparkSession.builder.master('local[7]').getOrCreate()",
-            r"asks for spark.master=local\[7\].*started with local\[1\].*`conf`",
-        ),
-        ("raise KeyError('id')", r"^KeyError: 'id' \(application_0.py line \d+; log line \d+\)$"),
-    ],
-)
-async def test_what_a_warm_driver_cannot_give_is_one_sentence(
-    submitter: StartsWarm, new_try: NewTry, program: str, sentence: str
-) -> None:
-    submission = new_try(program)
-    handle = await submitter.submit(submission)
-    status = await ended(submitter, handle)
-    log = await log_of(submitter, handle)
-    assert status.exit_code == 1, log
-    assert re.search(sentence, status.reason), status.reason
-    assert "warm_program" not in log
-
-
-async def test_progress_counts_from_the_hand_over(submitter: StartsWarm, new_try: NewTry) -> None:
-    """The rehearsal is nobody's: not the SDK's, and not that of who asks Spark's UI."""
-    submission = new_try("""
+PROGRESS = """
+import time
+from datetime import datetime
 from asset_job.background import Progress, _began
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
-import time
 before = time.time()
 progress = Progress(None)
 progress.look(spark.sparkContext.statusTracker())
 assert not progress._stages, progress._stages
 assert _began(spark.sparkContext) == {}
 spark.range(10).count()
-from datetime import datetime
 assert datetime.fromisoformat(_began(spark.sparkContext)["first_action_at"]).timestamp() >= before - 0.01
 progress.look(spark.sparkContext.statusTracker())
 print("COUNTS", progress.counts())
@@ -139,11 +110,42 @@ open("three.csv", "w").write("id\\n1\\n2\\n3\\n")
 spark.read.csv("three.csv", header=True, schema="id long").write.parquet("three.parquet")
 progress._add_costs(spark.sparkContext, progress.look(spark.sparkContext.statusTracker()))
 print("COSTS", progress._costs["rows_read"], progress._costs["rows_written"], progress._costs["bytes_written"] > 0)
-""")
-    handle = await submitter.submit(submission)
+"""
+REFUSED = """
+from pyspark import SparkContext
+
+def refusal(work):
+    try:
+        work()
+    except Exception as error:
+        print("REFUSED", error)
+
+refusal(lambda: SparkContext("local"))
+refusal(lambda: SparkSession.builder.master("local[7]").getOrCreate())
+SparkSession.builder.config("spark.executor.memory", "9g").getOrCreate()
+"""
+
+
+async def test_progress_counts_from_the_hand_over_and_what_a_warm_driver_cannot_give_is_one_sentence(
+    submitter: StartsWarm, new_try: NewTry
+) -> None:
+    """The rehearsal is nobody's: not the SDK's, and not that of who asks Spark's UI."""
+    handle = await submitter.submit(new_try(PROGRESS + REFUSED))
     assert handle["start"] == "warm"
     status = await ended(submitter, handle)
     log = await log_of(submitter, handle)
-    assert status.exit_code == 0, log
     assert "COUNTS {'stages': 1, 'tasks': 1" in log, log
     assert "COSTS 3 3 True" in log, log
+
+    context, master = (line for line in log.splitlines() if line.startswith("REFUSED"))
+    assert re.search("makes its own SparkContext.*`warm: 0`", context)
+    assert re.search(r"asks for spark.master=local\[7\].*started with local\[1\].*`conf`", master)
+    assert status.exit_code == 1
+    told = re.search(
+        r"asks for spark.executor.memory=9g.*no such setting.*`conf`.*`warm: 0`.*"
+        r"\(application_0.py line \d+; log line (\d+)\)$",
+        status.reason,
+    )
+    assert told is not None, status.reason
+    assert "spark.executor.memory=9g" in log.split("\n")[int(told[1]) - 1]
+    assert "warm_program" not in log

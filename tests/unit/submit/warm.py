@@ -19,14 +19,16 @@ class StartsWarm(SparkSubmit):
     """Each submission finds one ready driver, which nobody else has."""
 
     async def submit(self, submission: Submission) -> Handle:
-        folder = self.folder(submission.key)
-        if not folder.started():
-            driver = await run_sync(self.ready_driver, submission)
-            try:
-                await run_sync(driver.hand_over, submission, folder, self.log(submission.key))
-            finally:
-                await run_sync(driver.end if folder.warm() is None else driver.control.close)
+        if not self.folder(submission.key).started():
+            await self.hand_over(await run_sync(self.ready_driver, submission), submission)
         return await super().submit(submission)
+
+    async def hand_over(self, driver: WarmDriver, submission: Submission) -> None:
+        folder = self.folder(submission.key)
+        try:
+            await run_sync(driver.hand_over, submission, folder, self.log(submission.key))
+        finally:
+            await run_sync(driver.end if folder.warm() is None else driver.control.close)
 
     def ready_driver(self, submission: Submission) -> WarmDriver:
         name = os.urandom(8).hex()
