@@ -20,14 +20,14 @@ from watcher.sdk.asset_job.errors import Fenced, TargetFailed
 
 __all__ = ["bucket", "s3_server"]
 
-KINDS = [
-    "delta in a folder",
-    "iceberg in a folder",
-    *(pytest.param(name, marks=[pytest.mark.service, pytest.mark.slow]) for name in ("delta on s3", "iceberg on s3")),
-]
+FOLDERS = ["delta in a folder", "iceberg in a folder"]
+ON_S3 = [pytest.param(name, marks=[pytest.mark.service, pytest.mark.slow]) for name in ("delta on s3", "iceberg on s3")]
+on_s3 = pytest.mark.parametrize("kind", ON_S3, indirect=True)
+on_s3_too = pytest.mark.parametrize("kind", [*FOLDERS, *ON_S3], indirect=True)
+"""Where the storage makes a difference: what lies where, and whose commit comes first."""
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=FOLDERS)
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
     if request.param == "delta on s3":
         return delta_on(request.getfixturevalue("s3_server"), request.getfixturevalue("bucket"))
@@ -54,6 +54,7 @@ def fenced() -> Callable[[], None]:
     return refuse
 
 
+@on_s3_too
 def test_each_try_replaces_what_its_run_wrote_and_nothing_else(kind: Kind) -> None:
     append(kind.table("manual__1", 1), rows(1, 2, 3))
     append(kind.table("manual__2", 1), rows(10))
@@ -71,6 +72,7 @@ def test_each_try_replaces_what_its_run_wrote_and_nothing_else(kind: Kind) -> No
     ]
 
 
+@on_s3_too
 def test_a_commit_whose_answer_was_lost_is_not_made_again(kind: Kind) -> None:
     table = kind.table("manual__1", 1)
     files = files_of(table, rows(1, 2))
@@ -111,6 +113,11 @@ def test_no_row_appears_of_a_driver_that_was_superseded_after_the_daemon_answere
     assert kind.ids() == sorted([*later["id"].to_pylist(), 99])
 
 
+@on_s3
+def test_nor_on_s3(kind: Kind) -> None:
+    test_no_row_appears_of_a_driver_that_was_superseded_after_the_daemon_answered(kind, rows(7), 2)
+
+
 def test_what_the_daemon_refuses_changes_nothing(kind: Kind, fenced: Callable[[], None]) -> None:
     append(kind.table("manual__1", 1), rows(1))
     with pytest.raises(Fenced, match="superseded"):
@@ -118,6 +125,7 @@ def test_what_the_daemon_refuses_changes_nothing(kind: Kind, fenced: Callable[[]
     assert kind.ids() == [1]
 
 
+@on_s3_too
 def test_runs_that_append_at_the_same_time_all_do(kind: Kind) -> None:
     append(kind.table("manual__0", 1), rows(0))
     failures: list[BaseException] = []
@@ -188,6 +196,11 @@ def test_every_column_is_read_back_as_it_was_written(kind: Kind, partition_by: l
     assert in_order(kind.by_library()) == written
     by_duckdb = in_order(kind.by_duckdb())
     assert [{**row, "ts": row["ts"].astimezone(dt.UTC)} for row in by_duckdb] == written  # type: ignore[attr-defined]
+
+
+@on_s3
+def test_every_column_is_read_back_from_s3(kind: Kind) -> None:
+    test_every_column_is_read_back_as_it_was_written(kind, ["region"])  # with signs that folders cannot have
 
 
 def test_a_new_column_is_added_before_the_rows_when_asked_for(kind: Kind) -> None:

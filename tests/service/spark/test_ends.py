@@ -1,4 +1,4 @@
-"""The commonest ends of real Spark jobs, each told in a sentence."""
+"""Ends of real Spark jobs that need a JVM of their own, each told in a sentence; a program's own end is in test_spark_submit.py."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ SPARK = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getO
             "the driver ran out of memory (Java heap space): raise the job's driver_memory",
             "OutOfMemoryError",
         ),
-        (SPARK + "spark.range(3).select('amount')", {}, "AnalysisException: [UNRESOLVED_COLUMN", "`amount`"),
-        ("def load(:", {}, "SyntaxError: ", "SyntaxError"),
         (SPARK, {"master": "sprak://nowhere"}, "Spark knows no such master: correct the job's spark.master", "Master"),
         (SPARK, {"driver_memory": "100m"}, "the driver's heap is too small for Spark", "System memory"),
     ],

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.submitters import ended, log_of
+from tests.stand_in_spark import stand_in_spark
 from tests.unit.sdk.execution_server import ExecutionServer, event, running_execution_server
 from tests.unit.submit.plain import spark_submit, workspace
 from watcher.submit.base import Submission
@@ -85,11 +86,12 @@ async def test_the_documented_job_runs_as_documented(
 async def test_a_second_driver_of_a_try_ends_before_any_spark_work(
     daemon: ExecutionServer, new_try: Callable[..., Submission], tmp_path: Path
 ) -> None:
-    context = daemon.context()
+    """So early that a stand-in for Spark shows it: that has no session to give."""
+    context, env = daemon.context(), {"SPARK_HOME": str(stand_in_spark(tmp_path))}
     daemon.claim_elsewhere()
     submitter = spark_submit(tmp_path)
     handle = await submitter.submit(
-        new_try("from asset_job import run\nwith run() as r: print(r.spark)", context=context)
+        new_try("from asset_job import run\nwith run() as r: print(r.spark)", context=context, env=env)
     )
     status = await ended(submitter, handle)
     assert (status.exit_code, status.reason) == (75, "another process had claimed this try before")

@@ -31,10 +31,11 @@ def work(number):
 
 found = spark.sparkContext.parallelize([0, 1, 2], 3).map(work).collect()
 print(spark.range(10).count(), *{*found, pyspark.__file__})
+spark.range(3).select("amount")
 """
 
 
-async def test_a_job_starts_from_the_archive_and_compiled_python_and_spark_says_how_far_it_is(
+async def test_a_job_starts_from_the_archive_and_compiled_python_and_tells_how_far_it_is_and_its_end(
     new_try: Callable[..., Submission], switchboard: Switchboard, tmp_path: Path
 ) -> None:
     submitter, began = spark_submit(tmp_path), datetime.now(UTC)
@@ -57,13 +58,16 @@ async def test_a_job_starts_from_the_archive_and_compiled_python_and_spark_says_
     (await anyio.to_thread.run_sync(switchboard.next_caller)).let_go()
     status = await ended(submitter, handle)
     log = await log_of(submitter, handle)
-    assert (status.exit_code, await submitter.progress(handle)) == (0, None), log
+    assert (status.exit_code, await submitter.progress(handle)) == (1, None), log
+    assert status.reason.startswith("AnalysisException: [UNRESOLVED_COLUMN"), status.reason
+    number = int(status.reason.rpartition("log line ")[2].removesuffix(")"))
+    assert "`amount`" in log.split("\n")[number - 1]
     assert status.cpu_seconds is not None
     assert status.cpu_seconds > 1
     assert (status.peak_memory_mb or 0) > 100
     assert "Successfully started service" not in log
     spark = linked_spark(tmp_path, spark_home_of(submitter.workspace.python))
-    assert log.splitlines()[-1] == f"10 {spark}/python/lib/pyspark.zip/pyspark/__init__.py", "not the installed package"
+    assert f"10 {spark}/python/lib/pyspark.zip/pyspark/__init__.py" in log.splitlines(), "not the installed package"
     assert (spark / "python" / "lib" / "pyspark.zip").is_dir()
     lines = loaded.read_text().splitlines()
     archived = sum(line.endswith("source: shared objects file (top)") for line in lines)
