@@ -26,7 +26,7 @@ on_both = pytest.mark.parametrize("dialect", BOTH, indirect=True)
 """For a test with a database, where PostgreSQL alone is the rule."""
 OLDER_POSTGRES: Final = 16
 on_both_versions = pytest.mark.parametrize(
-    "postgres_version",
+    "postgres_database",
     [None, pytest.param(OLDER_POSTGRES, marks=pytest.mark.slow)],
     indirect=True,
     ids=["newest", "16"],

@@ -43,14 +43,9 @@ def older_postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def postgres_version(request: pytest.FixtureRequest) -> int | None:
-    """Of `postgres_database`: what `tests.databases.on_both_versions` says."""
-    return getattr(request, "param", None)
-
-
-@pytest.fixture
-def postgres_database(postgres_version: int | None, request: pytest.FixtureRequest) -> Iterator[PostgresDatabase]:
-    name = "older_postgres_server" if postgres_version == OLDER_POSTGRES else "postgres_server"
+def postgres_database(request: pytest.FixtureRequest) -> Iterator[PostgresDatabase]:
+    """On the newest server, or on what `tests.databases.on_both_versions` says."""
+    name = "older_postgres_server" if getattr(request, "param", None) == OLDER_POSTGRES else "postgres_server"
     server: PostgresServer = request.getfixturevalue(name)
     with server.database() as database:
         yield database

@@ -14,7 +14,6 @@ from tests.service.conftest import (
     older_postgres_server,
     postgres_database,
     postgres_server,
-    postgres_version,
 )
 from tests.torture.results import PROPERTY, Result
 
@@ -25,7 +24,6 @@ __all__ = [
     "older_postgres_server",
     "postgres_database",
     "postgres_server",
-    "postgres_version",
 ]
 
 
