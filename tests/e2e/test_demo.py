@@ -73,7 +73,8 @@ async def writers_with_their_lines(client: httpx.AsyncClient) -> dict[str, tuple
     return found
 
 
-@pytest.mark.parametrize("database", ["postgresql", *(["sqlite"] if LONG else [])])
+@pytest.mark.skipif(not LONG, reason="WATCHER_TEST_LONG: e2e/test_kills.py and test_ingest.py are the short form")
+@pytest.mark.parametrize("database", ["postgresql", "sqlite"])
 async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubles_nothing(database):
     async with demo_world(database, load_seconds=PATIENCE) as world:
         applications = record_every_application(world)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.databases import BOTH, on_both
+from tests.databases import both_in_long_form
 from tests.effort import LONG, PATIENCE, SEED, effort
 from tests.torture.daemons import until
 from tests.torture.results import Result, difference
@@ -71,7 +71,7 @@ def result(world: World, fault: str, dialect: str, count: int, gap: str) -> Resu
     return Result(fault=fault, database=dialect, seed=SEED, times=count, gap=gap, **steps)
 
 
-@on_both
+@pytest.mark.parametrize("dialect", both_in_long_form("postgresql"), indirect=True)
 def test_beside_whatever_has_a_process_of_its_own_the_witness_never_misses_two_looks(
     tmp_path: Path, shop: str, database_url: str, dialect: str, record_result: Record
 ) -> None:
@@ -100,7 +100,7 @@ def kept_busy_by(world: World, behaviours: Iterable[str]) -> set[str]:
     return names & {name_of(does) for does in behaviours}
 
 
-@pytest.mark.parametrize("dialect", BOTH if LONG else ["sqlite"], indirect=True)
+@pytest.mark.parametrize("dialect", both_in_long_form("sqlite"), indirect=True)
 def test_whatever_a_trigger_raises_or_yields_is_its_own_watchers_failure(
     tmp_path: Path, shop: str, database_url: str, dialect: str, record_result: Record
 ) -> None:

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.databases import on_both
+from tests.databases import both_in_long_form
 from tests.e2e.watching import processes_that_mention
 from tests.effort import SEED, effort
 from tests.torture.daemons import STOPPED
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 KILLS = effort(3, 200)
 
 
-@on_both
+@pytest.mark.parametrize("dialect", both_in_long_form("postgresql"), indirect=True)
 def test_a_daemon_that_is_killed_at_any_moment_loses_and_repeats_nothing(
     tmp_path: Path, shop: str, database_url: str, dialect: str, record_result: Callable[[Result], None]
 ) -> None:

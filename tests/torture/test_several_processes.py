@@ -18,7 +18,7 @@ from tests.torture.daemons import Daemons, until
 from tests.torture.results import Result
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
-WATCHERS = 300
+WATCHERS = effort(60, 300)
 ROUNDS = effort(1, 10)
 LEASE = {"heartbeat": "2s", "lease": "6s"}
 HOSTS = """\
@@ -55,7 +55,7 @@ class Numbers:
         return hosts.keys() == {process.pid for process in group.running.values()} and sum(hosts.values()) == WATCHERS
 
 
-def test_three_triggerers_share_300_watchers_whoever_dies_or_sleeps(
+def test_three_triggerers_share_their_watchers_whoever_dies_or_sleeps(
     database_url: str, tmp_path: Path, record_result: Callable[[Result], None]
 ) -> None:
     numbers, gaps = Numbers(tmp_path, database_url), dict[str, list[float]](SIGKILL=[], SIGSTOP=[])
