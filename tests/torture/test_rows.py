@@ -189,7 +189,7 @@ async def end_the_prepared(admin: asyncpg.Connection) -> None:
     for row in await admin.fetch("SELECT gid FROM pg_prepared_xacts"):
         try:
             await admin.execute(f"COMMIT PREPARED '{row['gid']}'")
-        except asyncpg.UndefinedObjectError:
+        except (asyncpg.UndefinedObjectError, asyncpg.ObjectNotInPrerequisiteStateError):  # ended, or being ended
             continue
 
 

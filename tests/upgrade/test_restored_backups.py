@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.databases import migrate
+from tests.e2e.watching import kill_what_mentions
 from tests.servers import running_postgres
 from tests.torture.daemons import until
 from tests.upgrade.releases import ROOT, World, told
@@ -29,12 +30,19 @@ def warnings(api: httpx.Client) -> list[str]:
     return [warning for warning in api.get("/readyz").json()["warnings"] if "backup" in warning]
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """At its end no job is left: those of a daemon that is gone for good would wait for it."""
+    yield tmp_path
+    kill_what_mentions(tmp_path)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def backed_up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[World, Step, Step]]:
+def backed_up(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[World, Step, Step]]:
     """A world, what makes a backup of its database, and what restores it; while no daemon runs."""
     if request.param == "sqlite":
-        world = World(folder=tmp_path, database=None)
-        database, copy = tmp_path / "home" / "watcher.db", tmp_path / "backup.db"
+        world = World(folder=folder, database=None)
+        database, copy = folder / "home" / "watcher.db", folder / "backup.db"
 
         def restore() -> None:
             for file in database.parent.glob("watcher.db*"):
@@ -54,7 +62,7 @@ def backed_up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
             server.drop(database.name)
             moved(copy, database.name)
 
-        yield World(folder=tmp_path, database=database.sqlalchemy_url), lambda: moved(database.name, copy), restored
+        yield World(folder=folder, database=database.sqlalchemy_url), lambda: moved(database.name, copy), restored
         server.drop(copy)
 
 
