@@ -109,8 +109,9 @@ async def test_no_driver_is_started_while_a_run_is(submitter: SparkSubmit, new_t
 async def test_of_a_dead_driver_the_try_starts_cold_as_the_same(
     submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
 ) -> None:
-    submission = new_try("open('starts', 'a').write('x')")
-    async with waiting(submitter, submission, may_start=lambda: True):
+    submission, may_start = new_try("open('starts', 'a').write('x')"), [True]
+    async with waiting(submitter, submission, may_start=lambda: may_start[0]):
+        may_start[0] = False  # else one that follows it may be quicker than the try
         [folder] = (tmp_path / "home" / "warm").iterdir()
         assert signal_tagged(f"warm-{folder.name}", SIGKILL)
         handle = await submitter.submit(submission)
