@@ -181,7 +181,7 @@ def test_a_server_that_answers_nothing(
     assert "database.awaited" in answer.stderr, "it is tried again"
 
 
-async def test_a_database_that_comes_back_while_it_is_waited_for(postgres_server: PostgresServer) -> None:
+async def test_a_database_that_comes_back_while_it_is_waited_for(database_url: str) -> None:
     attempts: list[int] = []
 
     async def attempt() -> str:
@@ -190,7 +190,7 @@ async def test_a_database_that_comes_back_while_it_is_waited_for(postgres_server
         await migrations.check(database)
         return "started"
 
-    with migrated_postgres(postgres_server) as behind, proxied_in_a_thread(behind) as proxy, anyio.fail_after(PATIENCE):
+    with proxied_in_a_thread(database_url) as proxy, anyio.fail_after(PATIENCE):
         async with Database.open(proxy.url) as database:
             assert await insist("database.awaited", attempt, seconds=PATIENCE) == "started"
     assert len(attempts) >= 2
