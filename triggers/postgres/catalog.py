@@ -6,16 +6,22 @@ from typing import Final
 
 LOCK_HOLDER: Final = """
 SELECT l.pid, l.granted, a.application_name AS application, a.usename AS "user", coalesce(a.xact_start, p.prepared)::text AS since,
-       upper(substring(a.query FROM '^\\s*(\\w+(\\s+[[:alpha:]]+)?)')) AS query_class
+       upper(substring(a.query FROM '^\\s*(\\w+(\\s+[[:alpha:]]+)?)')) AS query_class,
+       (SELECT json_build_object('pid', nullif(b.pid, 0), 'application', s.application_name, 'user', s.usename, 'since', s.xact_start::text,
+                   'query_class', upper(substring(s.query FROM '^\\s*(\\w+(\\s+[[:alpha:]]+)?)')))::text
+        FROM unnest(pg_blocking_pids(l.pid)) b(pid) LEFT JOIN pg_stat_activity s ON s.pid = b.pid
+        WHERE NOT l.granted ORDER BY s.xact_start NULLS FIRST LIMIT 1) AS behind
 FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 LEFT JOIN pg_locks x ON x.virtualtransaction = l.virtualtransaction AND x.locktype = 'transactionid' AND x.pid IS NULL
 LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
 WHERE l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock'
       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND (l.relation = ANY ($1::oid[]) OR l.relation IN (SELECT indexrelid FROM pg_index WHERE indrelid = ANY ($1::oid[])))
+      AND (l.relation = ANY ($1::oid[]) OR l.relation IN (SELECT indexrelid FROM pg_index WHERE indrelid = ANY ($1::oid[]))
+           OR l.relation IN (SELECT reltoastrelid FROM pg_class WHERE oid = ANY ($1::oid[])))
 ORDER BY l.granted DESC, l.waitstart NULLS FIRST LIMIT 1
 """
-"""Who keeps all others from the relations `$1`; of a query no more than its first words, since texts may quote rows."""
+"""Who keeps readers from the relations `$1`, which an ACCESS EXCLUSIVE lock alone does, be it granted or awaited; who awaits one does
+so behind whoever holds any lock, a reader among them. Of a query no more than its first words, since texts may quote rows."""
 
 RELATIONS: Final = """
 WITH RECURSIVE tree(oid) AS (
@@ -70,6 +76,7 @@ sequences AS (SELECT DISTINCT s.* FROM cursors k
               JOIN pg_depend d ON (d.classid, d.objid, d.refclassid) = ('pg_attrdef'::regclass, k.default_oid, 'pg_class'::regclass)
               JOIN pg_sequence s ON s.seqrelid = d.refobjid),
 indexes AS (SELECT i.*, (i.indkey::int2[])[0] = k.attnum AS leads, i.indnkeyatts = 1 AS alone,
+                   (i.indoption::int2[])[0] IN (0, 3) AS has_nulls_last,
                    k.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AS includes
             FROM pg_index i JOIN cursors k ON k.attrelid = i.indrelid JOIN watched ON watched.oid = i.indrelid
             JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam
@@ -90,6 +97,7 @@ SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datnam
         FROM pg_class c WHERE c.oid IN (SELECT oid FROM tree UNION ALL SELECT seqrelid FROM sequences)) AS stored,
        (SELECT count(*) FROM tree) - 1 AS children,
        EXISTS (SELECT FROM indexes WHERE leads) AS has_index,
+       w.relkind = 'r' AND EXISTS (SELECT FROM indexes WHERE leads AND has_nulls_last) AS one_plan,
        EXISTS (SELECT FROM indexes WHERE indisunique AND alone AND leads) AS is_unique,
        EXISTS (SELECT FROM indexes WHERE indisunique AND includes) AS is_unique_per_partition,
        ARRAY(SELECT coalesce(default_expression, '') FROM cursors WHERE attidentity = '' AND (default_oid IS NOT NULL OR attrelid = w.oid)) AS defaults,
@@ -111,6 +119,22 @@ SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datnam
 FROM watched w LEFT JOIN pg_attribute a ON a.attrelid = w.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
 """.replace("{mark}", MARK)
 """What the catalogue knows about table `$1.$2` and its column `$3`: no row when there is no such table."""
+
+TYPES: Final = """
+WITH RECURSIVE used(oid) AS (SELECT reltype FROM pg_class WHERE oid = $1::oid UNION
+    SELECT part.oid FROM used JOIN pg_type t ON t.oid = used.oid CROSS JOIN LATERAL (
+        SELECT t.typbasetype WHERE t.typtype = 'd'
+        UNION ALL SELECT t.typelem WHERE t.typtype = 'b' AND t.typcategory = 'A' AND t.typelem <> 0
+        UNION ALL SELECT atttypid FROM pg_attribute
+                  WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) part(oid))
+SELECT t.oid::int8 AS oid, t.oid = (SELECT reltype FROM pg_class WHERE oid = $1::oid) AS is_row,
+       CASE WHEN t.typtype = 'd' THEN t.typbasetype::int8 END AS base,
+       CASE WHEN t.typtype = 'b' AND t.typcategory = 'A' THEN nullif(t.typelem::int8, 0) END AS element,
+       (SELECT json_object_agg(attname, atttypid::int8 ORDER BY attnum)::text FROM pg_attribute
+        WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) AS fields
+FROM used JOIN pg_type t ON t.oid = used.oid
+"""
+"""The type of the rows of table `$1`, and all types that its values are made of."""
 
 MARKS: Final = """
 SELECT r.number, mark

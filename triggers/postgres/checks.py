@@ -74,6 +74,9 @@ class TableFacts:
     """Another once somebody has altered the table, a partition, an index or a sequence of it."""
     types: Mapping[str, ValueType] = field(default_factory=dict)
     """Of the columns; read apart from the row."""
+    one_plan: bool = False
+    """Whether statements that are ordered by the column have one way only, along its index: of many partitions, the arguments
+    of each poll say which are read, and locked."""
     most_sessions: int | None = None
     """How many sessions the server has for the role, others of the role or the database among them."""
 

@@ -149,6 +149,8 @@ class Ledger:
         """
         if self.holes:
             raise ValueError("holes need a list of lock holders before the next rows are read")
+        if not ids and not self.gaps:
+            return self, False
         first_fresh = bisect_right(ids, self.highest)
         late, fresh = ids[:first_fresh], ids[first_fresh:]
         cut = 0 < fresh_limit <= len(fresh)

@@ -205,10 +205,10 @@ class PortionReader:
             free = ledger.free if portion.ahead else []
             sql, arguments = statements[1], [*arguments, [low for low, _ in free], [high for _, high in free]]
         if not portion.gaps:
-            return self._recognised(await self._source.fetch(sql.fresh, *arguments), ledger)
+            return self._recognised(await self._source.fetch(sql.fresh, *arguments, repeated=True), ledger)
         gaps = ledger.gaps[: portion.gaps]
         arguments += [gap.low for gap in gaps], [gap.high for gap in gaps], portion.late
-        rows = await self._source.fetch(sql.fresh_and_late, *arguments, boot=ledger.boot or None)
+        rows = await self._source.fetch(sql.fresh_and_late, *arguments, boot=ledger.boot or None, repeated=True)
         return sorted(self._recognised(rows, ledger), key=itemgetter(0))
 
     def _recognised(self, rows: Sequence[Any], ledger: Ledger) -> Sequence[Any]:

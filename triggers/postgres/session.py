@@ -25,10 +25,17 @@ class Server:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How long a statement may work, and wait for a lock, before the server ends it."""
+    """How long a statement may work, and wait for a lock, before the server ends it, and whether it is planned each time."""
 
     statement: timedelta
     lock: timedelta
+    one_plan: bool = False
+    """Planned once, for any arguments: planning takes longer than a statement that finds nothing."""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        times = (str(max(1, time // timedelta(milliseconds=1))) for time in (self.statement, self.lock))
+        return (*times, "force_generic_plan" if self.one_plan else "auto")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +71,7 @@ class Session:
                 connection = await self._connected()
                 try:
                     if limits is not None and limits != self._limits:
-                        await connection.fetchrow(SET_LIMITS, *map(_milliseconds, (limits.statement, limits.lock)))
+                        await connection.fetchrow(SET_LIMITS, *limits.settings)
                         self._limits = limits
                     return Result(rows=await connection.fetch(statement, *arguments), server=self._server)
                 except asyncpg.PostgresError:
@@ -93,7 +100,3 @@ class Session:
                 await self.close()
                 raise
         return self._connection
-
-
-def _milliseconds(time: timedelta) -> str:
-    return str(max(1, time // timedelta(milliseconds=1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -11,7 +12,7 @@ import structlog
 from triggers.base import Finding
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable
 from triggers.options import format_duration
-from triggers.postgres.catalog import FACTS, HOLDER, MARK_OF_ALL, RELATIONS
+from triggers.postgres.catalog import FACTS, HOLDER, MARK_OF_ALL, RELATIONS, TYPES
 from triggers.postgres.checks import TableFacts, judge, judge_sessions
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
@@ -19,7 +20,7 @@ from triggers.postgres.lanes import Lane
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.session import Server
-from triggers.postgres.sql import TYPES, quoted, trial_of_condition
+from triggers.postgres.sql import quoted, trial_of_condition
 from triggers.postgres.values import ValueType, type_of
 
 log = structlog.get_logger()
@@ -46,17 +47,19 @@ class Source:
 
         Whoever altered it before they were written is seen by this later statement in any case.
         """
-        [row] = await self.fetch(MARK_OF_ALL, self.facts.locked_relations)
+        [row] = await self.fetch(MARK_OF_ALL, self.facts.locked_relations, repeated=True)
         if row["mark"] != self.facts.mark:
             raise Altered
 
-    async def fetch(self, statement: str, *arguments: object, boot: str | None = None) -> Sequence[Any]:
+    async def fetch(
+        self, statement: str, *arguments: object, boot: str | None = None, repeated: bool = False
+    ) -> Sequence[Any]:
         """Rows of one snapshot, of the server that was checked; with `boot` also of that life of it.
 
-        Otherwise a list of those alive on an old primary could say that nobody writes to the new one.
+        Otherwise a list of those alive on an old primary could say that nobody writes to the new one. `repeated`: see `Lane`.
         """
         try:
-            answer = await self.session.fetch(statement, *arguments)
+            answer = await self.session.fetch(statement, *arguments, repeated=repeated)
         except SourceUnavailable as error:
             if sqlstate_of(error) != LOCK_TIMEOUT:
                 raise
@@ -98,18 +101,22 @@ async def busy(options: NewRowsOptions, client: PostgresClient, relations: Seque
         return SourceBusy(
             f"{table} was locked for longer than {format_duration(options.lock_timeout)}; nobody locks it now"
         )
-    who = "a prepared transaction" if holder["pid"] is None else f"pid {holder['pid']}"
+    keeps = "locks" if holder["granted"] else "waits to lock"
+    behind = "" if holder["behind"] is None else f" behind {_described(json.loads(holder['behind']))}"
+    return SourceBusy(f"{_described(holder, f' {keeps} {table}')}{behind}; the watcher goes on once that ends")
+
+
+def _described(session: Mapping[str, Any], does: str = "") -> str:
+    """What is known of it, behind what it does."""
+    who = "a prepared transaction" if session["pid"] is None else f"pid {session['pid']}"
     parts = [
-        ("user", holder["user"]),
-        ("application", holder["application"]),
-        ("since", holder["since"]),
-        ("query", holder["query_class"]),
+        ("user", session["user"]),
+        ("application", session["application"]),
+        ("since", session["since"]),
+        ("query", session["query_class"]),
     ]
     about = ", ".join(f"{name} {value}" for name, value in parts if value)
-    keeps = "locks" if holder["granted"] else "waits to lock"
-    return SourceBusy(
-        f"{who} {keeps} {table}" + (f" ({about})" if about else "") + "; the watcher goes on once that ends"
-    )
+    return f"{who}{does}" + (f" ({about})" if about else "")
 
 
 Trial: TypeAlias = Callable[[Source], tuple[str, Sequence[object]]]
@@ -144,6 +151,7 @@ async def _examined(
     findings = [Finding.ok("primary", "the server is no standby"), *judge(facts, options)]
     if facts is None or _failed(findings):
         return findings, None
+    lane.one_plan = facts.one_plan
     findings.append(judge_sessions(facts, client.most_sessions))
     if options.columns or options.mode == "updated_at":
         columns = {*options.columns, *facts.primary_key}

@@ -20,12 +20,13 @@ NOTIFY_CHANNEL: Final = "asset_watcher"
 
 SERVER: Final = """
 SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
-       ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline,
-       pg_postmaster_start_time()::text AS boot
+       ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline, pg_postmaster_start_time()::text AS boot
 """
 """Which server, which history and which life of it a connection leads to; fails on a standby."""
 
-SET_LIMITS: Final = "SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false)"
+SET_LIMITS: Final = """
+SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false), set_config('plan_cache_mode', $3, false)
+"""
 """In milliseconds."""
 
 LOCKS: Final = """
@@ -43,7 +44,8 @@ SELECT pg_postmaster_start_time()::text AS boot,
        to_char((statement_timestamp() - interval '1 second') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS moment,
        ARRAY(SELECT ROW(virtualtransaction, pid) FROM pg_locks
              WHERE locktype = 'virtualxid' AND virtualxid = virtualtransaction AND pid <> pg_backend_pid()
-               AND pid IN (SELECT a.pid FROM pg_stat_activity a WHERE a.datname = current_database())
+               AND pid IN (SELECT a.pid FROM pg_stat_get_activity(NULL) a
+                           WHERE a.datid = (SELECT oid FROM pg_database WHERE datname = current_database()))
                 OR locktype = 'transactionid' AND pid IS NULL) AS alive
 """
 """Which transactions of this database are alive; a prepared one has no process and no lock on its virtual transaction."""
@@ -53,24 +55,6 @@ MOST_COUNTED: Final = 100_000
 
 MOST_AHEAD: Final = 10_000
 """Ids given by hand above those that the sequence has handed out, or ranges of them, that are kept in mind."""
-
-TYPES: Final = """
-WITH RECURSIVE used(oid) AS (
-    SELECT reltype FROM pg_class WHERE oid = $1::oid
-    UNION
-    SELECT part.oid FROM used JOIN pg_type t ON t.oid = used.oid CROSS JOIN LATERAL (
-        SELECT t.typbasetype WHERE t.typtype = 'd'
-        UNION ALL SELECT t.typelem WHERE t.typtype = 'b' AND t.typcategory = 'A' AND t.typelem <> 0
-        UNION ALL SELECT atttypid FROM pg_attribute
-                  WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) part(oid))
-SELECT t.oid::int8 AS oid, t.oid = (SELECT reltype FROM pg_class WHERE oid = $1::oid) AS is_row,
-       CASE WHEN t.typtype = 'd' THEN t.typbasetype::int8 END AS base,
-       CASE WHEN t.typtype = 'b' AND t.typcategory = 'A' THEN nullif(t.typelem::int8, 0) END AS element,
-       (SELECT json_object_agg(attname, atttypid::int8 ORDER BY attnum)::text FROM pg_attribute
-        WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) AS fields
-FROM used JOIN pg_type t ON t.oid = used.oid
-"""
-"""The type of the rows of table `$1`, and all types that its values are made of."""
 
 
 def quoted(identifier: str) -> str:
@@ -274,10 +258,12 @@ class RowsByUpdate:
         )
         rest = f"{xmin} = $5::text::xid"
         new_places = (
-            f"SELECT {xmin}::text::int8 AS xid, {seen} {above}"
+            "SELECT xid, written_by, relation, place, key, size FROM ("  # noqa: S608
+            f"SELECT {xmin}::text::int8 AS xid, age({xmin}) AS age, ({rest}) IS TRUE AS is_rest, {seen} {above}"
             f" AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} <> ALL ($4::text[]::xid[])"
             f" AND ({rest} AND {place} <= ($6::int8::oid, $7::text::tid)) IS NOT TRUE"
-            f" ORDER BY ({rest}) IS TRUE DESC, age({xmin}) DESC, {ordered}"
+            f" ORDER BY {name}.{quoted(column)}"  # along the index, whatever the planner thinks of a floor that it does not know
+            f") new ORDER BY is_rest DESC, age DESC, relation, place LIMIT {MOST_PLACES}"
         )
         xids = f"SELECT DISTINCT {xmin}::text::int8 AS xid FROM {name}"  # noqa: S608
         visible = f"{xids} WHERE age({xmin}) BETWEEN 1 AND age(pg_snapshot_xmin(s.snapshot)::xid)"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
-from tests.service.postgres.tiny_host import hosted
+from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.postgres.connection import PostgresClient, PostgresConnection
 from triggers.postgres.sql import LOCKS
@@ -95,10 +95,10 @@ async def test_one_list_of_lock_holders_serves_all_who_wait_for_it(
         assert 1 <= asked.count(LOCKS) <= 2
 
 
-async def statements_of(client: PostgresClient) -> list[str]:
-    """Grows with each statement of the only session."""
+async def statements_of(client: PostgresClient, key: str = "any") -> list[str]:
+    """Grows with each statement of a session."""
     statements: list[str] = []
-    connection = await client.session("any")._connected()
+    connection = await client.session(key)._connected()
     connection.add_query_logger(lambda record: statements.append(record.query))
     return statements
 
@@ -108,13 +108,31 @@ async def assert_holders(client: PostgresClient, relation: int, expected: int, p
     assert list(locks.holders.values()) == [pid] * expected
 
 
-async def test_prepared_statements_are_kept(orders: asyncpg.Connection, postgres_database: PostgresDatabase) -> None:
-    async with hosted(postgres_database.dsn) as host:
-        session = host.client.session("orders_rows")
-        calls = "SELECT generic_plans + custom_plans FROM pg_prepared_statements WHERE statement LIKE 'WITH drawn % UNION ALL %'"
+@pytest.mark.parametrize(("mode", "statements"), [("id", 1), ("updated_at", 2)])
+async def test_an_idle_poll_is_few_statements_each_prepared_and_planned_once(
+    orders: asyncpg.Connection, postgres_database: PostgresDatabase, mode: str, statements: int
+) -> None:
+    await orders.execute("ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now()")
+    await orders.execute("CREATE INDEX ON orders (updated_at)")
+    async with hosted(postgres_database.dsn, mode=mode, start="all") as host:
         await orders.execute("INSERT INTO orders DEFAULT VALUES")
-        [before] = (await session.fetch(calls)).rows
+        await polled_until_idle(host)
+        asked = await statements_of(host.client, "orders_rows")
+        before = await plans_of(host.client, "orders_rows")
         for _ in range(5):
             await host.poll()
-        [after] = (await session.fetch(calls)).rows
-        assert after[0] == before[0] + 5
+        polls, after = list(asked), await plans_of(host.client, "orders_rows")
+    assert len(polls) == 5 * statements
+    assert {statement: after[statement] - before[statement] for statement in {*polls}} == dict.fromkeys(polls, 0)
+
+
+async def polled_until_idle(host: TinyHost) -> None:
+    """Also the second statement of a poll that told something is prepared then."""
+    for _ in range(3):
+        await host.poll()
+
+
+async def plans_of(client: PostgresClient, key: str) -> dict[str, int]:
+    """How often each prepared statement of a session was planned for its arguments alone."""
+    rows = (await client.session(key).fetch("SELECT statement, custom_plans FROM pg_prepared_statements")).rows
+    return {row["statement"]: row["custom_plans"] for row in rows}

@@ -98,7 +98,9 @@ async def test_a_lock_is_the_matter_of_its_own_watcher_and_its_holder_is_named(
         assert [watcher.error for watcher in watchers] == [None] * 20
 
 
-async def test_who_waits_to_lock_is_named_too(postgres_database: PostgresDatabase, connect: Connect) -> None:
+async def test_who_waits_to_lock_is_named_and_whom_it_waits_for(
+    postgres_database: PostgresDatabase, connect: Connect
+) -> None:
     admin, reader, holder = await connect(), await connect(), await connect()
     await admin.execute(TABLE.format(name="locked"))
     async with crowd(postgres_database) as many, anyio.create_task_group() as tasks:
@@ -110,8 +112,10 @@ async def test_who_waits_to_lock_is_named_too(postgres_database: PostgresDatabas
             with anyio.fail_after(PATIENCE):
                 while locked.error is None:
                     await anyio.sleep(0.01)
-        assert f"pid {holder.get_server_pid()} waits to lock public.locked" in str(locked.error)
-        assert str(locked.error).endswith("query ALTER TABLE); the watcher goes on once that ends")
+        sentence = str(locked.error)
+        assert f"pid {holder.get_server_pid()} waits to lock public.locked" in sentence
+        assert f"query ALTER TABLE) behind pid {reader.get_server_pid()} (user postgres" in sentence
+        assert sentence.endswith("query SELECT); the watcher goes on once that ends")
 
 
 @pytest.mark.parametrize("pool_size", [1, 3])
