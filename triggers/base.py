@@ -142,7 +142,8 @@ class TriggerBatch:
     learn how far the watcher lags behind. `up_to` beside it: what the watermark's `up_to` would be now, where the clock moves
     it; it is shown, and not written. `findings`: what a person should look at now, warnings of `check` among it; None: what was
     found before stands. `rejected` are kept aside from here on: people see them, and may have them tried again; each is named
-    in the `rejected` of one of the events. `settled` were kept aside, and are no more: they are told here, or gone.
+    in the `rejected` of one of the events, unless it was kept aside before. `settled` were kept aside, and are no more: they
+    are told here, or gone.
     """
 
     events: Sequence[TriggerEvent] = ()
@@ -309,11 +310,17 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
         return None
 
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:  # noqa: ARG002  for those who override it
-        """Whether all that the events of `batch` tell had been told at `kept`, the position before a rewind; pure.
+        """Whether nothing that `batch` tells or keeps aside would come again from `kept`, the position before a rewind; pure.
 
         As long as it is so, the rewind can be undone: then nothing is told twice but what was wanted, and nothing is lost.
+        Asked of batches with events or rejected items, as `events` yielded them.
         """
         return False
+
+    @property
+    def knows_what_is_retold(self) -> bool:
+        """Whether the answer of `retold` says anything about a batch."""
+        return type(self).retold is not BaseEventTrigger.retold
 
     def shared_stream_key(self) -> Hashable | None:
         """Triggers with equal keys may share one poll of their source. None: never."""

@@ -56,9 +56,9 @@ KEPT: Final = "@previous"  # no watcher's name holds an @
 
 @dataclass(frozen=True, kw_only=True)
 class KeptPosition:
-    """The position before a rewind, as long as that can be undone; `state` is JSON text."""
+    """The position before a rewind, as long as that can be undone; `state` is JSON text, None where nothing was committed."""
 
-    state: str
+    state: str | None
     rows: Mapping[int, int]
 
 

@@ -8,14 +8,15 @@ name and its position's version. So an old name keeps its row, with the version 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import delete, exists, insert, literal, select, update
+from sqlalchemy import Select, delete, exists, false, func, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
-from store.database.schema import database_now, triggerer, watcher, watcher_position, watcher_position_row
+from store.database.schema import asset_event, database_now, triggerer, watcher, watcher_position, watcher_position_row
 from store.detection import positions, rejections
 from store.detection.positions import FIRST_FORMAT, KEPT, NewPosition
 from store.errors import Conflict, NotFound
@@ -32,7 +33,8 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     before = (await connection.execute(position.with_for_update())).mappings().one_or_none()
     if before is None:
         raise Conflict(f"the position of {watcher} moved meanwhile; ask again")
-    previous = json.dumps(dict(before))
+    told = await connection.scalar(select(func.max(asset_event.c.id)))
+    previous = json.dumps({**before, _TOLD_BEFORE: told or 0})
     moved = update(watcher_position).where(here)
     await connection.execute(
         moved.values(version=p.version + 1, previous=previous, undo_ended=None, updated_at=database_now(), **to.columns)
@@ -45,11 +47,36 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     return version + 1
 
 
-async def is_kept(connection: AsyncConnection, watcher: str) -> bool:
-    """Whether the position before a rewind is still there to go back to."""
+_TOLD_BEFORE: Final = "told_before"
+"""In what is kept of the previous position: no event up to this id came after the rewind, and all others of its watcher did."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastRewind:
+    """`ended`: why it cannot be undone any more; None: it can. `events`: how many the watcher told since, while it can."""
+
+    ended: str | None = None
+    events: int = 0
+
+
+async def last_rewind(connection: AsyncConnection, watcher: str, *, most: int) -> LastRewind | None:
+    """The last one that is not undone; of its events `most` are counted."""
     p = watcher_position.c
-    kept = select(p.watcher).where(p.watcher == watcher, p.previous.is_not(None))
-    return (await connection.execute(kept)).one_or_none() is not None
+    row = (await connection.execute(select(p.previous, p.undo_ended).where(p.watcher == watcher))).one_or_none()
+    if row is None or (row.previous is None and row.undo_ended is None):
+        return None
+    if row.previous is None:
+        return LastRewind(ended=row.undo_ended)
+    some = _told_since(watcher, json.loads(row.previous)).limit(most).subquery()
+    return LastRewind(events=await connection.scalar(select(func.count()).select_from(some)) or 0)
+
+
+def _told_since(name: str, previous: Mapping[str, Any]) -> Select[Any]:
+    """The watcher's events since its rewind; what an older release kept does not say when that was."""
+    e, w = asset_event.c, watcher.c
+    of_asset = e.asset_id == select(w.asset_id).where(w.name == name).scalar_subquery()
+    first = previous.get(_TOLD_BEFORE)
+    return select(e.id).where(of_asset, e.source_watcher == name, e.id > first if first is not None else false())
 
 
 async def end_undo(connection: AsyncConnection, watcher: str, reason: str) -> None:
@@ -59,8 +86,17 @@ async def end_undo(connection: AsyncConnection, watcher: str, reason: str) -> No
     await connection.execute(ended.values(previous=None, undo_ended=reason))
 
 
-async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | None]:
-    """Put the kept position back; returns the new version and its watermark. Raises `Conflict` when none is kept."""
+@dataclass(frozen=True, kw_only=True)
+class Undone:
+    """The position as it was before a rewind; `events` were told since, and stay told."""
+
+    version: int
+    watermark: str | None
+    events: int
+
+
+async def undo(connection: AsyncConnection, watcher: str) -> Undone:
+    """Put the kept position back. Raises `Conflict` when none is kept."""
     p, r = watcher_position.c, watcher_position_row.c
     here = p.watcher == watcher
     query = select(p.version, p.previous, p.undo_ended).where(here).with_for_update()
@@ -69,12 +105,14 @@ async def undo(connection: AsyncConnection, watcher: str) -> tuple[int, str | No
         ended = None if row is None else row.undo_ended
         raise Conflict(f"{watcher} has no rewind to undo; {ended or 'none was made'}")
     previous = {"format": FIRST_FORMAT, **json.loads(row.previous)}  # kept by an older release, it names none
+    events = await connection.scalar(select(func.count()).select_from(_told_since(watcher, previous).subquery()))
+    content = {name: previous[name] for name in NewPosition.COLUMNS}
     moved = update(watcher_position).where(here)
-    await connection.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **previous))
+    await connection.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **content))
     await connection.execute(delete(watcher_position_row).where(r.watcher == watcher))
     back = update(watcher_position_row).where(r.watcher == watcher + KEPT)
     await connection.execute(back.values(watcher=watcher))
-    return row.version + 1, previous["watermark"]
+    return Undone(version=row.version + 1, watermark=previous["watermark"], events=events or 0)
 
 
 _MOVED: Final = (*NewPosition.COLUMNS, "previous", "undo_ended", "updated_at")

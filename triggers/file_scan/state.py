@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from triggers.base import JsonObject, RowChanges
-from triggers.file_scan.versions import Moment, format_moment, parse_moment
+from triggers.file_scan.versions import FileVersion, Moment, format_moment, parse_moment
 
 Start: TypeAlias = Literal["now", "all"] | Moment
 """Where a watcher begins: with what comes from now on, with everything, or with versions modified at or after a moment."""
@@ -48,6 +48,13 @@ class ScanState:
     @property
     def is_baseline(self) -> bool:
         return self.baseline is not None
+
+    def accounts_for(self, version: FileVersion, handled: Collection[int]) -> bool:
+        """Whether a watcher that goes on from here, with these fingerprints `handled`, will never tell this version."""
+        if version.fingerprint in handled:
+            return True
+        passed = self.next_horizon if self.cursor is not None and version.key <= self.cursor else None
+        return any(isinstance(old, int) and version.modified < old for old in (self.horizon, self.baseline, passed))
 
     def watermark(self, seen: int) -> JsonObject:
         """What a person judges by; `seen` versions are remembered."""

@@ -115,6 +115,13 @@ class QuietLook:
     clock: Moment
 
 
+@dataclass(frozen=True, kw_only=True)
+class FilesBatch(TriggerBatch):
+    """With the versions that its events tell, and those that it keeps aside."""
+
+    versions: Sequence[FileVersion]
+
+
 class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
     """Authors say how the source is listed; which files are new, and what is kept, is decided here for all of them."""
 
@@ -183,7 +190,7 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
             async for page in pages:
                 places = enumerate(page.fingerprints())
                 versions += [page.version(place, each) for place, each in places if str(each) in tried]
-        batch = self.batch_of(scanner.told_again(versions, anyio.current_time()), caught_up=False)
+        batch = self.batch_of(scanner.told_again(versions, anyio.current_time()), caught_up=False, tried=True)
         again = {item.version for item in batch.rejected}
         return replace(batch, settled=[item for version, item in tried.items() if version not in again])
 
@@ -196,6 +203,12 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
     def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002 - the past does not matter
         state = ScanState.starting(_start_of(to))
         return Position(watermark=state.watermark(seen=0), state=state.to_json(), rows=RowChanges(clear=True))
+
+    def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
+        if not isinstance(batch, FilesBatch):
+            return False
+        before = ScanState.from_json(kept.state)
+        return all(before.accounts_for(version, kept.rows) for version in batch.versions)
 
     def scanner_from(self, position: StoredPosition | None) -> Scanner:
         """The scanner of this instance, made from `position` when it is first asked for."""
@@ -210,18 +223,23 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
             )
         return self._scanner
 
-    def batch_of(self, step: Step, *, caught_up: bool) -> TriggerBatch:
+    def batch_of(self, step: Step, *, caught_up: bool, tried: bool = False) -> TriggerBatch:
+        """`tried`: what of it cannot be told was named before."""
+        if not step.versions:
+            return TriggerBatch(position=step.position, caught_up=caught_up)
         rejected = [
             RejectedItem(key=version.key, version=str(version.fingerprint), reason=version.fault)
             for version in step.versions
             if version.fault is not None
         ]
         events = [*self._events(step)]
-        if rejected:
+        if rejected and not tried:
             [last] = events[-1:] or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]
             payload = {**last.payload, "rejected": [item.key for item in rejected]}
             events = [*events[:-1], replace(last, payload=payload)]
-        return TriggerBatch(events=events, position=step.position, caught_up=caught_up, rejected=rejected)
+        return FilesBatch(
+            events=events, position=step.position, caught_up=caught_up, rejected=rejected, versions=step.versions
+        )
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
         batch = self.options.batch

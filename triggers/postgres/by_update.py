@@ -45,6 +45,19 @@ class Drain:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VersionsBatch(TriggerBatch):
+    """With the versions that its events tell, or that it keeps aside, and the snapshot they were read in."""
+
+    versions: Sequence[WaitingRow]
+    snapshot: Snapshot
+
+    def comes_again_from(self, window: Window) -> bool:
+        """Whether any of these would be told by a watcher that goes on with this window."""
+        xids = ((self.snapshot.widen(row.written_by), row.place) for row in self.versions)
+        return not all(window.accounts_for(xid, place) for xid, place in xids)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Memory:
     """`files` is one number for all, as older releases tell a rewritten table by, None before the first read; `until`: everything committed before is accounted for.
 
@@ -161,9 +174,12 @@ class RowsByUpdateReader(Reader[Memory]):
             await self.source.refuse_altered()
         self._take(drain, batch_rows.count)
         kept = [row for row in batch_rows.rows if row["keep"]]
-        self.memory = replace(self.memory, left_out=self.memory.left_out + len(batch_rows.rows) - len(kept))
+        left_out = {row["key"] for row in batch_rows.rows if not row["keep"]}
+        self.memory = replace(self.memory, left_out=self.memory.left_out + len(left_out))
         watermark, caught_up = {"from": before, "to": self.memory.until}, self.memory.window.part is None
-        return self.batch_of(kept, watermark, caught_up=caught_up, rejected=batch_rows.rejected)
+        batch = self.batch_of(kept, watermark, caught_up=caught_up, rejected=batch_rows.rejected)
+        versions = [row for row in drain.rows[: batch_rows.count] if row.key not in left_out]
+        return VersionsBatch(**vars(batch), versions=versions, snapshot=drain.snapshot)
 
     async def retry(self, items: Sequence[RejectedItem]) -> tuple[TriggerBatch, Sequence[RejectedItem]]:
         """Those versions that still stand there; newer ones come by themselves. The window stays as it is."""
@@ -224,7 +240,7 @@ class RowsByUpdateReader(Reader[Memory]):
 
     async def _living(self) -> LockSet:
         """Taken into account at once."""
-        [row] = await self.source.fetch(ALIVE)
+        [row] = await self.source.fetch(ALIVE, repeated=True)
         self._pids = dict(row["alive"])
         living = LockSet(boot=row["boot"], at=row["moment"], holders=self._pids)
         self.memory = replace(self.memory, window=self.memory.window.alive(living))
@@ -252,7 +268,8 @@ class RowsByUpdateReader(Reader[Memory]):
 
     async def _read(self, statement: str, *arguments: object, living: LockSet) -> tuple[Snapshot, Sequence[Any]]:
         """The rows of one snapshot."""
-        rows = await self.source.fetch(statement, self.source.facts.relations, *arguments, boot=living.boot)
+        relations, repeated = self.source.facts.relations, statement is self._sql.new_places
+        rows = await self.source.fetch(statement, relations, *arguments, boot=living.boot, repeated=repeated)
         if rows[0]["files"] != self.source.facts.files:
             raise Altered
         snapshot = Snapshot(xmin=rows[0]["snapshot_xmin"], xmax=rows[0]["snapshot_xmax"])

@@ -28,7 +28,7 @@ from triggers.base import (
 )
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
 from triggers.postgres.by_id import RowsByIdReader
-from triggers.postgres.by_update import RowsByUpdateReader
+from triggers.postgres.by_update import RowsByUpdateReader, VersionsBatch
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
 from triggers.postgres.ledger import Ledger
@@ -36,6 +36,7 @@ from triggers.postgres.options import NewRowsOptions, Place, check_place, parse_
 from triggers.postgres.probes import Probed
 from triggers.postgres.reader import Reader, describe_what_is_open
 from triggers.postgres.source import Altered, Source, examine
+from triggers.postgres.window import Window
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
 """The state after a rewind to now: what is there when the watcher goes on counts as handled."""
@@ -207,12 +208,19 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         return replace(reader.position(), rows=RowChanges(clear=True))
 
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
-        """In mode `id`, where ids say it; keys of mode `updated_at` do not say which version they are of."""
-        if self.options.mode != "id" or kept.state == BEGIN_NOW:
+        if kept.state == BEGIN_NOW:
             return False
+        if self.options.mode == "updated_at":
+            window = Window.from_state(kept.state, kept.rows)
+            return isinstance(batch, VersionsBatch) and not batch.comes_again_from(window)
         ledger = Ledger.from_state(kept.state)
         payloads: Iterable[Any] = (event.payload for event in batch.events)
-        return all(ledger.accounts_for(low, high) for payload in payloads for low, high in payload["ranges"])
+        aside: Iterable[Any] = (item.key for item in batch.rejected)
+        ranges = [
+            *(limits for payload in payloads for limits in payload["ranges"]),
+            *((number, number) for number in aside),
+        ]
+        return all(ledger.accounts_for(low, high) for low, high in ranges)
 
     def _place(self, to: str) -> Place:
         mode = self.options.mode

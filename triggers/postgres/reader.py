@@ -207,16 +207,17 @@ class Reader(ABC, Generic[MemoryT]):
     ) -> TriggerBatch:
         """The rows as events; the position only if there is one, or if that is worth a write.
 
-        `rejected` cannot be told; `tried` could not be before, and those that are not among the rejected again are told, or gone.
+        `rejected` cannot be told; `tried` could not be before: those that are not among the rejected again are told, or gone, and
+        the others were named before.
         """
-        events = [*self.events_of(rows, self.options, watermark, self.source.facts.types)]
-        if rejected:
+        events = [*self.events_of(rows, self.options, watermark, self.source.facts.types)] if rows else []
+        if rejected and not tried:
             events = [*events[:-1], self._naming(rejected, events[-1:], watermark)]
         again = {(json.dumps(item.key), item.version) for item in rejected}
         settled = {(json.dumps(item.key), item.version): item for item in (*self._settled(rows), *tried)}
         settled = {place: item for place, item in settled.items() if place not in again}
         self.keep_aside(rejected)
-        position = self.position() if events or settled or self.worth_a_write() else None
+        position = self.position() if events or settled or rejected or self.worth_a_write() else None
         if position is None and self.is_aged():
             position = replace(self.position(), silent=True)
         gone = [*settled.values()]

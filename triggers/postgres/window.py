@@ -131,6 +131,14 @@ class Window:
             xmin = min(part.xid, snapshot.xmin)
         return replace(self, xmin=xmin, first=None, part=part, handled=frozenset(xid for xid in handled if xid >= xmin))
 
+    def accounts_for(self, xid: int, place: RowPlace) -> bool:
+        """Whether a watcher that goes on from here will never tell the version that `xid`, of 64 bits, wrote at this place."""
+        if self.xmin is None:
+            return self.first is not None and xid < self.first and self.part is not None and place <= self.part.place
+        if self.part is not None and xid == self.part.xid:
+            return place <= self.part.place
+        return xid < self.xmin or xid in self.handled
+
     def _with(self, xids: Iterable[int]) -> frozenset[int]:
         """Also whose last rows come with the next part."""
         broken_off = () if self.part is None else (self.part.xid,)

@@ -123,7 +123,7 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
         if not backend.entries(database).keeps_history:
             name = settings.store.backend
             typer.echo(f"the entries in {name} are skipped: its own clean-up is called instead", err=True)
-        cleaner = Cleaner(database, backend, directory, Limits.of(settings, batch_size))
+        cleaner = Cleaner(database, backend, settings.home, directory, Limits.of(settings, batch_size))
         if dry_run:
             return await cleaner.count()
         level = "info" if talk and not console.is_terminal else "warning"

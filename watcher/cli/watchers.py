@@ -216,7 +216,7 @@ async def _rewind(
         raise Failure("give --to, or --undo", Exit.USAGE)
     if undo:
         moved = (await api.send("POST", _path(name) + "/rewind/undo")).json()
-        show(moved, lambda: f"{name} is back where it was, at {_in_json(moved['watermark'])}")
+        show(moved, lambda: f"{name} is back where it was, at {_in_json(moved['watermark'])}; {_stay(moved['events'])}")
         return
     if preview:
         _show_preview(await _previewed(api, name, to), show)
@@ -225,6 +225,13 @@ async def _rewind(
         await _confirm(api, name, to)
     answer = (await api.send("POST", _path(name) + "/rewind", body={"to": to, "preview": False})).json()
     show(answer, lambda: f"{name} goes on from {_in_json(answer['watermark'])}; {_UNDO}")
+
+
+def _stay(events: int) -> str:
+    """What becomes of the events between a rewind and its undo."""
+    if not events:
+        return "nothing was told meanwhile"
+    return "the event told since stays told" if events == 1 else f"the {events:,} events told since stay told"
 
 
 async def _previewed(api: ApiClient, name: str, to: str | None) -> Any:

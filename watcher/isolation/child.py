@@ -30,7 +30,15 @@ import structlog
 from anyio.abc import TaskGroup
 
 from config.errors import UnknownClass
-from triggers.base import BaseEventTrigger, Finding, IncrementalTrigger, Position, TriggerBatch, TriggerContext
+from triggers.base import (
+    BaseEventTrigger,
+    Finding,
+    IncrementalTrigger,
+    Position,
+    StoredPosition,
+    TriggerBatch,
+    TriggerContext,
+)
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
 from watcher.isolation import classes
 from watcher.isolation.wire import BatchLimits, Frame, Parts, Wire, batch_contents, check_type, encode, rewound_contents
@@ -106,11 +114,14 @@ class Conversation:
         self._trigger: BaseEventTrigger[Any, Any]
         self._batches: AsyncGenerator[TriggerBatch, None]
         self._fault: BaseException | None = None
+        self._kept: StoredPosition | None = None
+        """What an undo of the last rewind goes back to."""
         self._requests: Mapping[str, Callable[[Frame], Awaitable[Frame | Iterator[bytes]]]] = {
             "ask": self._ask_class,
             "start": self._start,
             "check": self._check,
             "rewound": self._rewound,
+            "keep": self._keep,
             "events": self._events,
             "poll": self._poll,
             "next": self._next,
@@ -222,6 +233,10 @@ class Conversation:
         check_type(position, Position, "what `rewound` gives")
         return rewound_contents(position)
 
+    async def _keep(self, request: Frame) -> Frame:
+        self._kept = self._taken(request)
+        return {}
+
     async def _events(self, request: Frame) -> Frame:
         return await self._begin_batches(self._trigger.events(self._taken(request)))
 
@@ -241,7 +256,9 @@ class Conversation:
             batch = await anext(self._batches)
         except StopAsyncIteration:
             return {"end": True}
-        return batch_contents(batch, self._limits)
+        if self._kept is None or not (batch.events or batch.rejected) or not self._trigger.knows_what_is_retold:
+            return batch_contents(batch, self._limits)
+        return batch_contents(batch, self._limits, retold=bool(self._trigger.retold(self._kept, batch)))
 
     async def _ask_class(self, request: Frame) -> Frame:
         """What blocks here hurts nobody: the host asks one thing at a time, and waits for so long."""

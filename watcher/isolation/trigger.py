@@ -69,6 +69,8 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
         self._within = children.settings.answer_within
         self._batch_within = children.settings.batch_within
         self._identity: JsonValue = None
+        self._retold: bool | None = None
+        """Of the last batch, where the child's trigger says it."""
 
     async def check(self) -> list[Finding]:
         answer, _ = await self.client.ask({"do": "check"}, "`check`", within=self._within)
@@ -101,6 +103,17 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
             raise ConfigurationError(f"the trigger gave no position for {to!r}")
         return moved
 
+    async def keep(self, position: StoredPosition) -> None:
+        """The position before a rewind that can be undone, before `events`: each batch comes with what `retold` says then."""
+        await self.client.ask_with(stored_contents({"do": "keep"}, position), "`retold`", within=self._within)
+
+    def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:  # noqa: ARG002  it was asked where the batch was made
+        return self._retold is True
+
+    @property
+    def knows_what_is_retold(self) -> bool:
+        return self._retold is not None
+
     async def wake(self) -> None:
         """A hint that something may be new."""
         await self.client.wake()
@@ -116,6 +129,7 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
                 batch = parts.batch(answer)
             except BrokenFrame as error:
                 raise _broken(error) from error
+            self._retold = answer.get("retold")
             yield batch
             if what == "events":
                 within = None  # it may wait for its source as long as it likes

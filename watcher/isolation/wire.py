@@ -133,15 +133,15 @@ class Wire:
                 return frames
 
 
-def batch_contents(batch: TriggerBatch, limits: BatchLimits) -> Iterator[bytes]:
-    """The frames of a batch: parts, and then the answer. Raises `ConfigurationError` when it is over the limits.
+def batch_contents(batch: TriggerBatch, limits: BatchLimits, **more: bool) -> Iterator[bytes]:
+    """The frames of a batch: parts, and then the answer with `more`. Raises `ConfigurationError` when it is over the limits.
 
     And TypeError or ValueError when it is no batch, or holds what is no JSON.
     """
     _check_batch(batch)
     limits.check_events(len(batch.events))
     position = batch.position
-    answer: Frame = {"events": len(batch.events), "caught_up": batch.caught_up, "position": None}
+    answer: Frame = {"events": len(batch.events), "caught_up": batch.caught_up, "position": None, **more}
     if batch.whole_since is not None:
         answer["whole_since"] = batch.whole_since
     if batch.up_to is not None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -58,14 +58,12 @@ class Committer:
             raise ConfigurationError(f"the trigger yielded a {type(batch).__name__}; mend it to yield `TriggerBatch`es")
         if batch.position is None:
             return held
+        position = new_position(identity, batch.position, hosted.trigger.format)
         if batch.position.silent:
             async with self.database.transaction() as connection:
-                return await detections.keep(
-                    connection, held, new_position(identity, batch.position, hosted.trigger.format)
-                )
+                return await detections.keep(connection, held, position)
         write_id = secrets.token_hex(16)
-        detection = _detection(hosted, held, identity, batch, batch.position, write_id)
-        detection = replace(detection, ends_undo=ends_undo)
+        detection = _detection(hosted, held, position, batch, write_id, ends_undo)
         committed = await self._group.commit(detection)
         items, events = sum(event.count for event in batch.events), len(batch.events)
         about = {"key": detection.key, "events": events, "items": items, **traces_of(detection)}
@@ -85,16 +83,17 @@ class Committer:
 
 
 def _detection(
-    hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch, position: Position, write_id: str
+    hosted: Hosted, held: HeldPosition, position: NewPosition, batch: TriggerBatch, write_id: str, ends_undo: str | None
 ) -> Detection:
     return Detection(
         held=held,
         asset_id=hosted.asset_id,
-        position=new_position(identity, position, hosted.trigger.format),
+        position=position,
         writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher=hosted.name, write_id=write_id),
         events=_events(hosted, held.version + 1, batch.events),
         rejected=as_rejections(batch.rejected),
         settled=as_rejections(batch.settled),
+        ends_undo=ends_undo,
     )
 
 
@@ -118,8 +117,10 @@ def stored(loaded: LoadedPosition) -> StoredPosition | None:
 
 
 def kept(loaded: LoadedPosition) -> StoredPosition | None:
-    """The position before a rewind, as its trigger takes it, while that can be undone."""
-    return None if loaded.kept is None else StoredPosition(state=json.loads(loaded.kept.state), rows=loaded.kept.rows)
+    """The position before a rewind, as its trigger takes it, while that can be undone; without a state where there was none."""
+    if loaded.kept is None:
+        return None
+    return StoredPosition(state=json.loads(loaded.kept.state or "{}"), rows=loaded.kept.rows)
 
 
 def _events(hosted: Hosted, version: int, events: Sequence[TriggerEvent]) -> list[NewEvent]:

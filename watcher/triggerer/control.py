@@ -56,6 +56,13 @@ class MovedPosition:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UndoneRewind(MovedPosition):
+    """`events` were told between the rewind and its undo: they stay told, and their runs run."""
+
+    events: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Move:
     """What a person does to a position; `detail` is for the audit."""
 
@@ -108,14 +115,16 @@ class Control:
             await self._record(connection, move, position.watermark)
         return self._moved(move, version, position.watermark, to=to)
 
-    async def undo(self, name: str, actor: str) -> MovedPosition:
+    async def undo(self, name: str, actor: str) -> UndoneRewind:
         """Take the last rewind back. Raises `Conflict`, with the reason, once something would be told again."""
         self._known(name)
-        move = _Move(action="watcher.rewind_undo", watcher=name, actor=actor)
         async with self.database.transaction() as connection:
-            version, watermark = await rewind.undo(connection, name)
-            await self._record(connection, move, watermark)
-        return self._moved(move, version, watermark)
+            undone = await rewind.undo(connection, name)
+            detail = {"events": undone.events}
+            move = _Move(action="watcher.rewind_undo", watcher=name, actor=actor, detail=detail)
+            await self._record(connection, move, undone.watermark)
+        moved = self._moved(move, undone.version, undone.watermark)
+        return UndoneRewind(**vars(moved), **detail)
 
     async def rename(self, old: str, new: str, actor: str) -> MovedPosition:
         """Let a watcher go on under another name, from where it was under its old one. Raises `NotFound`, `Conflict`."""

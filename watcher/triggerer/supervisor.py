@@ -39,7 +39,7 @@ from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, Sourc
 from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
 from watcher.health import WatcherReport
-from watcher.isolation.trigger import ForeignTrigger
+from watcher.isolation.trigger import ForeignTrigger, IsolatedTrigger
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, kept, stored
@@ -163,6 +163,8 @@ class Supervisor:
 
     async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
         held = loaded.held
+        if isinstance(trigger, IsolatedTrigger) and self._kept is not None:
+            await trigger.keep(self._kept)
         async with aclosing(trigger.events(stored(loaded))) as batches:
             self._begin("the first batch")
             batch = await anext(batches, _END)
@@ -170,6 +172,7 @@ class Supervisor:
             while batch is not _END:
                 held = await self._commit(trigger, held, identity, batch)
                 if self.report.state != "running":
+                    self.has_given_up = False
                     self._show("running")
                 self._failures = self._failed_polls = 0
                 await checkpoint()  # also with a trigger that never waits, the others get their turn
@@ -180,9 +183,9 @@ class Supervisor:
         """Why the last rewind cannot be undone once this batch is committed, if it can be so far and not then."""
         if self._kept is None or not (batch.events or batch.rejected):
             return None
-        if not batch.rejected and trigger.retold(self._kept, batch):
+        if self._kept.state and trigger.retold(self._kept, batch):
             return None
-        return "something was told since that the position before it had not told, and would be told again"
+        return _told_since(batch, knows=trigger.knows_what_is_retold)
 
     async def _commit(
         self, trigger: BaseEventTrigger[Any, Any], held: HeldPosition, identity: str, batch: TriggerBatch
@@ -264,6 +267,7 @@ class Supervisor:
             return
         self.has_given_up = paused
         if paused:
+            self._failed_polls = 0  # for a person who resumes it before it is let go
             log.error("watcher.gave_up", failures=failures)
             self._show("failing", why, failures=failures)
 
@@ -284,6 +288,18 @@ class Supervisor:
                 state=report.state, error=report.error, error_count=report.error_count, findings=report.findings_json
             )
             self._states.show(self.hosted.name, state)
+
+
+def _told_since(batch: TriggerBatch, *, knows: bool) -> str:
+    """Why an undo would repeat something; `knows`: the trigger has said that not all of it had been told before."""
+    items, events, aside = sum(event.count for event in batch.events), len(batch.events), len(batch.rejected)
+    parts = [f"{items:,} item{'s' * (items != 1)} in {events:,} event{'s' * (events != 1)}"] if events else []
+    parts += [f"{aside:,} kept aside"] if aside else []
+    upto = f", up to {json.dumps(batch.events[-1].watermark.get('to'))}" if events else ""
+    which = (
+        "not all of them were told before it" if knows else "its trigger does not say whether they were told before it"
+    )
+    return f"since then it told {' and '.join(parts)}{upto}; {which}, and an undo would tell those again"
 
 
 def _changes(watcher: str, stored: str, configured: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from config.loader import load
 from config.models import Configuration
@@ -81,9 +81,13 @@ class Host:
                 await anyio.sleep(0.02)
 
     async def counted(self, name: str, number: int) -> None:
-        """Until the watcher has counted so far."""
+        """Until the watcher has told so many events."""
+        told = select(func.count()).where(asset_event.c.source_watcher == name)
         with anyio.fail_after(PATIENCE):
-            while len(await counted(self.database, name)) < number:
+            while True:
+                async with self.database.reading() as connection:
+                    if (await connection.scalar(told) or 0) >= number:
+                        return
                 await anyio.sleep(0.02)
 
     def process_of(self, name: str) -> int | None:

@@ -18,6 +18,7 @@ from sqlalchemy import select
 
 from store.database import Database
 from store.database.schema import watcher_position
+from store.errors import Conflict
 from tests.effort import PATIENCE, SEED, effort
 from tests.servers import PostgresDatabase
 from tests.service.isolation.hosting import PLUGINS, configured, counted, gone, hosting
@@ -118,10 +119,17 @@ async def test_a_trigger_of_ours_may_have_a_process_too(database: Database, serv
     keys = {"trigger": "file.new_files", "path": str(inbox), "start": "all", "min_age": "0s", "interval": "10ms"}
     configuration = configured(tmp_path, {"w": {**keys, "isolation": "process"}}, server)
     async with hosting(database, configuration, server) as host:
-        with anyio.fail_after(PATIENCE):
-            while (await host.watcher("w")).last_event_at is None:
-                await anyio.sleep(0.02)
+        await host.counted("w", 1)
         assert host.process_of("w") is not None
+        await host.control.rewind("w", "start", "maria")
+        await host.counted("w", 2)
+        assert (await host.control.undo("w", "maria")).events == 1  # it said itself that it had told that before
+        await host.control.rewind("w", "start", "maria")
+        await host.counted("w", 3)
+        (inbox / "b.csv").write_text("2")
+        await host.counted("w", 4)
+        with pytest.raises(Conflict, match=r"not all of them were told before it, and an undo would tell those again"):
+            await host.control.undo("w", "maria")
 
 
 async def test_what_it_prints_and_logs_is_in_its_watchers_log_and_bounded(

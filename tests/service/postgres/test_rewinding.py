@@ -16,6 +16,7 @@ from triggers.postgres.by_id import RowsByIdReader
 
 pytestmark = pytest.mark.service
 
+UPDATED_AT = "ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now(); CREATE INDEX ON orders (updated_at)"
 BY_UPDATE = {"mode": "updated_at", "start": "all"}
 
 
@@ -111,9 +112,7 @@ async def test_a_place_may_be_chosen_before_the_first_start_and_before_now_was_r
 async def test_mode_updated_at_goes_back_to_a_time_or_the_start_or_now(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect
 ) -> None:
-    await orders.execute(
-        "ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now(); CREATE INDEX ON orders (updated_at)"
-    )
+    await orders.execute(UPDATED_AT)
     await orders.execute("INSERT INTO orders (updated_at) VALUES ('2026-01-01'), ('2026-01-02'), ('2026-01-03')")
     async with hosted(postgres_database.dsn, **BY_UPDATE) as host:
         slow = await connect()
@@ -133,6 +132,44 @@ async def test_mode_updated_at_goes_back_to_a_time_or_the_start_or_now(
         assert sorted(await host.catch_up()) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+async def test_rows_that_were_told_before_are_told_apart_from_those_that_were_not(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect, mode: str
+) -> None:
+    """By ids, or by who wrote them: also one that was being written, and one that `where` leaves out."""
+    await orders.execute(UPDATED_AT)
+    await insert(orders, 3)
+    async with hosted(postgres_database.dsn, mode=mode, start="all", where="note <> 'out'") as host:
+        slow = await connect()
+        async with slow.transaction():
+            await insert(slow)
+            await insert(orders)
+            assert await host.catch_up() == [5]
+            await host.rewind("start")
+            await orders.execute("INSERT INTO orders (note) VALUES ('out')")
+            assert await host.catch_up() == [1, 2, 3, 5]
+            assert set(host.retold) == {True}
+        assert await host.catch_up() == [4]
+        assert host.retold[-1] is False
+
+
+async def test_an_update_is_a_version_that_was_not_told(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection
+) -> None:
+    """Nor is what the kept position was about to tell, being in the middle of many rows."""
+    await orders.execute(UPDATED_AT)
+    async with hosted(postgres_database.dsn, **BY_UPDATE, batch={"max_rows": 2}) as host:
+        await insert(orders, 6)
+        await host.commit_one()
+        await host.rewind("start")
+        assert await host.catch_up() == [1, 2, 3, 4, 5, 6]
+        assert host.retold == [True, False, False]
+        await host.rewind("start")
+        await orders.execute("UPDATE orders SET updated_at = now() WHERE id = 2")
+        assert await host.catch_up() == [1, 3, 4, 5, 6, 2]
+        assert host.retold == [True, True, False]
+
+
 @pytest.mark.parametrize(
     ("mode", "to", "sentence"),
     [
@@ -150,9 +187,7 @@ async def test_mode_updated_at_goes_back_to_a_time_or_the_start_or_now(
 async def test_there_are_places_a_table_does_not_have(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, mode: str, to: str, sentence: str
 ) -> None:
-    await orders.execute(
-        "ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now(); CREATE INDEX ON orders (updated_at)"
-    )
+    await orders.execute(UPDATED_AT)
     async with hosted(postgres_database.dsn, mode=mode) as host:
         with pytest.raises(ConfigurationError, match=sentence):
             await rewind(host, to)

@@ -90,12 +90,17 @@ class TinyHost:
         self.committed = Committed()
         self.trigger: NewRows | None = None
         self._batches: AsyncGenerator[TriggerBatch, None] | None = None
+        self.kept: StoredPosition | None = None
+        """What was committed before the last `rewind`."""
+        self.retold: list[bool] = []
+        """Of each batch since then, whether that position had told all of it."""
 
     async def rewind(self, to: str) -> None:
         await self.stop()
         trigger = NewRows(self.options, self.client, self.context)
         refuse_errors(await trigger.check())
-        self.committed.apply(TriggerBatch(position=trigger.rewound(self.committed.position, to)))
+        self.kept, self.retold = self.committed.position, []
+        self.committed.apply(TriggerBatch(position=trigger.rewound(self.kept, to)))
         await self.start()
 
     async def start(self) -> NewRows:
@@ -132,6 +137,8 @@ class TinyHost:
             async for batch in self._batches:
                 if batch.position is None:
                     return batch.caught_up
+                if self.kept is not None and self.trigger is not None and (batch.events or batch.rejected):
+                    self.retold.append(self.trigger.retold(self.kept, batch))
                 self.committed.apply(batch)
         except TriggerError:
             self._batches = None

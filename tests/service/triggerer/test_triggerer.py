@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import anyio
 import pytest
@@ -348,6 +349,20 @@ async def test_a_watcher_that_only_fails_is_paused_and_told_of_until_somebody_re
         assert of_watcher(await state()) is None, "now a person has paused it"
 
 
+async def test_one_that_is_resumed_before_its_host_let_go_of_it_begins_to_count_anew(database, source):
+    audited = select(audit.c.detail).order_by(audit.c.id)
+    async with triggerer(database, {"tape": source.name}, refused=("tape",), pause_after=2, heartbeat=AGES, lease=AGES):
+
+        async def has_given_up(times):
+            return len(await rows(database, audited)) == times
+
+        for times in (1, 2):
+            await until(partial(has_given_up, times))
+            async with database.transaction() as session:
+                await watchers.set_paused(session, "tape_items", paused=False)
+    assert [json.loads(detail)["failures"] for (detail,) in await rows(database, audited)] == [2, 2]
+
+
 async def test_failures_with_a_success_between_them_pause_nothing(database, source):
     source.items, source.break_after = ["a"], 1
     async with triggerer(database, {"tape": source.name}, pause_after=2):
@@ -451,21 +466,24 @@ async def test_an_undo_puts_the_whole_position_back_until_something_would_be_tol
     async with controlled(database, tapes) as control:
         version = (await control.rewind("tape_items", "0", "maria")).version
         assert await rows(database, members) == []
-        assert (await control.undo("tape_items", "maria")).version == version + 1
+        undone = await control.undo("tape_items", "maria")
+        assert (undone.version, undone.events) == (version + 1, 0)
         assert (await rows(database, kept), await rows(database, members)) == before
         with pytest.raises(Conflict, match="no rewind to undo"):
             await control.undo("tape_items", "maria")
         await control.rewind("tape_items", "1", "maria")
         async with triggerer(database, tapes):
             await seen(database, 5)
-        await control.undo("tape_items", "maria")  # nothing but what had been told before was told again
+        undone = await control.undo("tape_items", "maria")  # nothing but what had been told before was told again
+        assert undone.events == 2
         assert (await rows(database, kept), await rows(database, members)) == before
         await control.rewind("tape_items", "1", "maria")
         source.items += ["d"]
         async with triggerer(database, tapes):
             await seen(database, 8)
         with pytest.raises(
-            Conflict, match="no rewind to undo; something was told since that the position before it had"
+            Conflict,
+            match="no rewind to undo; since then it told 1 item in 1 event, up to 4; not all of them were told before it",
         ):
             await control.undo("tape_items", "maria")
     assert Counter(await items(database)) == {"a": 1, "b": 3, "c": 3, "d": 1}

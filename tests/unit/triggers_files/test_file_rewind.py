@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.unit.triggers_files.dict_host import DictHost
-from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
+from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedPage, SimulatedVersion
 from triggers.base import StoredPosition, TriggerContext
 from triggers.errors import ConfigurationError
 from triggers.file_scan.scanner import Algorithm, Scanner, Strict, Window
+from triggers.file_scan.state import ScanState
+from triggers.file_scan.trigger import FilesBatch
 from triggers.file_scan.versions import SECOND, parse_moment
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
@@ -86,3 +93,75 @@ def test_a_place_that_is_none_is_told_how_to_write_one(to: str) -> None:
     trigger = FileNewFiles(FileNewFilesOptions(path="/"), None, TriggerContext(watcher="w"))
     with pytest.raises(ConfigurationError, match="write now, start, or an ISO timestamp"):
         trigger.rewound(None, to)
+
+
+@pytest.mark.parametrize("algorithm", [Window, Strict])
+@pytest.mark.parametrize("start", ["all", "now", TIME])
+@pytest.mark.parametrize("seed", range(30))
+def test_a_position_accounts_for_exactly_what_it_will_never_tell(
+    algorithm: type[Algorithm], start: str, seed: int
+) -> None:
+    """Wherever in a scan it was left: what goes on from there tells the others, and none of these."""
+    dice = random.Random(seed)
+
+    def listed(number: int, count: int) -> list[SimulatedVersion]:
+        keys = dice.sample(KEYS, count)
+        times = [T - dice.randrange(7200) * SECOND for _ in keys]
+        return [SimulatedVersion(key=k, number=number, modified=m, visible=m) for k, m in zip(keys, times, strict=True)]
+
+    host, place = DictHost(), parse_moment(start) - 3600 * SECOND if start == TIME else start
+
+    def scan(objects: Sequence[SimulatedVersion], clock: int, pages: int | None = None) -> list[SimulatedVersion]:
+        made = Window(3000 * SECOND) if algorithm is Window else Strict()
+        scanner = Scanner(made, host.stored, start=place, min_age=600 * SECOND, now=0)  # type: ignore[arg-type]
+        told: list[SimulatedVersion] = []
+        waiting = sorted((one for one in objects if one.key > (scanner.cursor or "")), key=lambda one: one.key)
+        while pages is None or pages > 0:
+            part, waiting = waiting[:4], waiting[4:]
+            last = part[-1].key if waiting else None
+            step = scanner.advance(SimulatedPage(clock=clock, last=last, listed=part), now=clock)
+            told += step.versions  # type: ignore[arg-type]
+            if step.position is not None:
+                host.commit(step.position)
+            if last is None:
+                break
+            pages = None if pages is None else pages - 1
+        return told
+
+    first = listed(0, 12)
+    scan(first, T)
+    more = {one.key: one for one in (*first, *listed(1, 8))}
+    scan([*more.values()], T + 60 * SECOND, pages=dice.randrange(4))
+    kept = host.stored
+    assert kept is not None
+    state = ScanState.from_json(kept.state)
+    accounted = {one for one in more.values() if state.accounts_for(one, kept.rows)}
+    told = {*scan([*more.values()], T + 60 * SECOND), *scan([*more.values()], T + 900 * SECOND)}
+    assert accounted == {*more.values()} - told
+
+
+async def test_what_is_told_again_is_told_apart_from_what_is_new(tmp_path: Path) -> None:
+    """By their versions: a file of the same name, size and second is another one once it was written anew."""
+
+    def trigger() -> FileNewFiles:
+        options = FileNewFilesOptions(path=str(tmp_path), start="all", min_age=timedelta(0))
+        return FileNewFiles(options, None, TriggerContext(watcher="w"))
+
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("1")
+    host = DictHost()
+    await host.run(trigger())
+    kept = host.stored
+    assert kept is not None
+    host.commit(trigger().rewound(kept, "start"))
+    (tmp_path / "b").unlink()
+    (tmp_path / "b").write_text("2")
+    assert await _retold(trigger(), host.stored, kept) == {"a": True, "b": False}
+
+
+async def _retold(trigger: FileNewFiles, position: StoredPosition | None, kept: StoredPosition) -> dict[str, bool]:
+    """Of each file that the next batch tells, whether the kept position had told it."""
+    async with aclosing(trigger.events(position)) as batches:
+        batch = await anext(batches)
+    assert isinstance(batch, FilesBatch)
+    return {one.key: trigger.retold(kept, replace(batch, versions=[one])) for one in batch.versions}

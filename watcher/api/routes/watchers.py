@@ -25,7 +25,7 @@ from watcher.api.shapes.base import JsonValue, Shape
 from watcher.api.writes import new_write_id
 from watcher.logs.paths import watcher_logs
 from watcher.loops import Hint
-from watcher.triggerer.control import Control, MovedPosition, Preview
+from watcher.triggerer.control import Control, MovedPosition, Preview, UndoneRewind
 
 router = APIRouter(prefix="/api/v2/watchers", tags=["Watcher"])
 DESCRIBE_PATIENCE: Final = 1.0
@@ -194,7 +194,11 @@ async def rewind(context: Context, actor: Operator, name: str, body: RewindBody)
 
 
 @router.post("/{name}/rewind/undo", responses=_MOVING)
-async def undo_rewind(context: Context, actor: Operator, name: str) -> MovedPosition:
+async def undo_rewind(context: Context, actor: Operator, name: str) -> UndoneRewind:
+    """Put the position before the last rewind back, while nothing would be told again; 409 says what would be.
+
+    `events` counts what was told since: it stays told, and its runs run.
+    """
     return await _control(context).undo(name, actor.name)
 
 

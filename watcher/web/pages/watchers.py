@@ -28,6 +28,7 @@ from watcher.web.rendering import Pages, View
 
 router = APIRouter(prefix="/watchers/{name}", include_in_schema=False)
 _FEW_LINES = 20
+_MOST_COUNTED = 1_000
 Name = Annotated[str, Path()]
 
 
@@ -41,7 +42,7 @@ async def _page(view: View, name: str, **more: object) -> Response:
     async with view.context.database.reading() as connection:
         row = view.context.health.merged(await watchers.get(connection, name))
         asset = await watchers.asset_of(connection, name)
-        undoable = await rewind.is_kept(connection, name)
+        last_rewind = await rewind.last_rewind(connection, name, most=_MOST_COUNTED)
         stored_polls = (await watchers.stored_polls(connection, [name])).get(name)
         rejected = await rejections.oldest(connection, name, limit=FEW + 1)
     log = partial(watcher_logs, view.context.logs_directory, name)
@@ -51,7 +52,8 @@ async def _page(view: View, name: str, **more: object) -> Response:
         "asset": asset,
         "watermark": parsed(row.watermark_now),
         "sentence": await _described(view.context, row),
-        "undoable": undoable,
+        "rewind": last_rewind,
+        "most_counted": _MOST_COUNTED,
         "rejected": rejected,
         "polls": [WatcherPoll.of(poll) for poll in view.context.health.polls(name, stored_polls)[:FEW]],
         "lines": lines(records),
