@@ -102,9 +102,10 @@ async def test_the_watermark_tells_who_keeps_the_floor_down(
         async with slow.transaction():
             await slow.execute("SELECT 1")
             await host.catch_up()
-            watermark = host.committed.watermark
-            assert watermark["oldest"]["pid"] == slow.get_server_pid()
-            assert watermark["alarm"]["query"] == "SELECT 1"
+            with anyio.fail_after(60):
+                while host.committed.watermark["oldest"]["pid"] != slow.get_server_pid():
+                    await host.catch_up()  # the server's own, as autovacuum, may be alive for a moment too
+            assert host.committed.watermark["alarm"]["query"] == "SELECT 1"
         await host.catch_up()
         assert "alarm" not in host.committed.watermark
 
