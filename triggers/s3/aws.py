@@ -62,15 +62,24 @@ class Addresses:
 
     connection: S3Connection
     _clients: dict[str | None, BaseClient] = field(default_factory=dict, init=False)
+    _known: dict[tuple[str, str | None], Address] = field(default_factory=dict, init=False)
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
     async def of(self, bucket: str, region: str | None) -> Address:
         """`region` None: the configured one. Raises `Refused`."""
+        if (bucket, region) not in self._known:
+            self._known[bucket, region] = self._address(bucket, await self._client(region))
+        return self._known[bucket, region]
+
+    async def _client(self, region: str | None) -> BaseClient:
         async with self._lock:
             if region not in self._clients:
                 with aws_errors(remedy="check the connection's profile and region"):
                     self._clients[region] = await run_sync(self._new_client, region)
-        meta = self._clients[region].meta
+        return self._clients[region]
+
+    def _address(self, bucket: str, client: BaseClient) -> Address:
+        meta = client.meta
         endpoint = urlsplit(meta.endpoint_url)
         if self._in_host(bucket):
             endpoint = endpoint._replace(netloc=f"{bucket}.{endpoint.netloc}", path=endpoint.path or "/")

@@ -136,12 +136,14 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
         self._cache.begin()
-        self._known, signatures = None, []
+        self._known = None
+        signatures: list[int] = []
         self._lacks_etags = self._lacks_etags and after is not None
         async with aclosing(self._dated(after)) as dated:
             async for listed, reading in dated:
                 self._refuse_doubt(reading)
-                signatures.append(listed.signature)
+                if len(signatures) <= PAGES:
+                    signatures.append(listed.signature)
                 self._lacks_etags |= listed.lacks_etags
                 yield self._page(listed, reading)
         if after is None and len(signatures) <= PAGES:

@@ -11,8 +11,8 @@ import html
 import re
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Final, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote_plus, unquote_to_bytes
@@ -22,6 +22,7 @@ from triggers.errors import SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import NOT_SELECTED, SECOND, Moment, fingerprint, format_moment, parse_moment
 from triggers.s3.clock import Reading
+from triggers.s3.failures import Failure
 
 Row: TypeAlias = tuple[bytes, bytes, bytes, bytes]
 """Key, LastModified, ETag and Size of one object, as sent."""
@@ -49,15 +50,30 @@ class ListedPage:
     rows: list[Row]
     url_encoded: bool
     truncated: bool
-    signature: int = 0
-    """In this process, equal for pages that list the same."""
+    body: bytes = field(default=b"", repr=False)
     lacks_etags: bool = False
     """Some of its objects come without one."""
 
+    @cached_property
+    def signature(self) -> int:
+        """In this process, equal for pages that list the same; nobody asks for it where a listing is long."""
+        objects = self.body[self.body.find(b"<Contents>") : self.body.rfind(b"</Contents>")] if self.rows else b""
+        return hash((objects, self.url_encoded, self.truncated))
+
     @property
     def last(self) -> str | None:
-        """The key behind which the listing goes on; None when it ends here."""
-        return self.key(self.rows[-1]) if self.truncated else None
+        """The key behind which the listing goes on; None when it ends here. Raises `Refused` if no key of the page is text."""
+        if not self.truncated:
+            return None
+        if _key_fault(self.rows[-1][0], url_encoded=self.url_encoded) is not None:
+            first = shown_key(self.rows[0][0], url_encoded=self.url_encoded)
+            raise Failure(
+                code="NoText",
+                message=f"{len(self.rows)} keys in a row, from {first} on, hold bytes that are not UTF-8, which S3 does not allow:"
+                " no page can be asked for behind them",
+                remedy="rename or delete these objects",
+            ).error()
+        return self.key(self.rows[-1])
 
     def key(self, row: Row) -> str:
         """Raises `SourceUnavailable`, as `decoded_key` does."""
@@ -93,23 +109,20 @@ def scan_page(body: bytes) -> ListedPage:
     url_encoded, is_truncated = _ENCODED.search(body) is not None, truncated[1] == b"true"
     if is_truncated:
         rows = _up_to_text(rows, url_encoded=url_encoded)
-    objects = body[body.find(b"<Contents>") : body.rfind(b"</Contents>")] if rows else b""
     return ListedPage(
         rows=rows,
         url_encoded=url_encoded,
         truncated=is_truncated,
-        signature=hash((objects, url_encoded, is_truncated)),
+        body=body,
         lacks_etags=b"" in map(_ETAG_OF_ROW, rows),
     )
 
 
 def _up_to_text(rows: list[Row], *, url_encoded: bool) -> list[Row]:
-    """The next page is asked for by the key of the last row, which must be text. Raises `SourceUnavailable` if none is."""
+    """The next page is asked for by the key of the last row, which must be text. All of them if none is."""
     for end in range(len(rows), 0, -1):
         if _key_fault(rows[end - 1][0], url_encoded=url_encoded) is None:
             return rows[:end]
-    if rows:
-        decoded_key(rows[0][0], url_encoded=url_encoded)
     return rows
 
 

@@ -14,6 +14,7 @@ from tests.service.s3.conftest import Put, new_files
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.file_scan.trigger import UnnamedFile
 from triggers.s3.connection import S3Connection
+from triggers.s3.failures import Refused
 from triggers.s3.listing import S3Client
 
 pytestmark = pytest.mark.service
@@ -89,6 +90,17 @@ async def test_a_watcher_stops_at_a_name_that_is_no_text_and_goes_on_once_it_is_
     assert keys(host) == Counter([*BEFORE, *NO_TEXT, *BEHIND])
 
 
+async def test_a_page_of_nothing_but_names_that_are_no_text_is_named(
+    server: FaultyS3, odd_client: S3Client, bucket: str, put: Put
+) -> None:
+    put(*NO_TEXT, *BEHIND)
+    server.page_size = 2
+    with pytest.raises(
+        Refused, match=r"NoText: 2 keys in a row, from odd/\\xc0\\xaf on, hold bytes .*; rename or delete"
+    ):
+        await DictHost().run(new_files(odd_client, bucket, start="all", on_bad_row="report"))
+
+
 @pytest.mark.parametrize("mode", ["window", "strict"])
 async def test_names_that_are_no_text_are_kept_aside_until_they_are_others(
     server: FaultyS3, odd_client: S3Client, bucket: str, put: Put, mode: str
@@ -101,6 +113,7 @@ async def test_names_that_are_no_text_are_kept_aside_until_they_are_others(
         await host.run(new_files(odd_client, bucket, **options))
         assert keys(host) == Counter([*BEFORE, *BEHIND])
         assert [item.key for item in host.rejected] == SHOWN
+        assert [key for event in host.events for key in event.payload.get("rejected", ())] == SHOWN  # once
     server.page, host.retried = bytes, True
     await host.run(new_files(odd_client, bucket, **options), polls=2)
     assert (keys(host), host.rejected) == (Counter([*BEFORE, *NO_TEXT, *BEHIND]), [])
