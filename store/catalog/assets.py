@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
     Select,
     Subquery,
@@ -41,6 +43,7 @@ from store.keys import AssetId, AssetRef, EventId, Role
 from store.values import WATERMARK_SUFFIX
 
 _a, _e = asset.c, asset_event.c
+_IDS: Final[BindParameter[int]] = bindparam("b_ids", expanding=True)
 ASSET_ORDERS: Final = {name: _a[name] for name in ("id", "name", "uri", "created_at", "updated_at")}
 
 
@@ -83,6 +86,7 @@ class Asset:
         return self.expect_every is not None and self.age > self.expect_every
 
 
+@cache
 def _assets() -> Select[Any]:
     newest = select(func.max(_e.id)).where(_e.asset_id == _a.id).scalar_subquery()
     last = asset_event.alias("last_event")
@@ -192,10 +196,14 @@ class JobOfAsset:
 
 async def jobs_around(connection: AsyncConnection, asset_ids: Collection[int]) -> Sequence[JobOfAsset]:
     """The configured jobs around assets, by name."""
+    return await all_of(connection, _jobs_around(), JobOfAsset, {"b_ids": list(asset_ids)})
+
+
+@cache
+def _jobs_around() -> Select[Any]:
     edge, j = _edges().c, job.c
     query = select(edge.asset_id, edge.role, j.dag_id, j.task_id, j.created_at, j.updated_at)
-    query = query.join(job, j.dag_id == edge.dag_id).where(edge.asset_id.in_(asset_ids), j.active)
-    return await all_of(connection, query.order_by(j.dag_id), JobOfAsset)
+    return query.join(job, j.dag_id == edge.dag_id).where(edge.asset_id.in_(_IDS), j.active).order_by(j.dag_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +220,7 @@ async def around_job(connection: AsyncConnection, dag_id: str) -> Sequence[Asset
     return await all_of(connection, query.where(edge.dag_id == dag_id, _a.active).order_by(_a.name), AssetOfJob)
 
 
+@cache
 def _edges() -> Subquery:
     each = [select(edge.c.dag_id, edge.c.asset_id, literal(role).label("role")) for role, edge in ASSET_EDGES.items()]
     return union_all(*each).subquery("edge")
@@ -230,14 +239,17 @@ class Attached:
 
 async def attached(connection: AsyncConnection, asset_ids: Collection[int]) -> Sequence[Attached]:
     """The watchers of assets, by name, and the aliases that resolved to them, by id."""
+    return await all_of(connection, _attached(), Attached, {"b_ids": list(asset_ids)})
+
+
+@cache
+def _attached() -> Select[Any]:
     w, r, s = watcher.c, asset_alias_asset.c, asset_alias.c
     nothing = (null().label("id"), null().label("group"))
     watchers = select(w.asset_id, literal("watcher").label("kind"), w.name, *nothing)
     aliases = select(r.asset_id, literal("alias"), s.name, s.id, s.group).join(asset_alias, s.id == r.alias_id)
-    both = union_all(
-        watchers.where(w.asset_id.in_(asset_ids), w.active), aliases.where(r.asset_id.in_(asset_ids))
-    ).subquery()
-    return await all_of(connection, select(both).order_by(both.c.id, both.c.name), Attached)
+    both = union_all(watchers.where(w.asset_id.in_(_IDS), w.active), aliases.where(r.asset_id.in_(_IDS))).subquery()
+    return select(both).order_by(both.c.id, both.c.name)
 
 
 async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozenset[str]:

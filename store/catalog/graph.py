@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Select, String, case, cast, literal, select, union_all
@@ -81,6 +82,7 @@ def _paused(column: ColumnElement[bool], otherwise: Any) -> ColumnElement[str]:
     return case((column, "paused"), else_=otherwise)
 
 
+@cache
 def _nodes() -> Select[Any]:
     w, a, s, j = watcher.c, asset.c, asset_alias.c, job.c
     parts = (
@@ -101,6 +103,7 @@ def _pair(source: tuple[str, Any], target: tuple[str, Any], role: str) -> Select
     return select(*columns)
 
 
+@cache
 def _edges() -> Select[Any]:
     w, r = watcher.c, asset_alias_asset.c
     parts = [_pair(("watcher", w.name), ("asset", w.asset_id), "watches").where(w.active)]

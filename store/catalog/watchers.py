@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import Select, and_, bindparam, case, exists, select, update
@@ -107,6 +108,7 @@ async def asset_of(connection: AsyncConnection, name: str) -> AssetRef:
     return await one_of(connection, query.where(watcher.c.name == name), AssetRef, no_watcher(name))
 
 
+@cache
 def _watchers() -> Select[Any]:
     w, p = watcher.c, watcher_position.c
     state = case((w.paused, "paused"), else_=w.state).label("state")

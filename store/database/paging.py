@@ -42,9 +42,11 @@ class Page(Generic[T]):
     total: int
 
 
-async def all_of(connection: AsyncConnection, query: Executable, shape: Callable[..., T]) -> Sequence[T]:
+async def all_of(
+    connection: AsyncConnection, query: Executable, shape: Callable[..., T], parameters: Mapping[str, Any] | None = None
+) -> Sequence[T]:
     """What the query finds, each made by `shape` of the row's columns as keywords."""
-    return [shape(**row) for row in (await connection.execute(query)).mappings()]
+    return [shape(**row) for row in (await connection.execute(query, parameters)).mappings()]
 
 
 async def one_of(connection: AsyncConnection, query: Executable, shape: Callable[..., T], missing: StoreError) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ async def by_hour(connection: AsyncConnection, asset_ids: Collection[int]) -> Ma
     return counts
 
 
+@cache
 def _first_ids() -> Select[Any]:
     """The first event since each hour's beginning; none where nothing came since.
 

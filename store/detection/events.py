@@ -322,6 +322,7 @@ class AssetEvent(EventFields):
         )
 
 
+@cache
 def with_assets() -> Select[Any]:
     """Events with what `AssetEvent` needs: their assets, and the runs of ours that made them."""
     shown = (column for column in _e if column.name not in WITHHELD)

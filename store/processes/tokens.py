@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, insert, or_, select, update
@@ -97,6 +98,7 @@ async def get(connection: AsyncConnection, token_id: str) -> Token:
     return await one_of(connection, _tokens().where(_t.id == token_id), Token, _no_token(token_id))
 
 
+@cache
 def _tokens() -> Select[Any]:
     names = (_t.id, _t.subject, _t.role, _t.name, _t.created_at, _t.expires_at, _t.last_used_at)
     return select(*names).where(_t.revoked_at.is_(None))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
-from sqlalchemy import and_, delete, func, select, update
+from sqlalchemy import and_, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import asset_event, database_now, job, run, run_asset_event, task_instance, task_try
@@ -95,14 +96,17 @@ async def unprocessed_of_jobs(connection: AsyncConnection, dag_ids: Collection[s
     return {row.dag_id: row.events for row in await connection.execute(counted.group_by(_r.dag_id))}
 
 
+_UNPROCESSED_OF_ASSETS: Final = (
+    select(asset_event.c.asset_id, func.count(asset_event.c.id.distinct()).label("events"))
+    .select_from(run_asset_event)
+    .join(run, _FAILED)
+    .join(asset_event, asset_event.c.id == _r.event_id)
+    .where(asset_event.c.asset_id.in_(bindparam("b_ids", expanding=True)))
+    .group_by(asset_event.c.asset_id)
+)
+
+
 async def unprocessed_of_assets(connection: AsyncConnection, asset_ids: Collection[int]) -> Mapping[int, int]:
     """How many events of each asset lie in failed runs; assets without any are left out."""
-    e = asset_event.c
-    counted = (
-        select(e.asset_id, func.count(e.id.distinct()).label("events"))
-        .select_from(run_asset_event)
-        .join(run, _FAILED)
-        .join(asset_event, e.id == _r.event_id)
-        .where(e.asset_id.in_(asset_ids))
-    )
-    return {row.asset_id: row.events for row in await connection.execute(counted.group_by(e.asset_id))}
+    counted = await connection.execute(_UNPROCESSED_OF_ASSETS, {"b_ids": list(asset_ids)})
+    return {row.asset_id: row.events for row in counted}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
@@ -101,6 +102,7 @@ _LOCK_JOB: Final = (
 )
 
 
+@cache
 def _look() -> Select[Any]:
     """Each queued asset by one probe behind the one before; the last row has none, so that there is a row.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, String, and_, false, func, literal, select, true
@@ -40,6 +41,7 @@ class TaskInstance(TaskInstanceKey):
     definition: JobDefinition
 
 
+@cache
 def _task_instances() -> Select[Any]:
     r = run.c
     this_try = and_(task_try.c.task_instance_id == _t.id, task_try.c.try_number == _t.try_number)
