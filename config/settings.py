@@ -190,7 +190,7 @@ class StoreSettings(Section):
     event_retention_days: Days = 90
     """Days asset events are kept; never less than until they are consumed."""
     run_retention_days: Days = 90
-    """Days finished runs are kept."""
+    """Days finished runs are kept, and the folders of their tries."""
     orphan_grace_days: Days = 30
     """Days the entries of an inactive asset are kept."""
     cleanup_interval: PositiveDuration = timedelta(hours=1)

@@ -22,10 +22,12 @@ from store.processes.cleanup import Removed, Retention, Sweep
 from store.runs import tries
 from watcher.logs import paths
 from watcher.loops import keep_going
+from watcher.submit.folder import old_folders, remove_folders, try_folder
 
 LONG_BATCH: Final = 0.4
 """Seconds; after a longer one the next is half as large, after a much shorter one twice."""
 LOG_FILES: Final = "log files"
+TRY_FOLDERS: Final = "folders of tries"
 
 log = structlog.get_logger()
 
@@ -71,6 +73,8 @@ class Cleaner:
 
     database: Database
     backend: BaseStoreBackend
+    home: Path
+    """Of this machine's tries."""
     logs_directory: Path
     limits: Limits
 
@@ -86,7 +90,7 @@ class Cleaner:
         """How much a clean-up would remove now; changes nothing."""
         sweeps = await cleanup.sweeps(self.database, self.limits.retention)
         counts = {sweep.name: await self._count(sweep) for sweep in sweeps}
-        return {**counts, LOG_FILES: len(await self._old_logs())}
+        return {**counts, LOG_FILES: len(await self._old_logs()), TRY_FOLDERS: len(await self._old_folders())}
 
     async def clean(self, progress: Progress = in_the_log) -> Mapping[str, int]:
         """Remove it; returns how much of what. What another clean-up is removing is left to it."""
@@ -94,6 +98,7 @@ class Cleaner:
         sweeps = await cleanup.sweeps(self.database, self.limits.retention)
         counts = {sweep.name: await self._sweep(sweep, progress) for sweep in sweeps}
         counts[LOG_FILES] = await anyio.to_thread.run_sync(paths.remove, await self._old_logs())
+        counts[TRY_FOLDERS] = await anyio.to_thread.run_sync(remove_folders, await self._old_folders())
         await self._clean_backend()
         if any(counts.values()):
             removed = {name.replace(" ", "_"): count for name, count in counts.items() if count}
@@ -147,6 +152,14 @@ class Cleaner:
         kept = frozenset(paths.try_log(self.logs_directory, **key.bindings) for key in running)
         before = datetime.now(UTC) - self.limits.logs
         return await anyio.to_thread.run_sync(paths.expired, self.logs_directory, before.timestamp(), kept)
+
+    async def _old_folders(self) -> list[Path]:
+        """What a submission is not doubled by, and a driver found again: of no use once the run itself is forgotten."""
+        async with self.database.reading() as connection:
+            running = await tries.keys_of_open_tries(connection)
+        kept = frozenset(try_folder(self.home, key) for key in running)
+        before = datetime.now(UTC) - timedelta(days=self.limits.retention.run_days)
+        return await anyio.to_thread.run_sync(old_folders, self.home, before.timestamp(), kept)
 
 
 def _next_size(size: int, most: int, seconds: float) -> int:

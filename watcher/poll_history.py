@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Final
@@ -86,7 +86,7 @@ class PollHistory:
     def take(self) -> str:
         """What is worth a write, as JSON; from here on it counts as saved."""
         self.is_unsaved = False
-        return json.dumps([asdict(poll) for poll in self.polls if not poll.is_idle])
+        return json.dumps([vars(poll) for poll in self.polls if not poll.is_idle])
 
     def begin_with(self, stored: str | None) -> None:
         """What whoever hosted the watcher before has stored."""

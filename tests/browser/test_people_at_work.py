@@ -43,6 +43,7 @@ async def test_a_watcher_is_paused_rewound_with_a_preview_and_resumed(page: Page
     await page.get_by_role("button", name="Rewind to 0").click()
     await expect(page.get_by_role("button", name="Undo the last rewind")).to_be_visible()
     assert (await site.get("/api/v2/watchers/customers_rows"))["position_version"] == before + 1
+    await expect(page.get_by_text("The last rewind can be undone until something is told")).to_be_visible()
     await page.get_by_role("button", name="Undo the last rewind").click()
     await expect(page.get_by_role("button", name="Undo the last rewind")).to_have_count(0)
 

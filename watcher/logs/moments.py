@@ -14,6 +14,8 @@ _RECORD: Final = re.compile(rb'\n\{"timestamp": "([0-9T:.-]{19,26})(?:Z|\+00:00)
 _LONGEST: Final = 64
 """Bytes of that."""
 _BLOCK: Final = 65_536
+_LARGEST_BLOCK: Final = 1_048_576
+"""Where a driver has written for long without a record between."""
 
 
 def offset_at(file: BinaryIO, moment: datetime, end: int) -> int:
@@ -33,14 +35,27 @@ def offset_at(file: BinaryIO, moment: datetime, end: int) -> int:
 
 def _next_record(file: BinaryIO, start: int, end: int) -> tuple[int, bytes] | None:
     """Where the first record begins that begins in this part, and its time."""
-    position = start - 1  # of the line end before it
-    file.seek(max(position, 0))
-    text = b"" if start else b"\n"
-    while position < end and (block := file.read(_BLOCK)):
-        text += block
-        if match := _RECORD.search(text):
+    if start == 0:
+        file.seek(0)
+        if match := _RECORD.match(b"\n" + file.read(_LONGEST)):
+            return 0, match[1]
+    position, size = max(start - 1, 0), _BLOCK  # of the line end before it
+    file.seek(position)
+    while position < end and (block := file.read(size)):
+        if match := _first_record(block):
             begin = position + match.start() + 1
             return (begin, match[1]) if begin < end else None
-        position += max(len(text) - _LONGEST, 0)
-        text = text[-_LONGEST:]
+        if len(block) < size:
+            return None
+        position, size = (
+            position + size - _LONGEST,
+            _LARGEST_BLOCK,
+        )  # blocks overlap: joining them would copy all of them
+        file.seek(position)
     return None
+
+
+def _first_record(text: bytes) -> re.Match[bytes] | None:
+    """Most of what drivers write holds no brace, and one byte is looked for many times as quickly as a pattern."""
+    place = text.find(b"{")
+    return None if place < 0 else _RECORD.search(text, max(place - 1, 0))

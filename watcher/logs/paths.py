@@ -31,6 +31,11 @@ def try_log(directory: Path, dag_id: str, run_id: str, task_id: str, map_index: 
     return directory.joinpath("runs", *parts, f"{int(try_number)}.log")
 
 
+def mark_of(log: Path) -> Path:
+    """The file that says where the end of a try's log begins."""
+    return log.with_suffix(".mark")
+
+
 def event_logs(directory: Path) -> Path:
     """The folder of Spark's event logs, one for each application: what a history server reads."""
     return directory / "spark-events"
@@ -80,6 +85,7 @@ def remove(paths: Iterable[Path]) -> int:
         with suppress(FileNotFoundError):
             path.unlink()
             removed += 1
+        mark_of(path).unlink(missing_ok=True)
         for folder in list(path.parents)[:4]:  # runs/dag/run/task/map index
             if folder.name in {"watchers", "runs", "spark-events"}:
                 break

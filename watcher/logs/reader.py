@@ -11,7 +11,7 @@ import io
 import json
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -22,6 +22,7 @@ import anyio
 import anyio.to_thread
 
 from watcher.logs.moments import offset_at
+from watcher.logs.paths import mark_of
 
 Record: TypeAlias = Mapping[str, Any]
 Log: TypeAlias = Sequence[Path]
@@ -95,10 +96,32 @@ def _both_ways(log: Log, index: int, offset: int, before: int, after: int) -> tu
     return earlier[::-1], list(islice(_forwards(log[index:], offset), after))
 
 
+def mark(path: Path, *, lines: int, offset: int) -> None:
+    """Note that so many lines of a log that has ended come before this offset: what is behind it is found without them."""
+    with suppress(OSError):  # without a mark the lines are counted
+        mark_of(path).write_text(f"{lines} {offset}")
+
+
+def _marked(path: Path) -> tuple[int, int]:
+    """So many lines come before this offset."""
+    try:
+        lines, offset = map(int, mark_of(path).read_text().split())
+    except (OSError, ValueError):
+        return 0, 0
+    return lines, offset
+
+
 def around_line(path: Path, number: int, *, before: int, after: int) -> Sequence[tuple[int, Record]]:
-    """Lines of one file about the one of this number, which counts from 1, with their numbers; empty ones are left out."""
+    """Lines of one file about the one of this number, which counts from 1, with their numbers; empty ones are left out.
+
+    The file is read from its start, or from its mark, if that is before the line: then fewer lines may come before it.
+    """
     with _opened(path) as file:
-        skipped = _skip_lines(file, number - before - 1)
+        lines, offset = _marked(path)
+        if lines >= number or offset > _size(file):
+            lines, offset = 0, 0
+        file.seek(offset)
+        skipped = lines + _skip_lines(file, number - before - 1 - lines)
         numbered = enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), skipped + 1)
         return [(place, _record(line)) for place, line in islice(numbered, number - skipped + after) if line.strip()]
 

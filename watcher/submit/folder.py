@@ -5,14 +5,48 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
+from store.keys import TryKey
 from watcher.submit import shim
+
+
+def try_folder(home: Path, key: TryKey) -> Path:
+    """A try's own. No run_id in it: that holds colons, and the folder becomes part of the driver's PYTHONPATH."""
+    return home / "runs" / key.instance.dag_id / key.task_instance_id / str(key.try_number)
+
+
+def old_folders(home: Path, before: float, kept: Collection[Path]) -> list[Path]:
+    """Those of tries that ended before (seconds since 1970), none of the `kept` ones, nor one in which somebody lives."""
+    folders = [path for path in home.glob("runs/*/*/*") if path not in kept]
+    return [path for path in folders if _last_change(path) < before and TryFolder(path).is_left()]
+
+
+def remove_folders(folders: Iterable[Path]) -> int:
+    """Remove them and those of runs and jobs that become empty; returns how many."""
+    removed = 0
+    for folder in folders:
+        rmtree(folder, ignore_errors=True)
+        removed += not folder.exists()
+        with suppress(OSError):
+            folder.parent.rmdir()
+            folder.parent.parent.rmdir()
+    return removed
+
+
+def _last_change(folder: Path) -> float:
+    """Of what is in it; its own files are made when a try begins and when it ends."""
+    times = [0.0]
+    for path in (folder, folder / "exit.json"):
+        with suppress(FileNotFoundError):
+            times.append(path.stat().st_mtime)
+    return max(times)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +170,11 @@ class TryFolder:
             else:  # its JVM was there before the try's lock was, and holds its own
                 with _probed(warm.folder / "lock") as free_too:
                     yield free_too
+
+    def is_left(self) -> bool:
+        """Neither shim nor JVM lives."""
+        with self.unlocked() as free:
+            return free
 
     @contextmanager
     def preparing(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,9 +23,10 @@ from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs import runs, tries
 from tests.databases import new_asset
-from watcher.cleanup import LOG_FILES, Cleaner, Limits
+from watcher.cleanup import LOG_FILES, TRY_FOLDERS, Cleaner, Limits
 from watcher.logs.configuration import LogFiles
 from watcher.logs.paths import try_log
+from watcher.submit.folder import TryFolder, try_folder
 
 NOW = datetime.now(UTC)
 KEPT = Retention(task_days=30, history_days=90, event_days=90, run_days=90, orphan_days=30)
@@ -38,7 +40,7 @@ def cleaner(database: Database, tmp_path: Path) -> Cleaner:
 
 def cleaner_of(database: Database, logs: Path, *, batch_size: int = 0, retention: Retention = KEPT) -> Cleaner:
     limits = Limits(retention=retention, logs=timedelta(days=30), batch_size=batch_size)
-    return Cleaner(database, MetastoreStoreBackend(database), logs, limits)
+    return Cleaner(database, MetastoreStoreBackend(database), logs / "home", logs, limits)
 
 
 def ago(days: float) -> datetime:
@@ -252,6 +254,32 @@ async def test_old_log_files_go_but_not_those_of_running_tries(
     assert (tmp_path / "watchers").is_dir()
 
 
+@pytest.mark.usefixtures("job")
+async def test_folders_of_tries_go_with_their_runs_but_none_in_which_somebody_lives(
+    database: Database, cleaner: Cleaner
+) -> None:
+    await a_run(database, "silent", state="running", days=0, ended=False)
+    async with database.reading() as connection:
+        [key] = await tries.keys_of_open_tries(connection)
+    home = cleaner.home
+    silent, over, young, lived_in = (
+        try_folder(home, key),
+        *(home / "runs" / "load" / name / "1" for name in ("over", "young", "lived_in")),
+    )
+    for folder in (silent, over, young, lived_in):
+        TryFolder(folder).make()
+        ended = folder / "exit.json"
+        ended.write_text("{}")
+        for path in (folder, ended):
+            os.utime(path, (ago(1 if folder is young else 91).timestamp(),) * 2)
+    with (lived_in / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert await cleaned(cleaner) == {TRY_FOLDERS: 1}
+        assert [folder.exists() for folder in (silent, over.parent, young, lived_in)] == [True, False, True, True]
+    assert await cleaned(cleaner) == {TRY_FOLDERS: 1}
+    assert not lived_in.exists()
+
+
 def test_a_process_that_has_a_removed_file_open_begins_a_new_one(tmp_path: Path) -> None:
     files, path = LogFiles(max_bytes=1000), tmp_path / "watchers" / "files" / "owner.log"
     files.append(path, "before", rotate=True)
@@ -294,5 +322,5 @@ async def test_a_backend_of_its_own_is_left_to_clean_up_itself(database: Databas
 
     backend = Backend()
     limits = Limits(retention=KEPT, logs=timedelta(days=30), batch_size=0)
-    assert not any((await Cleaner(database, backend, tmp_path, limits).clean()).values())
+    assert not any((await Cleaner(database, backend, tmp_path, tmp_path, limits).clean()).values())
     assert backend.cleaned == 1

@@ -11,7 +11,8 @@ import pytest
 
 from tests.effort import PATIENCE
 from watcher.logs import reader
-from watcher.logs.reader import Tail, around, around_line, as_text, follow, fragment, last, unfinished
+from watcher.logs.paths import remove
+from watcher.logs.reader import Tail, around, around_line, as_text, follow, fragment, last, mark, unfinished
 
 
 def written(path: Path, *records: Any) -> Path:
@@ -200,3 +201,20 @@ def test_lines_about_one_that_is_known_by_its_number(tmp_path: Path) -> None:
         ]
     assert around_line(path, 300_000, before=2, after=2) == []
     assert around_line(tmp_path / "none.log", 5, before=2, after=2) == []
+
+
+def test_a_line_behind_the_mark_is_found_without_what_comes_before(tmp_path: Path) -> None:
+    """As the link in a failed run's reason leads to one: here what comes before is not even there."""
+    path = tmp_path / "runs" / "1.log"
+    path.parent.mkdir()
+    with path.open("wb") as file:
+        file.seek(10**12)
+        file.write(b"".join(b"line %d\n" % number for number in range(9_000_001, 9_000_501)))
+    mark(path, lines=9_000_000, offset=10**12)
+    lines = around_line(path, 9_000_123, before=2, after=1)
+    assert [(place, record["event"]) for place, record in lines] == [
+        (number, f"line {number}") for number in range(9_000_121, 9_000_125)
+    ]
+    assert [place for place, _ in around_line(path, 9_000_001, before=2, after=1)] == [9_000_001, 9_000_002]
+    assert remove([path]) == 1
+    assert list(path.parent.iterdir()) == []
