@@ -206,7 +206,8 @@ class Daemon:
         if "scheduler" in self.options.roles:
             await self._start_part(workers, "leader election", self._leadership.run)
             await self._start_part(workers, "scheduler", self._scheduler.run)
-            cleaner = Cleaner(self.database, self.backend, logs_directory(self._settings), Limits.of(self._settings))
+            logs, limits = logs_directory(self._settings), Limits.of(self._settings)
+            cleaner = Cleaner(self.database, self.backend, self._settings.home, logs, limits)
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
             evaluator = Evaluator.of(self._settings, self.database, self._leadership, self._sender.wake)
             await self._start_part(workers, "dispatcher", self._dispatcher.run)

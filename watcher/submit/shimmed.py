@@ -19,11 +19,13 @@ from anyio.to_thread import run_sync
 
 from store.keys import TryKey
 from watcher.logs import try_log
+from watcher.logs.reader import mark
 from watcher.submit import shim
 from watcher.submit.base import Addresses, Attachment, Handle, Status, Submission, SubmitError, Submitter
 from watcher.submit.explaining import TAIL, explain_log
-from watcher.submit.folder import Exit, TryFolder
+from watcher.submit.folder import Exit, TryFolder, try_folder
 from watcher.submit.processes import TAG_VARIABLE, kill_tagged, signal_tagged
+from watcher.submit.yarn import MARK, ResourceManagers
 
 CLAIMED_BY_ANOTHER = 75
 """The SDK's exit code when somebody else has claimed the try (EX_TEMPFAIL)."""
@@ -53,9 +55,7 @@ class ShimSubmitter(Submitter):
         """What to run; called in a thread. Raises `SubmitError` when the machine lacks what it takes."""
 
     def folder(self, key: TryKey) -> TryFolder:
-        """The try's own folder. No run_id in it: that holds colons, and the folder becomes part of the driver's PYTHONPATH."""
-        place = Path("runs", key.instance.dag_id, key.task_instance_id, str(key.try_number))
-        return TryFolder(self.workspace.home / place)
+        return TryFolder(try_folder(self.workspace.home, key))
 
     def log(self, key: TryKey) -> Path:
         """The try's log: the driver's stdout and stderr are appended (O_APPEND), as the daemon's records are."""
@@ -75,7 +75,7 @@ class ShimSubmitter(Submitter):
         return self.handle(key, tag) if gone is None else gone
 
     async def poll(self, handle: Handle) -> Status:
-        """Of a lost try, what was left has been killed."""
+        """Of a lost try, what was left has been killed. Raises `ApplicationsLeft` as long as a cluster may hold some of it."""
         return await run_sync(_poll, TryFolder(Path(handle["folder"])), handle["tag"], Path(handle["log"]))
 
     async def cancel(self, handle: Handle, grace: float) -> None:
@@ -85,6 +85,7 @@ class ShimSubmitter(Submitter):
             while not await run_sync(_is_free, folder):  # noqa: ASYNC110 - a lock has no event to wait for
                 await anyio.sleep(_LOOK_EVERY)
         await run_sync(_kill_rest, folder, tag)
+        await run_sync(_end_applications, folder, tag)
 
     async def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
         while chunk := await run_sync(_read, Path(handle["log"]), offset):
@@ -156,6 +157,8 @@ def _poll(folder: TryFolder, tag: str, log: Path) -> Status:
         if end is None:
             _kill_orphans(folder, tag)
             return Status(phase="exited", reason=_LOST, restarted=folder.machine_restarted())
+    if end.stopped or end.signal is not None:
+        _end_applications(folder, tag)
     _tidy(folder)
     return Status(
         phase="exited",
@@ -203,7 +206,16 @@ def _kill_orphans(folder: TryFolder, tag: str) -> None:
     """Kill what a dead shim left behind, a shim on its way included; called with the lock held."""
     folder.withdraw()
     _kill(folder, tag)
+    _end_applications(folder, tag)
     _tidy(folder)
+
+
+def _end_applications(folder: TryFolder, tag: str) -> None:
+    """What the try left on a cluster, once none of its processes is alive. Raises `ApplicationsLeft`."""
+    mark = folder.path / MARK
+    if mark.exists():
+        ResourceManagers(**json.loads(mark.read_text(encoding="utf-8"))).end_applications(tag)
+        mark.unlink(missing_ok=True)
 
 
 def _kill(folder: TryFolder, tag: str) -> None:
@@ -230,11 +242,13 @@ def explain(end: Exit, log: Path) -> str:
     if end.exit_code == 128 + Signals.SIGKILL:
         return "the job was killed (SIGKILL); if nobody did that, the machine is out of memory: lower settings.scheduler.memory_mb"
     how = f"the job {_ended(end)}"
-    text, lines_before = end_of(log)
-    finding = explain_log(text)
+    ending = end_of(log)
+    finding = explain_log(ending.text)
     if finding is None:
         return f"{how} and said nothing"
-    where = "; ".join(filter(None, (finding.place, f"log line {lines_before + finding.line + 1}")))
+    if ending.lines_before:
+        mark(log, lines=ending.lines_before, offset=ending.offset)
+    where = "; ".join(filter(None, (finding.place, f"log line {ending.lines_before + finding.line + 1}")))
     sentence = f"{how}; its last words: {finding.sentence}" if finding.guessed else finding.sentence
     return f"{sentence} ({where})"
 
@@ -245,8 +259,17 @@ def _ended(end: Exit) -> str:
     return "was ended by " + next((known.name for known in Signals if known == end.signal), f"signal {end.signal}")
 
 
-def end_of(log: Path) -> tuple[str, int]:
-    """The end of the log, from the start of a line on, and how many lines come before it."""
+@dataclass(frozen=True, kw_only=True)
+class LogEnd:
+    """The end of a log, from the start of a line on, which is at this offset; so many lines come before it."""
+
+    text: str = ""
+    lines_before: int = 0
+    offset: int = 0
+
+
+def end_of(log: Path) -> LogEnd:
+    """Nothing where the log cannot be read."""
     try:
         with log.open("rb") as file:
             skipped = max(file.seek(0, SEEK_END) - TAIL, 0)
@@ -255,9 +278,11 @@ def end_of(log: Path) -> tuple[str, int]:
             if before:
                 file.readline()
                 before += 1
-            return file.read(2 * TAIL).decode(errors="replace"), before
+            offset = file.tell()
+            text = file.read(2 * TAIL).decode(errors="replace")
+            return LogEnd(text=text, lines_before=before, offset=offset)
     except OSError:
-        return "", 0
+        return LogEnd()
 
 
 def _lines_in(file: BinaryIO, size: int) -> int:

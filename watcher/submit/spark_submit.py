@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import which
@@ -36,6 +37,7 @@ from watcher.submit.runtime import Runtime, find_runtime
 from watcher.submit.shimmed import Command, ShimSubmitter
 from watcher.submit.warm_driver import WARM_PROGRAM
 from watcher.submit.warm_drivers import WarmDrivers
+from watcher.submit.yarn import MARK, resource_managers
 
 USUAL_HEAP_MB: Final = 512
 """The default of `driver_memory`, for which `driver_memory_mb` reckons."""
@@ -89,14 +91,12 @@ class SparkSubmit(ShimSubmitter):
             class_archive=self._archive(runtime, application),
             event_logs=self._event_logs(),
         )
-        return Command(
-            argv=command.arguments(submission, paths),
-            environment=command.environment(submission, paths, self.workspace.environment),
-            files={
-                paths.properties.name: write_properties(command.configuration(submission, paths)),
-                paths.log4j2.name: command.LOG4J2,
-            },
-        )
+        environment = command.environment(submission, paths, self.workspace.environment)
+        properties = command.configuration(submission, paths)
+        files = {paths.properties.name: write_properties(properties), paths.log4j2.name: command.LOG4J2}
+        if application.master.startswith("yarn"):
+            files[MARK] = json.dumps(asdict(resource_managers(environment, properties)))
+        return Command(argv=command.arguments(submission, paths), environment=environment, files=files)
 
     def runtime_files(self, application: SparkApplication) -> Mapping[str, str]:
         """By which a change of the runtime itself is seen. Blocking. Raises `SubmitError`."""

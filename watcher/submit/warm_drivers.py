@@ -215,7 +215,7 @@ class WarmDrivers:
                 await anyio.wait_readable(driver.control)
                 about, _ = self._waiting[driver.tag]
                 if not self._is_ready(driver):
-                    reason = explain_log(await run_sync(lambda: end_of(driver.log)[0]))
+                    reason = explain_log(await run_sync(lambda: end_of(driver.log).text))
                     self._note_failure(about, "it said nothing" if reason is None else reason.sentence)
                     break
                 self._waiting[driver.tag] = (replace(about, is_ready=True), driver)

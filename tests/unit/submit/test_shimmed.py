@@ -15,6 +15,7 @@ from tests.effort import effort
 from tests.unit.submit import starter
 from tests.unit.submit.plain import PlainPython, plain_python
 from tests.unit.submit.switchboard import Switchboard
+from watcher.logs.reader import around_line
 from watcher.submit import shim
 from watcher.submit.base import Attachment, Submission, SubmitError
 from watcher.submit.folder import Exit, TryFolder
@@ -312,3 +313,7 @@ def test_the_log_line_is_counted_from_the_start_of_a_long_log(lines_before: int,
     (tmp_path / "log").write_text("INFO of the job's own, of no interest\n" * lines_before + SAID)
     found = Exit(exit_code=1, signal=None, stopped=False, reason="", started_at="", ended_at="")
     assert explain(found, tmp_path / "log").endswith(f"log line {lines_before + 4})")
+    content = (tmp_path / "log").read_bytes()  # of which the page of that line reads the end only
+    (tmp_path / "log").write_bytes(b"\0" * max(len(content) - 66_000, 0) + content[-66_000:])
+    [(number, record)] = around_line(tmp_path / "log", lines_before + 4, before=0, after=0)
+    assert (number, record["event"]) == (lines_before + 4, SAID.splitlines()[3])
