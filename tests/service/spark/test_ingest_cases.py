@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from obstore.store import LocalStore
+from pyarrow import parquet
 
 from tests.contract.submitters import ended, log_of
 from tests.servers import PostgresDatabase, S3Server
@@ -40,6 +44,38 @@ with run() as r:
 """
 
 
+def odd_files(landing: Landing, folder: Path) -> dict[str, Case]:
+    """As people send them, in a folder and, where our own readers take them, on S3."""
+    (folder / "landing").mkdir()
+
+    def local(name: str, body: bytes) -> dict[str, Any]:
+        path = folder / "landing" / name
+        path.write_bytes(body)
+        return of_files({"path": str(path), "size": len(body)})
+
+    table = pa.BufferOutputStream()
+    parquet.write_table(pa.table({"id": [1, 2, 3]}), table)
+    drifted = b'{"id": 20, "colour": "red"}\n{"id": "many"}\n{"id": 21\n'
+    orders, schema, amounts = b"id,amount\n1,2.5\n", {"schema": "id long"}, {"schema": "id long, amount double"}
+    return {
+        "semicolons": ("r:8", local("semicolons.csv", b"\nid;amount\n1;2.5\n"), {}),
+        "semicolons on S3": ("r:8", of_files(landing.put("semicolons.csv", "id;amount", "1;2.5")), {}),
+        "semicolons, schema": (
+            "r:8",
+            local("semicolons2.csv", b"id;amount\n1;2.5\n"),
+            amounts,
+        ),
+        "same name": ("r:8", local("twice.csv", b"id,amount,Amount\n1,2,3\n"), {}),
+        "same name on S3": ("r:8", of_files(landing.put("twice.csv", "id,amount,Amount", "1,2,3")), {}),
+        "wider": ("r:8", local("wider.csv", b"id,colour\n1,red\n"), schema),
+        "cut gz": ("r:8", local("cut.csv.gz", gzip.compress(orders * 1000)[:-9]), amounts),
+        "no gz": ("r:8", local("no.csv.gz", orders), amounts),
+        "cut Parquet": ("r:8", local("cut.parquet", table.getvalue().to_pybytes()[:-9]), schema),
+        "empty": ("r:8", local("empty.csv", b""), {}),
+        "drifted": ("r:9", local("drifted.json", drifted), {**schema, "target": str(folder / "drifted")}),
+    }
+
+
 def more_cases(landing: Landing) -> dict[str, Case]:
     one, wrong = landing.one, landing.wrong
     gone, broken = {**one, "key": "gone.json"}, landing.put("broken.json.gz", '{"id": 1}')
@@ -70,7 +106,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     make_tables(postgres_database.dsn)
     landing = Landing(s3_server, bucket)
     result, given = tmp_path / "result.json", tmp_path / "cases.json"
-    given.write_text(json.dumps(cases_of(landing, tmp_path) | more_cases(landing)))
+    given.write_text(json.dumps(odd_files(landing, tmp_path) | cases_of(landing, tmp_path) | more_cases(landing)))
     shop = {"type": "postgres", "dsn": postgres_database.dsn}
     with running_execution_server() as daemon:
         daemon.claim = {"outlets": [{"name": "orders", "uri": (tmp_path / "orders").as_uri()}]}
@@ -88,11 +124,13 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "bad no more": (3, 2, 0),
         "good instead": (2, 0, 0),
         "gone, skipped": (2, 0, 0),
+        "drifted": (1, 2, 0),
     }
     check(landing, tmp_path, entries)
     remote = landing.store()
     assert rows_of(remote, "good") == {"run=r.2": [1, 2]}
     assert rows_of(remote, "good_bad") == rows_of(remote, "broken") == {}
+    assert rows_of(LocalStore(tmp_path), "drifted_bad") == {"run=r.9": ['{"id": "many"}', '{"id": 21']}
     orders = rows_of(LocalStore(tmp_path), "orders")
     assert orders.pop("run=r.6") == [1, 2]
     assert len(orders) == 5, "who fails writes nothing"
@@ -106,6 +144,16 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "no key": "AssetJobError: dedupe_key names colour, but the columns are id, amount, day",
         "no DDL": "AssetJobError: the schema 'id lung' is not Spark's DDL, such as `id long, amount double`: ",
         "nothing": "AssetJobSkip: the events of this run name neither files nor rows",
+        "semicolons": f"{tmp_path}/landing/semicolons.csv has the one column 'id;amount': have it written with commas, or read it",
+        "semicolons on S3": f"s3://{bucket}/semicolons.csv has the one column 'id;amount'",
+        "semicolons, schema": "Number of column in CSV header is not equal to number of fields in the schema",
+        "same name": f"{tmp_path}/landing/twice.csv has the column 'amount' more than once: rename it in the first line",
+        "same name on S3": f"s3://{bucket}/twice.csv has the column 'amount' more than once",
+        "wider": f"Header length: 2, schema size: 1 CSV file: file://{tmp_path}/landing/wider.csv",
+        "cut gz": f"EOFException: Unexpected end of input stream, in file://{tmp_path}/landing/cut.csv.gz",
+        "no gz": f"IOException: not a gzip file, in file://{tmp_path}/landing/no.csv.gz",
+        "cut Parquet": f"file:{tmp_path}/landing/cut.parquet is not a Parquet file",
+        "empty": "no record of these files can be understood: say how by input_format, or give a schema",
     }
     for name, sentence in sentences.items():
         assert sentence in said[name], name

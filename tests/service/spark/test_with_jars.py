@@ -158,5 +158,5 @@ async def test_with_jars_spark_reads_by_itself_what_the_events_name_and_the_newe
         "ours": [[2, "d2", "manual__1"], [3, "d3", "manual__1"]],
     }
     assert counts_of(seen["ingested"]) == COUNTS
-    assert "SparkException: " in seen["ingested"]["not Parquet"]
+    assert "a.json is not a Parquet file" in seen["ingested"]["not Parquet"]
     check(landing, tmp_path, entries)

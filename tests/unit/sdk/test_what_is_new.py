@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,6 +138,41 @@ def test_what_java_says_is_told_without_its_trace():
     said = "An error occurred while calling o1.parquet.\n: org.apache.spark.SparkException: [FAILED] a.json SQLSTATE: KD001\n\tat x"
     assert describe(Py4JJavaError(said)) == "SparkException: [FAILED] a.json"
     assert describe(ValueError("a\n: b: c")) == "ValueError: a\n: b: c"
+
+
+class PythonException(Exception):
+    """As PySpark has one."""
+
+
+def test_what_failed_in_a_task_is_told_without_what_wraps_it():
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    1 // 0\n    ~~^^~~\nZeroDivisionError: by zero\n\nJVM stacktrace'
+    assert (
+        describe(PythonException(f"\n  An exception was thrown from the Python worker.\n{trace}"))
+        == "ZeroDivisionError: by zero"
+    )
+    cause = java("EOFException", "Unexpected end")
+    wrapped = java(
+        "SparkException", "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///a.gz. ", cause
+    )
+    assert describe(Captured(wrapped)) == "EOFException: Unexpected end, in file:///a.gz"
+    known = java(
+        "SparkException", "[FAILED_READ_FILE.OTHER] Encountered error while reading file file:///a.gz. Why.", cause
+    )
+    assert describe(Captured(known)) == f"Captured: {known.getMessage()}"
+
+
+def java(name, message, cause=None):
+    """A throwable, as py4j gives one."""
+    kind = SimpleNamespace(getSimpleName=lambda: name)
+    return SimpleNamespace(getMessage=lambda: message, getCause=lambda: cause, getClass=lambda: kind)
+
+
+class Captured(Exception):
+    """An exception of PySpark's, which knows the throwable that it was made of."""
+
+    def __init__(self, origin):
+        super().__init__(origin.getMessage())
+        self._origin = origin
 
 
 def test_a_missing_package_is_named_with_the_remedies():

@@ -73,6 +73,11 @@ _SENTENCE = re.compile(r"\b(?:SourceFailed|FileUnreadable|TargetFailed): (.+)")
 _SQLSTATE = re.compile(r" SQLSTATE: \w+$")
 _NOT_THERE = re.compile(r"No module named '(\w+)")
 _OF_JAVA = re.compile(r"^: (?:\w+\.)*(\w+: .+)$", re.MULTILINE)
+_OF_WORKER = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*([^ \t\n].*)")
+"""How a function of the job's own failed in a task."""
+_WRAPPER = re.compile(r"\[FAILED_READ_FILE\.NO_HINT|\[TASK_WRITE_FAILED|Job aborted")
+"""Exceptions of Spark's that only say where something failed."""
+_LINES_OF_A_CAUSE = 4
 _NEEDED = {"pyarrow", "obstore", "adbc_driver_manager", "adbc_driver_postgresql"}
 
 
@@ -88,7 +93,23 @@ def describe(error: BaseException) -> str:
     """What went wrong, without the traces that Spark wraps around it."""
     text = f"{type(error).__name__}: {error}"
     java = _OF_JAVA.search(text) if text.startswith("Py4JJavaError") else None
-    return sentence_from(text) or (_SQLSTATE.sub("", java[1]) if java else text)
+    if type(error).__name__ == "PythonException" and (worker := _OF_WORKER.search(text)):
+        return sentence_from(text) or worker[1]
+    return sentence_from(text) or _innermost(error) or (_SQLSTATE.sub("", java[1]) if java else text)
+
+
+def _innermost(error: BaseException) -> str | None:
+    """What failed, of an exception of Spark's that only wraps it, with the file that it names."""
+    cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    wrapper = "" if cause is None else str(cause.getMessage()).partition("\n")[0]
+    if cause is None or not _WRAPPER.search(wrapper):
+        return None
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    lines = [line.strip() for line in str(cause.getMessage()).splitlines()[:_LINES_OF_A_CAUSE]]
+    sentence = _SQLSTATE.sub("", f"{cause.getClass().getSimpleName()}: {' '.join(lines)}")
+    file = re.search(r"reading file (\S+?)\.? ", f"{wrapper} ")
+    return f"{sentence}, in {file[1]}" if file and file[1] not in sentence else sentence
 
 
 def require(*modules: str) -> None:

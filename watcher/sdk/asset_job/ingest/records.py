@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from ..errors import AssetJobError
 from ..sources.request import quoted
+from .headers import check_header
 from .plan import IngestOptions, Source
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def _fields(run: Run, schema: str) -> StructType:
 
 def _columns(run: Run, source: Source, options: IngestOptions) -> list[StructField]:
     frame = _read(run, source, options, None)
+    if source.format == "csv":
+        check_header(source.given, frame.columns)
     return [field for field in frame.schema if field.name != "_corrupt_record"]
 
 
