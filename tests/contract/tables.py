@@ -17,6 +17,8 @@ import duckdb_extension_iceberg
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.servers import S3Server
@@ -107,15 +109,18 @@ class Delta(Kind):
 
 @dataclass(kw_only=True)
 class Iceberg(Kind):
-    """With a catalog in SQLite."""
+    """With a catalog in SQLite, or one that answers at `rest`."""
 
     folder: Path
+    rest: str | None = None
     access: S3Access | None = None
     options: dict[str, str] | None = None
     properties: dict[str, str] = field(default_factory=dict)
 
-    def catalog(self) -> SqlCatalog:
+    def catalog(self) -> Catalog:
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.rest is not None:
+            return RestCatalog("ice", uri=self.rest, **self.properties)
         words = {"uri": f"sqlite:///{self.folder}/catalog.db", "warehouse": self.folder.as_uri(), **self.properties}
         return SqlCatalog("ice", **words)
 
@@ -154,8 +159,8 @@ class Iceberg(Kind):
             return connection.execute(f"SELECT * FROM iceberg_scan('{place}')").to_arrow_table()
 
 
-def iceberg_on(server: S3Server, bucket: str, folder: Path) -> Iceberg:
-    """Its catalog is a file in the folder."""
+def iceberg_on(server: S3Server, bucket: str, folder: Path, rest: str | None = None) -> Iceberg:
+    """Its catalog is a file in the folder, or the one that answers at `rest`."""
     lake = delta_on(server, bucket)
     properties = {
         "warehouse": f"s3://{bucket}/warehouse",
@@ -164,7 +169,7 @@ def iceberg_on(server: S3Server, bucket: str, folder: Path) -> Iceberg:
         "s3.access-key-id": server.access_key,
         "s3.secret-access-key": server.secret_key,
     }
-    return Iceberg(folder=folder, access=lake.access, options=lake.options, properties=properties)
+    return Iceberg(folder=folder, rest=rest, access=lake.access, options=lake.options, properties=properties)
 
 
 def extension(package: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from deltalake import write_deltalake
 
 from tests.contract.tables import Delta, Iceberg, Kind, append, delta_in, delta_on, files_of, iceberg_on
+from tests.iceberg_rest import running_catalog
 from tests.servers import S3Server
 from tests.service.conftest import bucket, s3_server
 from watcher.sdk.asset_job.errors import Fenced, TargetFailed
@@ -23,12 +24,20 @@ __all__ = ["bucket", "s3_server"]
 FOLDERS = ["delta in a folder", "iceberg in a folder"]
 ON_S3 = [pytest.param(name, marks=[pytest.mark.service, pytest.mark.slow]) for name in ("delta on s3", "iceberg on s3")]
 on_s3 = pytest.mark.parametrize("kind", ON_S3, indirect=True)
-on_s3_too = pytest.mark.parametrize("kind", [*FOLDERS, *ON_S3], indirect=True)
-"""Where the storage makes a difference: what lies where, and whose commit comes first."""
+on_s3_too = pytest.mark.parametrize("kind", [*FOLDERS, "iceberg by REST", *ON_S3], indirect=True)
+"""Where storage or catalog make a difference: what lies where, and whose commit comes first."""
 
 
 @pytest.fixture(params=FOLDERS)
-def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
+    if request.param == "iceberg by REST":
+        with running_catalog(tmp_path, warehouse=(tmp_path / "warehouse").as_uri()) as address:
+            yield Iceberg(folder=tmp_path, rest=address)
+    else:
+        yield kind_of(request, tmp_path)
+
+
+def kind_of(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
     if request.param == "delta on s3":
         return delta_on(request.getfixturevalue("s3_server"), request.getfixturevalue("bucket"))
     if request.param == "iceberg on s3":
@@ -113,8 +122,8 @@ def test_no_row_appears_of_a_driver_that_was_superseded_after_the_daemon_answere
     assert kind.ids() == sorted([*later["id"].to_pylist(), 99])
 
 
-@on_s3
-def test_nor_on_s3(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", ["iceberg by REST", *ON_S3], indirect=True)
+def test_nor_on_s3_or_by_rest(kind: Kind) -> None:
     test_no_row_appears_of_a_driver_that_was_superseded_after_the_daemon_answered(kind, rows(7), 2)
 
 

@@ -20,8 +20,7 @@ from sqlalchemy import select
 
 from store.database import Database, sqlite_url
 from store.database.schema import asset, asset_event, outbox
-from tests.databases import both_in_long_form
-from tests.effort import PATIENCE, SEED, effort
+from tests.effort import LONG, PATIENCE, SEED, effort
 from tests.servers import running_postgres
 from tests.stand_in_airflow import Fault, StandInAirflow, stand_in_airflow
 from watcher.demo.daemon import running_daemon
@@ -74,7 +73,8 @@ async def settled(database: Database, files: int, foreign: int) -> None:
             await anyio.sleep(0.2)
 
 
-@pytest.mark.parametrize("dialect", both_in_long_form("postgresql"))
+@pytest.mark.skipif(not LONG, reason="WATCHER_TEST_LONG: e2e/test_real_airflow.py is the short form")
+@pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])
 async def test_kills_lose_nothing_and_repeats_need_a_lost_answer_and_are_known(tmp_path: Path, dialect: str) -> None:
     random, port, inbox = Random(SEED), free_port(), tmp_path / "inbox"
     inbox.mkdir()

@@ -1,7 +1,7 @@
 """Two of the examples under everything that repeats a run of `builtin:ingest`: killed drivers, a killed daemon, retries, clears.
 
-Files of S3 become a Parquet table on the local disk, rows of PostgreSQL a Delta table on S3; a reader of its own counts them
-in the end.
+Files of S3 become a Parquet table on the local disk, rows of PostgreSQL a Delta and an Iceberg table on S3, that one by a REST
+catalog. Readers of their own read both all the while, and never see anything but all rows or none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import re
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,26 @@ import httpx
 import psycopg
 import pytest
 from anyio.to_thread import run_sync
+from deltalake.exceptions import TableNotFoundError
 from pyarrow import parquet
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from ruamel.yaml import YAML
 
-from tests.effort import PATIENCE
+from tests.contract.tables import Kind, delta_on, iceberg_on
+from tests.effort import LONG, PATIENCE
+from tests.iceberg_rest import running_catalog
 from tests.pages import ROOT
 from tests.servers import S3Server, fresh_bucket, running_postgres, running_s3
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
+from watcher.sdk.asset_job.tables.layout import place_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.slow]
 
+CUSTOMERS = list(range(1, 201))
+CLEARED = ("ingest_customers", "ingest_ice") if LONG else ("ingest_ice",)
+"""Jobs whose run is cleared beside that of the orders."""
 EXAMPLES = [ROOT / "examples" / name for name in ("orders-from-s3", "customers-from-postgres")]
 [READ] = re.findall(r"^```python\n(.*?)^```$", (EXAMPLES[1] / "README.md").read_text(), re.MULTILINE | re.DOTALL)
 
@@ -44,9 +53,16 @@ def configuration(port: int) -> dict[str, Any]:
         document = YAML(typ="safe").load(example / "watchers.yaml")
         for section in ("connections", "assets", "jobs"):
             whole.setdefault(section, {}).update(document[section])
+    catalog = {"type": "iceberg", "catalog": "rest", "uri": "${CATALOG}", "warehouse": "s3://${BUCKET}/warehouse"}
+    whole["connections"]["ice"] = {**catalog, "storage": "lake"}
+    whole["assets"]["customers_ice"] = {"uri": "s3://${BUCKET}/tables/customers_ice"}
+    spark = whole["jobs"]["ingest_customers"]["spark"]
+    options = {"format": "iceberg", "target": "shop.orders", "target_connection": "ice"}
+    spark = {**spark, "connections": [*spark["connections"], "ice"], "options": options}
+    whole["jobs"]["ingest_ice"] = {**whole["jobs"]["ingest_customers"], "outlets": ["customers_ice"], "spark": spark}
     for job in whole["jobs"].values():
         job.update(batch={"debounce": "1s"}, retry_delay="0s")
-        job["spark"]["master"] = "local[1]"
+        job["spark"] = {**job["spark"], "master": "local[1]"}
     for asset in whole["assets"].values():
         for watcher in asset.get("watchers", {}).values():
             watcher["interval"] = "500ms"
@@ -59,6 +75,9 @@ class World:
     def __init__(self, folder: Path, server: S3Server, bucket: str, dsn: str, daemon: Daemon, client: Any) -> None:
         self.folder, self.server, self.bucket, self.dsn = folder, server, bucket, dsn
         self.daemon, self.client = daemon, client
+        self.tables: list[Kind] = []
+        self.seen: Counter[str] = Counter()
+        """How often which reader saw all customers."""
 
     def put(self, name: str, *orders: Any) -> None:
         body = "\n".join(order if isinstance(order, str) else json.dumps(order) for order in orders)
@@ -115,11 +134,27 @@ class World:
             for row in parquet.ParquetFile(root / path).read().to_pylist()
         ]
 
+    async def keep_reading(self) -> None:
+        """Both tables of customers, over and over."""
+        while True:
+            for table in self.tables:
+                ids = await run_sync(ids_in, table)
+                assert ids in ([], CUSTOMERS), f"{table} shows {len(ids)} rows"
+                self.seen[type(table).__name__] += ids == CUSTOMERS
+            await anyio.sleep(0.3)
+
     def customers(self) -> list[dict[str, Any]]:
         """As the page reads them."""
         names: dict[str, Any] = {}
         exec(READ, names)  # noqa: S102
         return list(names["rows"])
+
+
+def ids_in(table: Kind) -> list[int]:
+    """None of a table that is not there yet."""
+    with suppress(TableNotFoundError, NoSuchTableError, NoSuchNamespaceError):
+        return table.ids()
+    return []
 
 
 def drivers(folder: Path) -> list[int]:
@@ -143,11 +178,15 @@ async def world(folder: Path) -> AsyncIterator[World]:
         fresh_bucket(server) as bucket,
         running_postgres() as postgres,
         postgres.database() as shop,
+        ExitStack() as services,
     ):
         with psycopg.connect(shop.dsn) as connection:
             connection.execute(
                 "CREATE TABLE customers (id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY, email text)"
             )
+        names = iceberg_on(server, bucket, folder).properties
+        catalog = services.enter_context(running_catalog(folder, **names))
+        delta = replace(delta_on(server, bucket), place=place_of(f"s3://{bucket}/tables/customers", {}))
         port, file = free_port(), folder / "watchers.yaml"
         with file.open("w") as text:
             YAML().dump(configuration(port), text)
@@ -160,19 +199,26 @@ async def world(folder: Path) -> AsyncIterator[World]:
                 "LAKE_KEY": server.access_key,
                 "LAKE_SECRET": server.secret_key,
                 "SHOP_DSN": shop.dsn,
+                "CATALOG": catalog,
             }.items():
                 environment.setenv(name, value)
             async with running_daemon(file, url, os.environ) as daemon, httpx.AsyncClient(base_url=url) as client:
-                yield World(folder, server, bucket, shop.dsn, daemon, client)
+                world = World(folder, server, bucket, shop.dsn, daemon, client)
+                world.tables = [delta, iceberg_on(server, bucket, folder, rest=catalog)]
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(world.keep_reading)
+                    yield world
+                    tasks.cancel_scope.cancel()
 
 
 async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retried_or_cleared(tmp_path: Path) -> None:
     async with world(tmp_path) as of:
         await run_sync(lambda: of.put("a.json", order(1), order(2, day="2026-11-21"), order(1)))
         await run_sync(lambda: of.put("b.json", order(3), '{"id": "four"}', "not JSON"))
-        await run_sync(lambda: of.insert(*range(1, 201)))
+        await run_sync(lambda: of.insert(*CUSTOMERS))
         await of.everything_killed_while_it_writes()
-        assert await of.ended("ingest_orders", 1) == await of.ended("ingest_customers", 1) == ["success"]
+        for job in ("ingest_orders", "ingest_customers", "ingest_ice"):
+            assert await of.ended(job, 1) == ["success"], job
         assert Counter(row["id"] for row in of.orders()) == Counter([1, 2, 3])
         assert {row["id"]: row["day"] for row in of.orders()} == {1: "2026-11-20", 2: "2026-11-21", 3: "2026-11-20"}
         assert [row["_record"] for row in of.orders("orders_bad")] == ['{"id": "four"}', "not JSON"]
@@ -189,7 +235,7 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
             "completed_at": "",
         }
         assert (await of.task("ingest_orders", first))["try_number"] == 2
-        assert Counter(row["id"] for row in await run_sync(of.customers)) == Counter(range(1, 201))
+        assert Counter(row["id"] for row in await run_sync(of.customers)) == Counter(CUSTOMERS)
 
         await run_sync(lambda: of.put("c.json", order(2), order(5), order(6)))
         assert set(await of.ended("ingest_orders", 2)) == {"success"}
@@ -202,13 +248,19 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
         after = await of.entries("orders")
         assert (after["total_runs"], after["rows_loaded"]) == (2, 5)
         assert after["watermark"] > entries["watermark"]
-        [load] = await of.runs("ingest_customers")
-        cleared = await of.client.post(
-            f"/api/v2/dags/ingest_customers/dagRuns/{load['dag_run_id']}/clear", json={"dry_run": False}
-        )
-        cleared.raise_for_status()
-        assert await of.ended("ingest_customers", 1) == ["success"]
-        assert Counter(row["id"] for row in await run_sync(of.customers)) == Counter(range(1, 201))
+        for job in CLEARED:
+            [load] = await of.runs(job)
+            place = f"/api/v2/dags/{job}/dagRuns/{load['dag_run_id']}/clear"
+            (await of.client.post(place, json={"dry_run": False})).raise_for_status()
+        for job in CLEARED:
+            assert await of.ended(job, 1) == ["success"], job
+            [load] = await of.runs(job)
+            assert (await of.task(job, load["dag_run_id"]))["try_number"] >= 2, job
+        assert Counter(row["id"] for row in await run_sync(of.customers)) == Counter(CUSTOMERS)
+        for table in of.tables:
+            for read in (table.by_library, table.by_duckdb):
+                assert sorted((await run_sync(read))["id"].to_pylist()) == CUSTOMERS
+        assert min(of.seen["Delta"], of.seen["Iceberg"]) > 1, of.seen
         assert (await of.entries("customers_table"))["schema"] == "id BIGINT,email STRING"
         assert not of.staged()
 

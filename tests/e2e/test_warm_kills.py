@@ -26,7 +26,7 @@ from watcher.submit.processes import TAG_VARIABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-KILLS = effort(8, 200)
+KILLS = effort(4, 200)
 REAL_KILLS = effort(0, 10)
 DRIVERS_AT_MOST = 4
 RUNS_PER_ROUND = 2
@@ -65,7 +65,9 @@ class WarmWorld(World):
 
 
 def _is_driver(line: str) -> bool:
-    return "python" in line and ("warm_program.py" in line or "job.py" in line) and "-submit" not in line
+    """Its own process, and not the JVM beside it, which is named by the same words."""
+    program = line.partition(" ")[0]
+    return "python" in program and ("warm_program.py" in line or "job.py" in line) and "-submit" not in line
 
 
 def _tagged(tag: str) -> list[int]:
