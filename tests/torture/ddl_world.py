@@ -78,6 +78,8 @@ class World:
         self.drawn = 0
         self.position = 0
         """The highest id that was told, at least."""
+        self.by_hand_up_to = 0
+        """The highest id that was given by hand."""
         self.open: list[int] | None = None
         self.locked = self.will_lock = False
         self.prepared: tuple[int, int] | None = None
@@ -194,9 +196,9 @@ class World:
             self.model.decides = "t_id_seq"
 
     async def by_hand(self) -> None:
-        """Above all that was drawn, so that nobody draws it soon."""
+        """Above all that was drawn, so that nobody draws it soon, and above those before: an id that was told stays told."""
         if self.mode == "id":
-            await self.admin.execute(BY_HAND, self.random.randint(1, 3))
+            self.by_hand_up_to = await self.admin.fetchval(BY_HAND, self.random.randint(1, 3), self.by_hand_up_to)
 
     async def keep_apart(self) -> None:
         """The sequence never meets an id that was given by hand: it would be given twice, in two partitions."""
@@ -320,6 +322,7 @@ KIND_OF_NOTE: Final = (
 PARTS: Final = "SELECT substr(inhrelid::regclass::text, 2)::int FROM pg_inherits WHERE inhparent = 't'::regclass"
 BY_HAND: Final = """
 INSERT INTO t (id, part)
-SELECT 1000 * $1::int + greatest((SELECT last_value FROM t_id_seq), (SELECT coalesce(max(id), 0) FROM t)),
+SELECT 1000 * $1::int + greatest((SELECT last_value FROM t_id_seq), (SELECT coalesce(max(id), 0) FROM t), $2::int8),
        (SELECT min(substr(inhrelid::regclass::text, 2)::int) FROM pg_inherits WHERE inhparent = 't'::regclass)
+RETURNING id
 """

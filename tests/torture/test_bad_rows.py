@@ -15,6 +15,7 @@ import pytest
 
 from tests.databases import both_in_long_form
 from tests.effort import SEED, effort
+from tests.torture.busy import overcommitted
 from tests.torture.daemons import Daemons, until
 from tests.torture.world import Metadata
 
@@ -53,7 +54,11 @@ def test_each_row_is_told_once_or_kept_aside_until_it_is(tmp_path: Path, shop: s
         "assets": {"notes": {"uri": "postgres://shop/shop/public/notes", "watchers": {"rows": OPTIONS}}},
     }
     metadata = Metadata(database_url)
-    with psycopg.connect(shop) as connection, Daemons(tmp_path, document, database_url) as daemons:
+    with (
+        overcommitted(),
+        psycopg.connect(shop) as connection,
+        Daemons(tmp_path, document, database_url) as daemons,
+    ):
         connection.execute("CREATE TABLE notes (id bigserial PRIMARY KEY, data json)")
         connection.commit()
         for number in range(KILLS):

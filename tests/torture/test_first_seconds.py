@@ -15,6 +15,7 @@ import pytest
 
 from tests.effort import PATIENCE, SEED, effort
 from tests.servers import PostgresServer
+from tests.torture.busy import overcommitted
 from tests.torture.results import Result
 from watcher.demo.daemon import Daemon
 from watcher.demo.servers import free_port
@@ -74,7 +75,7 @@ async def test_sessions_killed_from_the_first_moment_on_end_no_daemon_and_cost_n
     random, killed = Random(SEED), 0
     admin = await asyncpg.connect(shop)
     await admin.execute("CREATE TABLE orders (id bigserial PRIMARY KEY)")
-    with postgres_server.database() as metadata:
+    with postgres_server.database() as metadata, overcommitted() as busy:
         async with starting(tmp_path, metadata.dsn, shop) as daemon:
             for number in range(STARTS):
                 async with anyio.create_task_group() as tasks:
@@ -94,7 +95,13 @@ async def test_sessions_killed_from_the_first_moment_on_end_no_daemon_and_cost_n
     await admin.close()
     assert "Traceback" not in log
     record_result(
-        Result(fault="sessions killed at the start", database="postgresql", seed=SEED, times=killed, rows=10 * STARTS)
+        Result(
+            fault=f"sessions killed at the start{busy}",
+            database="postgresql",
+            seed=SEED,
+            times=killed,
+            rows=10 * STARTS,
+        )
     )
 
 

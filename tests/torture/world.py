@@ -41,6 +41,13 @@ class Metadata:
             items[name].update(items_of(json.loads(extra)))
         return len(events), items
 
+    def events_after(self, number: int) -> list[tuple[int, str, Any]]:
+        """Id, watcher and payload of the events with higher ids, which may become visible in another order."""
+        event = asset_event.c
+        statement = select(event.id, event.source_watcher, event.extra).where(event.id > number).order_by(event.id)
+        with self._engine.connect() as connection:
+            return [(row.id, row.source_watcher, json.loads(row.extra)) for row in connection.execute(statement)]
+
     def moments(self, watchers: Collection[str]) -> Mapping[tuple[str, Any], float]:
         """When each item of these watchers was told first, in seconds since 1970."""
         moments: dict[tuple[str, Any], float] = {}
