@@ -21,37 +21,47 @@ RUN apt-get update \
  && install --directory --mode=1777 /var/lib/watcher \
  && install --directory /etc/watcher
 
-# Few instructions, because each is committed: Spark is in one that installs it and takes out what is not needed.
-FROM system AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
-    DIST_EXTRA_CONFIG=/src/requirements/wheels.cfg \
-    JAVA_HOME=/opt/java \
-    PATH=/opt/watcher/bin:/opt/java/bin:$PATH \
-    XDG_CACHE_HOME=/opt/watcher/cache
+# Java without its compiler, in half of the room. It trusts whom the system trusts. The manual's folder, which slim bases leave
+# out, is needed by Java's installation. A stage of its own: engines that can make it while the packages are installed.
+FROM system AS java
 WORKDIR /src
-# Java without its compiler, in half of the room. It trusts whom the system trusts. What dpkg knew before is what stays of
-# Debian's. The manual's folder, which slim bases leave out, is needed by Java's installation.
-COPY tools/image/slim.py tools/image/settle.py tools/image/
+COPY tools/image/settle.py tools/image/
 # hadolint ignore=DL3008
-RUN cp --recursive /var/lib/dpkg /opt/dpkg \
- && mkdir --parents /usr/share/man/man1 \
+RUN mkdir --parents /usr/share/man/man1 \
  && apt-get update \
- && apt-get install --yes --no-install-recommends binutils openjdk-17-jdk-headless \
+ && apt-get install --yes --no-install-recommends openjdk-17-jdk-headless \
  && jlink --no-header-files --no-man-pages --compress=2 --output /opt/java --add-modules \
 java.se,jdk.charsets,jdk.crypto.cryptoki,jdk.crypto.ec,jdk.httpserver,jdk.incubator.vector,jdk.jcmd,jdk.jfr,jdk.localedata,\
 jdk.management,jdk.management.agent,jdk.naming.dns,jdk.net,jdk.nio.mapmode,jdk.security.auth,jdk.security.jgss,\
 jdk.unsupported,jdk.xml.dom,jdk.zipfs \
  && cp --dereference /etc/ssl/certs/java/cacerts /opt/java/lib/security/cacerts \
  && python tools/image/settle.py /opt/java \
- && java -Xshare:dump
+ && /opt/java/bin/java -Xshare:dump
+
+# Few instructions, because each is committed: Spark is in one that installs it and takes out what is not needed. What dpkg
+# knew before is what stays of Debian's.
+FROM system AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 UV_NO_CACHE=1 UV_COMPILE_BYTECODE=0 \
+    DIST_EXTRA_CONFIG=/src/requirements/wheels.cfg \
+    JAVA_HOME=/opt/java \
+    PATH=/opt/watcher/bin:/opt/java/bin:$PATH \
+    XDG_CACHE_HOME=/opt/watcher/cache
+WORKDIR /src
+COPY tools/install tools/
+COPY tools/image/slim.py tools/image/settle.py tools/image/
 COPY requirements/build.txt requirements/runtime.txt requirements/image.txt requirements/wheels.cfg requirements/
-RUN python -m venv /opt/watcher && python -m venv /opt/tools \
- && /opt/watcher/bin/pip install --no-compile --require-hashes -r requirements/build.txt \
- && /opt/watcher/bin/pip install --no-compile --require-hashes --no-build-isolation -r requirements/runtime.txt \
- && /opt/tools/bin/pip install --no-compile --require-hashes -r requirements/image.txt \
+# hadolint ignore=DL3008
+RUN cp --recursive /var/lib/dpkg /opt/dpkg \
+ && apt-get update && apt-get install --yes --no-install-recommends binutils \
+ && python -m venv /opt/watcher && python -m venv /opt/tools \
+ && /opt/watcher/bin/pip install --require-hashes -r requirements/build.txt \
+ && tools/install /opt/watcher/bin/python /opt/watcher/bin/python --require-hashes --no-build-isolation -r requirements/runtime.txt \
+ && tools/install /opt/watcher/bin/python /opt/tools/bin/python --require-hashes -r requirements/image.txt \
  && python tools/image/slim.py /opt/watcher \
  && python tools/image/settle.py /opt/watcher \
  && python -m compileall -q -j 0 /opt/watcher/lib
+COPY --from=java /opt/java /opt/java
+COPY --from=java /var/lib/dpkg /opt/dpkg-with-java
 COPY pyproject.toml README.md LICENSE ./
 COPY config config
 COPY store store
@@ -60,12 +70,12 @@ COPY watcher watcher
 COPY tools/image/sbom.py tools/image/
 ARG VERSION=unknown
 # The class archive; an image built on this one, with another Java or Spark, makes its own by the same command.
-RUN pip install --no-compile --no-deps --no-build-isolation . \
- && pip uninstall --yes setuptools pip \
+RUN pip install --no-deps --no-build-isolation . \
+ && pip uninstall --yes setuptools uv pip \
  && python tools/image/settle.py /opt/watcher \
  && python -m compileall -q -j 0 /opt/watcher/lib \
  && watcher spark archive \
- && /opt/tools/bin/python tools/image/sbom.py /opt/watcher /opt/dpkg "${VERSION}" >/opt/watcher/sbom.cdx.json
+ && /opt/tools/bin/python tools/image/sbom.py /opt/watcher /opt/dpkg /opt/dpkg-with-java "${VERSION}" >/opt/watcher/sbom.cdx.json
 
 FROM system
 COPY --from=build /opt/java /opt/java

@@ -15,7 +15,7 @@ STAMP := $(firstword $(wildcard $(VENV)/.ready-*) $(VENV)/.ready-python3)
 else
 STAMP := $(VENV)/.ready-$(notdir $(PYTHON))
 endif
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+INSTALL := tools/install $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate
 # In the order of the folders: what takes long comes first. What Python compiles is kept, whatever the environment says:
@@ -34,12 +34,12 @@ setup: java $(STAMP) ## Make .venv with the pinned requirements and bin/watcher 
 java:
 	@tools/java
 
-$(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/venv
+$(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/venv tools/install
 	@echo "Installing into $(VENV): a few minutes the first time, most of it PySpark ..."
 	@tools/venv "$(PYTHON)" "$(VENV)"
-	@$(INSTALL) --require-hashes -r requirements/build.txt
-	@DIST_EXTRA_CONFIG=$(CURDIR)/requirements/wheels.cfg $(INSTALL) --require-hashes --no-build-isolation -r requirements/dev.txt
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/build.txt
+	@DIST_EXTRA_CONFIG=$(CURDIR)/requirements/wheels.cfg $(INSTALL) $(BIN)/python --require-hashes --no-build-isolation -r requirements/dev.txt
+	@$(INSTALL) $(BIN)/python --no-deps --no-build-isolation --editable .
 	@echo "Making the class archive that lets Spark jobs start quicker: half a minute ..."
 	@$(BIN)/watcher spark archive || true
 	@touch $@
@@ -79,7 +79,7 @@ image: ## Build the container image with docker or podman (IMAGE=name:tag, ARGS=
 
 site: ## Build the documentation as a site into build/site; every link is followed
 	@tools/venv "$(PYTHON)" build/site-venv
-	@build/site-venv/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/docs.txt
+	@$(INSTALL) build/site-venv/bin/python --require-hashes -r requirements/docs.txt
 	@NO_MKDOCS_2_WARNING=1 build/site-venv/bin/mkdocs build --quiet
 	@echo "Ready: build/site/index.html"
 

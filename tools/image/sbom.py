@@ -1,7 +1,7 @@
 """Prints what an image is made of, as CycloneDX JSON: Debian's packages, Python's distributions, Spark's jars.
 
 Run while the image is built, by a Python that has cyclonedx-python-lib, with the folder of the installed environment, dpkg's
-own as it is in the image, and the image's version as arguments. Java is made of a package that is there while the image is built.
+own as it is in the image and as it is where Java was made of its package, and the image's version as arguments.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from packageurl import PackageURL
 _JAVA: Final = "openjdk-17-jdk-headless"
 
 
-def main(environment: Path, dpkg: Path, version: str) -> None:
+def main(environment: Path, dpkg: Path, with_java: Path, version: str) -> None:
     bom = Bom()
     bom.metadata.component = Component(name="asset-watcher", version=version, type=ComponentType.CONTAINER)
-    for url in sorted({*_of_debian(dpkg), *_of_python(environment), *_of_spark(environment)}, key=str):
+    for url in sorted({*_of_debian(dpkg, with_java), *_of_python(environment), *_of_spark(environment)}, key=str):
         bom.components.add(
             Component(
                 group=url.namespace if url.type == "maven" else None,
@@ -40,8 +40,8 @@ def main(environment: Path, dpkg: Path, version: str) -> None:
     sys.stdout.write(JsonV1Dot6(bom).output_as_string(indent=1))
 
 
-def _of_debian(dpkg: Path) -> Iterator[PackageURL]:
-    for words in (f"--admindir={dpkg}", "--show"), ("--show", _JAVA):
+def _of_debian(dpkg: Path, with_java: Path) -> Iterator[PackageURL]:
+    for words in (f"--admindir={dpkg}", "--show"), (f"--admindir={with_java}", "--show", _JAVA):
         form = "--showformat=${Package}\t${Version}\t${Architecture}\n"
         listed = subprocess.run(["dpkg-query", form, *words], capture_output=True, text=True, check=True)
         for line in listed.stdout.splitlines():
@@ -78,4 +78,4 @@ def _group(jar: Path, name: str) -> str | None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    main(*map(Path, sys.argv[1:4]), sys.argv[4])

@@ -64,7 +64,7 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def test_what_runs_and_what_builds_stand_on_the_same_slim_python(stages: list[list[Instruction]]) -> None:
-    assert [stage[0].text for stage in stages] == ["${BASE} AS system", "system AS build", "system"]
+    assert [stage[0].text for stage in stages] == ["${BASE} AS system", "system AS java", "system AS build", "system"]
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert re.findall("^ARG BASE=(.*)$", text, re.MULTILINE) == ["python:${PYTHON}-slim-${DEBIAN}"]
 
@@ -86,13 +86,13 @@ def test_everything_that_is_packaged_is_copied(stages: list[list[Instruction]]) 
 
 
 def test_pip_installs_by_hash_only_and_does_not_stay(stages: list[list[Instruction]]) -> None:
-    commands = [command for name, text in stages[1] if name == "RUN" for command in text.split(" && ")]
+    commands = [command for name, text in stages[-2] if name == "RUN" for command in text.split(" && ")]
     installs = [command for command in commands if "pip install " in command]
     assert [command for command in installs if "--require-hashes" not in command and "--no-deps" not in command] == []
     assert [command for command in installs if "-r requirements/runtime.txt" in command or "--no-deps" in command] == [
         command for command in installs if "--no-build-isolation" in command
     ]
-    assert any("uninstall --yes setuptools pip" in command for command in commands)
+    assert any("uninstall --yes setuptools uv pip" in command for command in commands)
     assert any("pip uninstall --yes" in text for _, text in stages[0]), "the base's own"
     assert not any("pip" in text for _, text in stages[-1])
 
