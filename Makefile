@@ -5,7 +5,8 @@ PYTHON ?=
 VENV ?= .venv
 ARGS ?=
 IMAGE ?= asset-watcher:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-WORKERS ?= 2
+# Three for two processors: tests wait for servers, too.
+WORKERS ?= 3
 # Of the way from the short forms of the tests in CI to the long ones.
 SHARE ?= 1
 
@@ -54,8 +55,6 @@ demo: setup ## Watch it work: PostgreSQL, S3 and Spark on this machine (ARGS=--k
 test: setup ## Run the tests of every change, in minutes (ARGS="tests/unit -x")
 	@$(TEST) -m "not ($(MORE))" $(ARGS)
 
-# They wait for more than processors.
-test-more: WORKERS = 3
 test-more: setup ## Run the others: Spark, kills, what takes long, and what needs a browser, an Airflow, Maven, a container or Go
 	@$(TEST) -m "$(MORE)" $(ARGS)
 
