@@ -167,3 +167,19 @@ def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
     finally:
         for engine in engines:
             event.remove(engine, "before_cursor_execute", remember)
+
+
+@contextmanager
+def counted_commits(database: Database) -> Iterator[list[None]]:
+    """Of the writing transactions of the block."""
+    commits: list[None] = []
+
+    def count(_connection: Any) -> None:
+        commits.append(None)
+
+    engine = database._writer.sync_engine
+    event.listen(engine, "commit", count)
+    try:
+        yield commits
+    finally:
+        event.remove(engine, "commit", count)

@@ -43,8 +43,21 @@ async def record(
     write_id: str | None = None,
 ) -> None:
     """Add an entry. `action` is a dotted name (`asset_store.set`), `target` names what was acted on."""
-    entry = {"actor": actor, "action": action, "target": target, "write_id": write_id}
-    await connection.execute(_RECORD, {**entry, "detail": json.dumps(detail or {})})
+    await record_all(connection, [entry(actor, action, target, detail, write_id)])
+
+
+def entry(
+    actor: str, action: str, target: str, detail: Mapping[str, Any] | None = None, write_id: str | None = None
+) -> Mapping[str, Any]:
+    """One of those that `record_all` adds."""
+    text = json.dumps(detail or {})
+    return {"actor": actor, "action": action, "target": target, "write_id": write_id, "detail": text}
+
+
+async def record_all(connection: AsyncConnection, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Add entries, of none or of many acts."""
+    if entries:
+        await connection.execute(_RECORD, entries)
 
 
 async def listed(connection: AsyncConnection, write_id: str | None, window: Window) -> Page[AuditEntry]:

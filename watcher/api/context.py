@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 from store.database import Database
 from store.processes.signing_keys import SigningKeys
 from store.state.attributed import AttributedEntries
+from watcher.api.event_posts import EventPosts
 from watcher.api.known_tokens import KnownTokens
 from watcher.api.live import LiveChanges
 from watcher.api.same_site import Site
@@ -81,6 +82,8 @@ class ApiContext:
     """Tokens that were right a moment ago; by default none is trusted without asking the database."""
     failures: Failures = field(default_factory=Failures)
     """Tokens that were refused."""
+    event_posts: EventPosts = field(default_factory=EventPosts)
+    """Those that wait to be stored."""
     spark_history_url: str | None = None
     """Spark's history server, for the links of tries."""
     descriptions: Descriptions = field(default_factory=Descriptions)

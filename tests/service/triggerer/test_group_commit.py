@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -31,7 +30,7 @@ from store.database.schema import (
 from store.detection import rewind
 from store.detection.positions import NewPosition
 from store.errors import CommitUnknown, NotFound, PositionLost
-from tests.databases import both_in_long_form, on_both
+from tests.databases import both_in_long_form, counted_commits, on_both
 from tests.effort import PATIENCE, SEED, effort
 from tests.service.store.words import declared, rows
 from tests.service.triggerer.group_world import Detector, detectors
@@ -44,21 +43,6 @@ SLOW_COMMIT = (
     "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'",
     "CREATE CONSTRAINT TRIGGER slow AFTER UPDATE ON watcher_position DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()",
 )
-
-
-@contextmanager
-def counted_commits(database: Database) -> Iterator[list[None]]:
-    commits: list[None] = []
-
-    def count(_connection: Any) -> None:
-        commits.append(None)
-
-    engine = database._writer.sync_engine
-    event.listen(engine, "commit", count)
-    try:
-        yield commits
-    finally:
-        event.remove(engine, "commit", count)
 
 
 async def numbers(database: Database) -> dict[str, list[int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -11,9 +10,8 @@ from pydantic import Field
 
 from store.database.paging import Window
 from store.detection import events
-from store.detection.events import EVENT_ORDERS, AssetEvent, EventFilter, NewEvent
+from store.detection.events import EVENT_ORDERS, AssetEvent, EventFilter
 from store.errors import no_asset
-from store.processes import audit
 from store.runs import runs
 from store.values import to_json
 from watcher.api.auth import Actor, Operator, Viewer
@@ -21,7 +19,6 @@ from watcher.api.context import ApiContext, Context
 from watcher.api.document import MAY_MISS
 from watcher.api.parameters import BIGGEST, Body, Moment, Pattern, TraceId, example, ordered_window
 from watcher.api.shapes.assets import AssetEventCollectionResponse, AssetEventResponse, event_response
-from watcher.api.writes import new_write_id
 from watcher.loops import Hint
 
 router = APIRouter(prefix="/api/v2/assets/events", tags=["Asset event"])
@@ -93,15 +90,9 @@ async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mappi
     text = to_json({} if extra is None else {**extra, "from_rest_api": True})
     if not 0 <= asset_id <= BIGGEST:
         raise no_asset(asset_id)
-    new = NewEvent(asset_id=asset_id, extra=text, trace_id=uuid.uuid4().hex, source_actor=actor.name)
-    async with context.database.transaction() as connection:
-        asset = await events.active_asset(connection, asset_id)
-        appended = await events.append(connection, [new])
-        event = AssetEvent.appended(new, asset, *appended.rows[0])
-        detail = {"event_id": event.id, "trace_id": event.trace_id}
-        await audit.record(connection, actor.name, "asset_event.create", asset.name, detail, new_write_id())
-    if appended.dag_ids:
-        context.hint(Hint(what="queues", names=appended.dag_ids))
-    if appended.fills_outbox:
+    posted = await context.event_posts.store(context.database, actor.name, asset_id, text)
+    if posted.appended.dag_ids:
+        context.hint(Hint(what="queues", names=posted.appended.dag_ids))
+    if posted.appended.fills_outbox:
         context.hint(Hint(what="outbox"))
-    return event
+    return posted.event

@@ -1,0 +1,147 @@
+"""Posts of events that are stored together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Sequence
+
+import anyio
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.exc import DBAPIError
+
+from store.database import Database
+from store.database.schema import asset_event, audit
+from store.errors import CommitUnknown, NotFound
+from tests.databases import counted_commits, on_both
+from tests.service.api.application import Api
+from watcher.api.event_posts import MOST_CHARACTERS, MOST_POSTS, EventPosts, Posted
+
+REFUSING_POISON = {
+    "sqlite": [
+        "CREATE TRIGGER refuse BEFORE INSERT ON asset_event WHEN new.extra LIKE '%poison%' BEGIN SELECT RAISE(ABORT, 'no'); END"
+    ],
+    "postgresql": [
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$",
+        "CREATE TRIGGER refuse BEFORE INSERT ON asset_event FOR EACH ROW WHEN (new.extra LIKE '%poison%') EXECUTE FUNCTION refuse()",
+    ],
+}
+SLOW_COMMIT = [
+    "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'",
+    "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON asset_event DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()",
+]
+
+
+async def outcomes(*posts: Awaitable[Posted]) -> Sequence[Posted | Exception]:
+    """Of posts that come at once, in this order."""
+    ends: dict[int, Posted | Exception] = {}
+
+    async def end(place: int, post: Awaitable[Posted]) -> None:
+        try:
+            ends[place] = await post
+        except Exception as error:  # noqa: BLE001  what is looked at
+            ends[place] = error
+
+    async with anyio.create_task_group() as tasks:
+        for place, post in enumerate(posts):
+            tasks.start_soon(end, place, post)
+    return [ends[place] for place in range(len(posts))]
+
+
+async def stored(database: Database) -> list[str]:
+    """What events there are, once it is seen that each has its one entry in the audit."""
+    async with database.reading() as connection:
+        events = (await connection.execute(select(asset_event).order_by(asset_event.c.id))).all()
+        entries = (await connection.execute(select(audit).where(audit.c.action == "asset_event.create"))).all()
+    assert sorted(json.loads(entry.detail)["event_id"] for entry in entries) == [row.id for row in events]
+    assert {entry.actor for entry in entries} <= {"ann"}
+    assert len({entry.write_id for entry in entries}) == len({row.trace_id for row in events}) == len(events)
+    return [row.extra for row in events]
+
+
+@on_both
+async def test_those_that_come_during_a_transaction_are_stored_by_the_next_in_their_order(api: Api) -> None:
+    posts, landing, orders = EventPosts(), api.asset_ids["landing"], api.asset_ids["orders"]
+    with counted_commits(api.database) as commits:
+        ends = await outcomes(
+            *(
+                posts.store(api.database, "ann", (landing, orders)[n % 2], json.dumps({"n": n}))
+                for n in range(MOST_POSTS)
+            )
+        )
+    assert len(commits) <= 2
+    assert [json.loads(extra)["n"] for extra in await stored(api.database)] == [*range(MOST_POSTS)]
+    for number, end in enumerate(ends):
+        assert isinstance(end, Posted)
+        assert end.event.extra == {"n": number}
+        assert end.event.asset.name == ("landing", "orders")[number % 2]
+        assert ("load_orders", "report")[number % 2] in end.appended.dag_ids
+
+
+@on_both
+async def test_one_of_no_asset_is_refused_and_the_others_are_stored(api: Api) -> None:
+    posts, landing = EventPosts(), api.asset_ids["landing"]
+    ends = await outcomes(*(posts.store(api.database, "ann", of, "{}") for of in (landing, 998, landing, 999, 999)))
+    assert [type(end) for end in ends] == [Posted, NotFound, Posted, NotFound, NotFound]
+    assert "999" in str(ends[4])
+    assert ends[3] is not ends[4]
+    assert len(await stored(api.database)) == 2
+
+
+@on_both
+async def test_one_that_the_database_refuses_fails_alone(api: Api) -> None:
+    async with api.database.transaction() as connection:
+        for statement in REFUSING_POISON[api.database.dialect]:
+            await connection.execute(text(statement))
+    posts, landing = EventPosts(), api.asset_ids["landing"]
+    extras = ['{"n": 1}', '{"n": 2}', '{"n": "poison"}', '{"n": 4}']
+    ends = await outcomes(*(posts.store(api.database, "ann", landing, extra) for extra in extras))
+    assert isinstance(ends.pop(2), DBAPIError)
+    assert [type(end) for end in ends] == [Posted] * 3
+    assert await stored(api.database) == [extras[0], extras[1], extras[3]]
+
+
+async def test_an_unknown_outcome_is_everybodys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deferred trigger waits inside COMMIT for a lock that is held here."""
+    async with api.database.transaction() as connection:
+        for statement in SLOW_COMMIT:
+            await connection.execute(text(statement))
+    monkeypatch.setattr("store.database.engine.COMMIT_DEADLINE", 0.2)
+    posts, landing = EventPosts(), api.asset_ids["landing"]
+    async with api.database.reading() as holder:
+        await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
+        ends = await outcomes(*(posts.store(api.database, "ann", landing, "{}") for _ in range(4)))
+    assert [type(end) for end in ends] == [CommitUnknown] * 4
+    assert len({id(end) for end in ends}) == 4
+
+
+@on_both
+async def test_one_whose_client_is_gone_before_its_turn_is_never_stored(api: Api) -> None:
+    posts, landing, gone = EventPosts(), api.asset_ids["landing"], anyio.CancelScope()
+
+    async def go() -> None:
+        with gone:
+            await posts.store(api.database, "ann", landing, '{"n": 2}')
+
+    async with anyio.create_task_group() as tasks, api.database.transaction() as connection:
+        if api.database.dialect == "postgresql":
+            await connection.execute(text("LOCK TABLE asset_event"))
+        tasks.start_soon(posts.store, api.database, "ann", landing, '{"n": 1}')
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(go)
+        tasks.start_soon(posts.store, api.database, "ann", landing, '{"n": 3}')
+        await anyio.wait_all_tasks_blocked()
+        gone.cancel()
+    assert await stored(api.database) == ['{"n": 1}', '{"n": 3}']
+
+
+@on_both
+async def test_a_transaction_is_bounded(api: Api) -> None:
+    posts, landing = EventPosts(), api.asset_ids["landing"]
+    large = json.dumps({"n": "x" * (MOST_CHARACTERS * 2 // 3)})
+    with counted_commits(api.database) as commits:
+        await outcomes(*(posts.store(api.database, "ann", landing, large) for _ in range(4)))
+    assert len(commits) == 4
+    with counted_commits(api.database) as commits:
+        await outcomes(*(posts.store(api.database, "ann", landing, "{}") for _ in range(2 * MOST_POSTS + 1)))
+    assert len(commits) == 3
