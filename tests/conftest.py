@@ -32,7 +32,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class TestByTest(LoadScopeScheduling):
-    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster, one the image, one the browser."""
+    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster, one YARN, one the image, one the browser."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -40,7 +40,7 @@ class TestByTest(LoadScopeScheduling):
             return "container"  # they share the image that one of them builds
         if "browser/" in file:
             return "browser"  # and these a daemon with its servers, and Chromium
-        return "cluster" if file.endswith("test_cluster.py") else nodeid
+        return file if file.endswith(("test_cluster.py", "test_yarn.py")) else nodeid
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

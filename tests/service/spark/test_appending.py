@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import obstore
 import pyarrow as pa
 import pytest
@@ -15,9 +14,8 @@ from obstore.store import LocalStore, S3Store
 from pyarrow import parquet
 
 from tests.contract.submitters import ended, log_of
-from tests.effort import PATIENCE
 from tests.servers import S3Server
-from tests.unit.sdk.execution_server import ExecutionServer, refused, running_execution_server
+from tests.unit.sdk.execution_server import running_execution_server, supersede_when_asked
 from tests.unit.submit.plain import spark_submit
 from watcher.submit.base import Submission
 
@@ -127,7 +125,7 @@ async def test_each_run_has_one_part_which_its_last_try_wrote(
         submitter = spark_submit(tmp_path)
         text = "\n".join(f"{name} = {value!r}" for name, value in targets.items())
         handle = await submitter.submit(new_try(f"{text}\n{JOB}", context=daemon.context(connections={"lake": lake})))
-        await superseded(daemon, tmp_path)
+        await supersede_when_asked(daemon, tmp_path)
         status = await ended(submitter, handle)
         log = await log_of(submitter, handle)
         assert status.exit_code == 0, log
@@ -168,12 +166,3 @@ async def test_each_run_has_one_part_which_its_last_try_wrote(
     ]
     for wanted, sentence in zip(sentences, said[18:], strict=True):
         assert sentence == wanted or sentence.startswith(wanted)
-
-
-async def superseded(daemon: ExecutionServer, folder: Path) -> None:
-    """Once the job asks for it, its try is no longer the one."""
-    with anyio.fail_after(PATIENCE):
-        while not (folder / "superseded?").exists() and not daemon.finished:
-            await anyio.sleep(0.05)
-    daemon.refusals["tries/token"] = refused(409, "fenced", "The try is superseded.")
-    (folder / "superseded").touch()

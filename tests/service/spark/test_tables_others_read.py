@@ -15,14 +15,14 @@ import pytest
 from tests.contract.submitters import ended, log_of
 from tests.contract.tables import Delta, Iceberg, Kind, delta_in, delta_on, iceberg_on
 from tests.servers import S3Server
-from tests.unit.sdk.execution_server import event, running_execution_server
+from tests.unit.sdk.execution_server import event, running_execution_server, supersede_when_asked
 from tests.unit.submit.plain import spark_submit
 from watcher.submit.base import Submission
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.slow]
 
 JOB = """
-import json, pathlib
+import json, pathlib, time
 from pyspark.sql import functions as sql
 from asset_job import run
 from asset_job.errors import describe
@@ -76,6 +76,16 @@ with run() as r:
     for number, (run_id, files, options) in enumerate(INGESTIONS, start=1):
         ingest(run_id, number, files, options)
     append("a:4", 1, ["orders", {}], rows(0, 1))
+    folder, ask = pathlib.Path(RESULT).parent, r.check_still_ours
+    (folder / "superseded?").touch()
+    while not (folder / "superseded").exists():
+        time.sleep(0.05)
+    for target in TARGETS:
+        append("a:5", 1, target, rows(300, 303), partition_by="day")
+        asked = iter([lambda: None, ask])  # superseded while it wrote
+        r.check_still_ours = lambda: next(asked)()
+        append("a:5", 1, target, rows(300, 303), partition_by="day")
+        r.check_still_ours = ask
     pathlib.Path(RESULT).write_text(json.dumps(found))
 """
 
@@ -135,6 +145,7 @@ async def test_each_row_is_in_its_table_once_and_every_column_is_read_back(
         handle = await submitter.submit(
             new_try(f"{text}\n{JOB}", context=daemon.context(connections={"lake": lake, "ice": ice}))
         )
+        await supersede_when_asked(daemon, tmp_path)
         status = await ended(submitter, handle)
         log = await log_of(submitter, handle)
         assert status.exit_code == 0, log
@@ -149,6 +160,7 @@ async def test_each_row_is_in_its_table_once_and_every_column_is_read_back(
     assert found[25].startswith(
         f"TargetFailed: {tmp_path}/a b/loaded holds a table of the format delta, and parquet is"
     )
+    assert found[26:] == ["Fenced: The try is superseded."] * 4
 
 
 def check_appended(said: list[Any], table: Kind) -> None:

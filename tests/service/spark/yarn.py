@@ -104,11 +104,13 @@ def running_yarn(folder: Path) -> Iterator[Yarn]:
 
 
 def fetched(folder: Path) -> Sequence[str]:
-    """Spark fetches the jars and tells which they are."""
+    """Spark fetches the jars and tells which they are; into a cache of their own: Ivy's is not for two at a time."""
+    ivy = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "asset-watcher" / "ivy-of-yarn"
     program = folder / "jars.py"
     program.write_text(PRINT_JARS)
     spark_home = spark_home_of(sys.executable)
-    words = [f"{spark_home}/bin/spark-submit", "--master", "local[1]", "--packages", ",".join(PACKAGES), str(program)]
+    conf = ["--conf", f"spark.jars.ivy={ivy}", "--packages", ",".join(PACKAGES)]
+    words = [f"{spark_home}/bin/spark-submit", "--master", "local[1]", *conf, str(program)]
     environment = {**os.environ, "SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     if "unresolved dependenc" in done.stderr or "UnknownHostException" in done.stderr:

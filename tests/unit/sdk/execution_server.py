@@ -29,6 +29,7 @@ from store.keys import JobDefinition, Role
 from store.runs import tries
 from store.state.attributed import AttributedEntries
 from tests.databases import copied, migrated_file
+from tests.effort import PATIENCE
 from tests.service.api.application import DEFINITION, SECRET, Api, Try, application, next_try, serving
 from watcher import try_tokens
 from watcher.api.context import ApiContext
@@ -381,3 +382,12 @@ def running_execution_server(template: Path | None = None) -> Iterator[Execution
             yield server
         finally:
             running.cancel()
+
+
+async def supersede_when_asked(daemon: ExecutionServer, folder: Path) -> None:
+    """Once the job asks for it, by a file `superseded?`, its try is no longer the one; `superseded` tells the job so."""
+    with anyio.fail_after(PATIENCE):
+        while not (folder / "superseded?").exists() and not daemon.finished:
+            await anyio.sleep(0.05)
+    daemon.refusals["tries/token"] = refused(409, "fenced", "The try is superseded.")
+    (folder / "superseded").touch()
