@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import traceback
+from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +38,7 @@ def main(folder: Path, application: str) -> None:
 
         session = SparkSession.builder.getOrCreate()
         rehearse(session, folder)
+    load_sdk()
     one_try = wait(folder)
     arguments = json.loads((one_try / "arguments.json").read_bytes())
     os.chdir(one_try / "work")
@@ -57,6 +59,12 @@ def rehearse(session: SparkSession, folder: Path) -> None:
     for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel", "spark.job.tags"):
         context._jsc.setLocalProperty(name, None)  # noqa: SLF001  it takes no None
     sample.unlink()
+
+
+def load_sdk() -> None:
+    """What most applications import first, from where they would; without it they do without."""
+    with suppress(ImportError):
+        import asset_job.sources.readers  # noqa: F401, PLC0415  as above
 
 
 def wait(folder: Path) -> Path:
@@ -127,7 +135,7 @@ def free_settings(session: SparkSession, options: Mapping[str, Any]) -> dict[str
 
     A name is none: the application keeps its job's.
     """
-    has = dict(session.sparkContext.getConf().getAll())
+    has = session.sparkContext._conf  # noqa: SLF001  each entry of a copy would be asked of the JVM, and most programs ask for none
     free = {key: value for key, value in options.items() if is_free(session, key)}
     for key in options.keys() - free.keys() - {"spark.app.name"}:
         text = as_text(options[key])
