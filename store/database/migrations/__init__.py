@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from store.database.engine import Database
 from store.errors import SchemaOutdated
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+HERE: Final = Path(__file__).parent
+REVISIONS: Final = tuple(sorted(script.name.partition("_")[0] for script in (HERE / "versions").glob("[0-9]*_*.py")))
+"""Of which the last is this program's. By the files' names: alembic is loaded by whoever has something to migrate only."""
 _UPGRADE_LOCK = 4_037_871_201  # an arbitrary number, the same in every release
 
 
@@ -31,11 +32,11 @@ async def upgrade(database: Database) -> None:
             if database.dialect == "postgresql":
                 await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
             revision = await connection.run_sync(_revision)
-            if revision == _scripts().get_current_head():
+            if revision == REVISIONS[-1]:
                 return
-            if revision not in {None, *(script.revision for script in _scripts().walk_revisions())}:
+            if revision not in {None, *REVISIONS}:
                 raise _outdated(revision)
-            await connection.run_sync(lambda synchronous: command.upgrade(config(synchronous), "head"))
+            await connection.run_sync(_migrate)
 
 
 async def check(database: Database, deadline: float | None = None) -> None:
@@ -43,43 +44,56 @@ async def check(database: Database, deadline: float | None = None) -> None:
     with _misfits_named():
         async with database.reading(deadline) as connection:
             revision = await connection.run_sync(_revision)
-    if revision != _scripts().get_current_head():
+    if revision != REVISIONS[-1]:
         raise _outdated(revision)
 
 
 def _outdated(revision: str | None) -> SchemaOutdated:
     return SchemaOutdated(
-        f"the database's schema is at revision {revision or 'none'}, this program needs {_scripts().get_current_head()}; "
+        f"the database's schema is at revision {revision or 'none'}, this program needs {REVISIONS[-1]}; "
         f"run `watcher db upgrade` with the newest version of the program"
     )
 
 
 def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    """As alembic keeps it."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return ", ".join(connection.scalars(text("SELECT version_num FROM alembic_version"))) or None
 
 
-@cache
-def _scripts() -> ScriptDirectory:
-    """Read once: each reading imports every migration."""
-    return ScriptDirectory.from_config(config())
+def _migrate(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415  as above
+    from alembic.util import CommandError  # noqa: PLC0415
+
+    try:
+        command.upgrade(config(connection), "head")
+    except CommandError as error:
+        raise _misfit(error) from error
 
 
 @contextmanager
 def _misfits_named() -> Iterator[None]:
-    """What alembic and the database refuse is what the schema is like: what the database itself lacks is named before."""
+    """What the database refuses is what the schema is like: what the database itself lacks is named before."""
     try:
         yield
-    except (CommandError, SQLAlchemyError) as error:
-        reason = str(getattr(error, "orig", None) or error).partition("\n")[0]
-        raise SchemaOutdated(
-            f"the database's schema is not one of this program's ({reason}); give it an empty database, or a backup"
-        ) from error
+    except SQLAlchemyError as error:
+        raise _misfit(error) from error
+
+
+def _misfit(error: Exception) -> SchemaOutdated:
+    reason = str(getattr(error, "orig", None) or error).partition("\n")[0]
+    return SchemaOutdated(
+        f"the database's schema is not one of this program's ({reason}); give it an empty database, or a backup"
+    )
 
 
 def config(connection: Connection | None = None) -> Config:
     """Alembic's configuration, without a file."""
+    from alembic.config import Config  # noqa: PLC0415  as above
+
     made = Config()
-    made.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    made.set_main_option("script_location", str(HERE).replace("%", "%%"))
     made.set_main_option("path_separator", "os")
     made.attributes["connection"] = connection
     return made

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Text, bindparam, inspect, text
 
 from store.database import Database, migrations, sqlite_url
@@ -76,6 +79,16 @@ async def test_a_difference_would_be_seen(empty: Database) -> None:
     assert found == expected | (
         {"modify_default", "modify_type", "modify_nullable"} if empty.dialect == "postgresql" else set()
     )
+
+
+def test_the_names_of_the_files_are_alembics_revisions_in_their_order() -> None:
+    scripts = ScriptDirectory.from_config(migrations.config())
+    assert [script.revision for script in scripts.walk_revisions()] == [*reversed(migrations.REVISIONS)]
+
+
+def test_only_who_migrates_loads_alembic() -> None:
+    program = "import sys, watcher.app; sys.exit('alembic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 async def test_upgrading_twice_is_upgrading_once(empty: Database) -> None:
