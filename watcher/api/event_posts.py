@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -27,12 +27,8 @@ MOST_CHARACTERS: Final = 4_000_000
 """Of one transaction; a larger post goes alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Posted:
-    """A stored event, and who has work since its transaction."""
-
-    event: AssetEvent
-    appended: Appended
+Wake: TypeAlias = Callable[[Appended], None]
+"""Called after a commit with who has work since."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -42,7 +38,7 @@ class _Post:
     actor: str
     new: NewEvent
     write_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    answer: Posted | Exception | None = None
+    answer: AssetEvent | Exception | None = None
 
 
 @dataclass(kw_only=True)
@@ -52,10 +48,10 @@ class EventPosts:
     _waiting: deque[_Post] = field(default_factory=deque)
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def store(self, database: Database, actor: str, asset_id: int, extra: str) -> Posted:
+    async def store(self, database: Database, wake: Wake, actor: str, asset_id: int, extra: str) -> AssetEvent:
         """Store an event of an active asset, with its queue rows and an entry in the audit; `extra` is a JSON object's text.
 
-        Shielded from when it was begun. Raises `NotFound`.
+        Shielded from when it was begun; of each transaction one of its posts calls `wake`. Raises `NotFound`.
         """
         new = NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid.uuid4().hex, source_actor=actor)
         post = _Post(actor=actor, new=new)
@@ -64,11 +60,11 @@ class EventPosts:
             async with self._turn:  # in the order of `_waiting`: whose turn it is, and who has no answer, is its first
                 if post.answer is None:
                     with anyio.CancelScope(shield=True):
-                        await _store(database, self._next_posts())
+                        await _store(database, wake, self._next_posts())
         finally:
             if post in self._waiting:
                 self._waiting.remove(post)
-        if isinstance(post.answer, Posted):
+        if isinstance(post.answer, AssetEvent):
             return post.answer
         refusal = post.answer or RuntimeError("a post whose turn it was is always answered")
         raise copy(refusal) from refusal  # others may raise it too
@@ -84,21 +80,23 @@ class EventPosts:
         return posts
 
 
-async def _store(database: Database, posts: Sequence[_Post]) -> None:
+async def _store(database: Database, wake: Wake, posts: Sequence[_Post]) -> None:
     """Answer them all."""
     try:
         async with database.transaction() as connection:
-            await _append(connection, posts)
+            appended = await _append(connection, posts)
     except Exception as error:  # noqa: BLE001  each post raises it, or is tried alone
         if len(posts) == 1 or isinstance(error, (CommitUnknown, DatabaseUnavailable, DatabaseUnusable)):
             for post in posts:
                 post.answer = error
-            return
-        for post in posts:
-            await _store(database, [post])
+        else:
+            for post in posts:
+                await _store(database, wake, [post])
+    else:
+        wake(appended)
 
 
-async def _append(connection: AsyncConnection, posts: Sequence[_Post]) -> None:
+async def _append(connection: AsyncConnection, posts: Sequence[_Post]) -> Appended:
     assets: dict[int, EventAsset | NotFound] = {}
     for asset_id in {post.new.asset_id for post in posts}:
         try:
@@ -116,7 +114,8 @@ async def _append(connection: AsyncConnection, posts: Sequence[_Post]) -> None:
     entries = []
     for (post, asset), row in zip(accepted, appended.rows, strict=True):
         event = AssetEvent.appended(post.new, asset, *row)
-        post.answer = Posted(event=event, appended=appended)
+        post.answer = event
         detail = {"event_id": event.id, "trace_id": event.trace_id}
         entries.append(audit.entry(post.actor, "asset_event.create", asset.name, detail, post.write_id))
     await audit.record_all(connection, entries)
+    return appended

@@ -47,10 +47,8 @@ def _next_record(file: BinaryIO, start: int, end: int) -> tuple[int, bytes] | No
             return (begin, match[1]) if begin < end else None
         if len(block) < size:
             return None
-        position, size = (
-            position + size - _LONGEST,
-            _LARGEST_BLOCK,
-        )  # blocks overlap: joining them would copy all of them
+        # Blocks overlap: joining them would copy all of them.
+        position, size = position + size - _LONGEST, _LARGEST_BLOCK
         file.seek(position)
     return None
 

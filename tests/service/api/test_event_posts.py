@@ -12,10 +12,11 @@ from sqlalchemy.exc import DBAPIError
 
 from store.database import Database
 from store.database.schema import asset_event, audit
+from store.detection.events import Appended, AssetEvent
 from store.errors import CommitUnknown, NotFound
 from tests.databases import counted_commits, on_both
 from tests.service.api.application import Api
-from watcher.api.event_posts import MOST_CHARACTERS, MOST_POSTS, EventPosts, Posted
+from watcher.api.event_posts import MOST_CHARACTERS, MOST_POSTS, EventPosts
 
 REFUSING_POISON = {
     "sqlite": [
@@ -32,11 +33,15 @@ SLOW_COMMIT = [
 ]
 
 
-async def outcomes(*posts: Awaitable[Posted]) -> Sequence[Posted | Exception]:
-    """Of posts that come at once, in this order."""
-    ends: dict[int, Posted | Exception] = {}
+def ignore(_appended: Appended) -> None:
+    """Nobody waits for these events."""
 
-    async def end(place: int, post: Awaitable[Posted]) -> None:
+
+async def outcomes(*posts: Awaitable[AssetEvent]) -> Sequence[AssetEvent | Exception]:
+    """Of posts that come at once, in this order."""
+    ends: dict[int, AssetEvent | Exception] = {}
+
+    async def end(place: int, post: Awaitable[AssetEvent]) -> None:
         try:
             ends[place] = await post
         except Exception as error:  # noqa: BLE001  what is looked at
@@ -62,27 +67,30 @@ async def stored(database: Database) -> list[str]:
 @on_both
 async def test_those_that_come_during_a_transaction_are_stored_by_the_next_in_their_order(api: Api) -> None:
     posts, landing, orders = EventPosts(), api.asset_ids["landing"], api.asset_ids["orders"]
+    woken: list[Appended] = []
     with counted_commits(api.database) as commits:
         ends = await outcomes(
             *(
-                posts.store(api.database, "ann", (landing, orders)[n % 2], json.dumps({"n": n}))
+                posts.store(api.database, woken.append, "ann", (landing, orders)[n % 2], json.dumps({"n": n}))
                 for n in range(MOST_POSTS)
             )
         )
-    assert len(commits) <= 2
+    assert len(woken) == len(commits) <= 2
+    assert {dag_id for appended in woken for dag_id in appended.dag_ids} == {"load_orders", "report"}
     assert [json.loads(extra)["n"] for extra in await stored(api.database)] == [*range(MOST_POSTS)]
     for number, end in enumerate(ends):
-        assert isinstance(end, Posted)
-        assert end.event.extra == {"n": number}
-        assert end.event.asset.name == ("landing", "orders")[number % 2]
-        assert ("load_orders", "report")[number % 2] in end.appended.dag_ids
+        assert isinstance(end, AssetEvent)
+        assert end.extra == {"n": number}
+        assert end.asset.name == ("landing", "orders")[number % 2]
 
 
 @on_both
 async def test_one_of_no_asset_is_refused_and_the_others_are_stored(api: Api) -> None:
     posts, landing = EventPosts(), api.asset_ids["landing"]
-    ends = await outcomes(*(posts.store(api.database, "ann", of, "{}") for of in (landing, 998, landing, 999, 999)))
-    assert [type(end) for end in ends] == [Posted, NotFound, Posted, NotFound, NotFound]
+    ends = await outcomes(
+        *(posts.store(api.database, ignore, "ann", of, "{}") for of in (landing, 998, landing, 999, 999))
+    )
+    assert [type(end) for end in ends] == [AssetEvent, NotFound, AssetEvent, NotFound, NotFound]
     assert "999" in str(ends[4])
     assert ends[3] is not ends[4]
     assert len(await stored(api.database)) == 2
@@ -95,9 +103,9 @@ async def test_one_that_the_database_refuses_fails_alone(api: Api) -> None:
             await connection.execute(text(statement))
     posts, landing = EventPosts(), api.asset_ids["landing"]
     extras = ['{"n": 1}', '{"n": 2}', '{"n": "poison"}', '{"n": 4}']
-    ends = await outcomes(*(posts.store(api.database, "ann", landing, extra) for extra in extras))
+    ends = await outcomes(*(posts.store(api.database, ignore, "ann", landing, extra) for extra in extras))
     assert isinstance(ends.pop(2), DBAPIError)
-    assert [type(end) for end in ends] == [Posted] * 3
+    assert [type(end) for end in ends] == [AssetEvent] * 3
     assert await stored(api.database) == [extras[0], extras[1], extras[3]]
 
 
@@ -110,7 +118,7 @@ async def test_an_unknown_outcome_is_everybodys(api: Api, monkeypatch: pytest.Mo
     posts, landing = EventPosts(), api.asset_ids["landing"]
     async with api.database.reading() as holder:
         await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
-        ends = await outcomes(*(posts.store(api.database, "ann", landing, "{}") for _ in range(4)))
+        ends = await outcomes(*(posts.store(api.database, ignore, "ann", landing, "{}") for _ in range(4)))
     assert [type(end) for end in ends] == [CommitUnknown] * 4
     assert len({id(end) for end in ends}) == 4
 
@@ -121,15 +129,15 @@ async def test_one_whose_client_is_gone_before_its_turn_is_never_stored(api: Api
 
     async def go() -> None:
         with gone:
-            await posts.store(api.database, "ann", landing, '{"n": 2}')
+            await posts.store(api.database, ignore, "ann", landing, '{"n": 2}')
 
     async with anyio.create_task_group() as tasks, api.database.transaction() as connection:
         if api.database.dialect == "postgresql":
             await connection.execute(text("LOCK TABLE asset_event"))
-        tasks.start_soon(posts.store, api.database, "ann", landing, '{"n": 1}')
+        tasks.start_soon(posts.store, api.database, ignore, "ann", landing, '{"n": 1}')
         await anyio.wait_all_tasks_blocked()
         tasks.start_soon(go)
-        tasks.start_soon(posts.store, api.database, "ann", landing, '{"n": 3}')
+        tasks.start_soon(posts.store, api.database, ignore, "ann", landing, '{"n": 3}')
         await anyio.wait_all_tasks_blocked()
         gone.cancel()
     assert await stored(api.database) == ['{"n": 1}', '{"n": 3}']
@@ -140,8 +148,8 @@ async def test_a_transaction_is_bounded(api: Api) -> None:
     posts, landing = EventPosts(), api.asset_ids["landing"]
     large = json.dumps({"n": "x" * (MOST_CHARACTERS * 2 // 3)})
     with counted_commits(api.database) as commits:
-        await outcomes(*(posts.store(api.database, "ann", landing, large) for _ in range(4)))
+        await outcomes(*(posts.store(api.database, ignore, "ann", landing, large) for _ in range(4)))
     assert len(commits) == 4
     with counted_commits(api.database) as commits:
-        await outcomes(*(posts.store(api.database, "ann", landing, "{}") for _ in range(2 * MOST_POSTS + 1)))
+        await outcomes(*(posts.store(api.database, ignore, "ann", landing, "{}") for _ in range(2 * MOST_POSTS + 1)))
     assert len(commits) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
@@ -10,7 +11,7 @@ from pydantic import Field
 
 from store.database.paging import Window
 from store.detection import events
-from store.detection.events import EVENT_ORDERS, AssetEvent, EventFilter
+from store.detection.events import EVENT_ORDERS, Appended, AssetEvent, EventFilter
 from store.errors import no_asset
 from store.runs import runs
 from store.values import to_json
@@ -90,9 +91,11 @@ async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mappi
     text = to_json({} if extra is None else {**extra, "from_rest_api": True})
     if not 0 <= asset_id <= BIGGEST:
         raise no_asset(asset_id)
-    posted = await context.event_posts.store(context.database, actor.name, asset_id, text)
-    if posted.appended.dag_ids:
-        context.hint(Hint(what="queues", names=posted.appended.dag_ids))
-    if posted.appended.fills_outbox:
+    return await context.event_posts.store(context.database, partial(_wake, context), actor.name, asset_id, text)
+
+
+def _wake(context: ApiContext, appended: Appended) -> None:
+    if appended.dag_ids:
+        context.hint(Hint(what="queues", names=appended.dag_ids))
+    if appended.fills_outbox:
         context.hint(Hint(what="outbox"))
-    return posted.event
