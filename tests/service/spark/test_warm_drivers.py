@@ -92,7 +92,8 @@ async def test_a_program_sees_what_it_would_see_in_a_cold_start(
 
 
 PROGRESS = """
-import time
+import sys, time
+assert "asset_job.sources.readers" in sys.modules, "the SDK is there before the try"
 from datetime import datetime
 from asset_job.background import Progress, _began
 from pyspark.sql import SparkSession
