@@ -1,14 +1,16 @@
 """What `r.read` gets through, beside the plainest way to the same bytes and rows, in one run on one machine.
 
-Files come from a process that serves them from memory as S3 would; rows from a PostgreSQL of its own. Spark has two tasks
-at a time and throws away what it reads (`noop`). `--maven` adds s3a and JDBC, whose jars Spark fetches from Maven; files
-are then read in turns, and the median of three counts. The bar: as fast as s3a on JSON, twice as fast on Parquet.
+Files come from a process that serves them from memory as S3 would, each answer after `--latency` milliseconds (S3's own are
+some tens); rows from a PostgreSQL of its own. Spark's JVM is that of a job's profile, has two tasks at a time and throws away
+what it reads (`noop`). `--maven` adds s3a and JDBC, whose jars Spark fetches from Maven; files are then read in turns, and the
+median of three counts. The bar: as fast as s3a on JSON, twice as fast on Parquet.
 
-    python bench/spark_sources.py [megabytes] [rows] [--maven]
+    python bench/spark_sources.py [--megabytes 256] [--rows 2000000] [--maven] [--profile large] [--latency 20]
 """
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
 import sys
@@ -21,8 +23,6 @@ from statistics import median
 from typing import Any
 
 SDK = Path(__file__).parents[1] / "watcher" / "sdk"
-NUMBERS = [int(word) for word in sys.argv[1:] if word.isdigit()]
-MEGABYTES, ROWS = [*NUMBERS, *[256, 2_000_000][len(NUMBERS) :]]
 FILES = 8
 TURNS = 3
 BARS = {".json": 1.0, ".parquet": 2.0}
@@ -63,7 +63,7 @@ def parquet_content(size: int) -> bytes:
     return bytes(sink.getvalue())
 
 
-def serve(port: Any, megabytes: int) -> None:
+def serve(port: Any, megabytes: int, latency: float) -> None:
     size = megabytes * (1 << 20) // FILES
     bodies = {".json": content(ORDER, size), ".csv": content(LINE, size), ".parquet": parquet_content(size)}
 
@@ -77,6 +77,7 @@ def serve(port: Any, megabytes: int) -> None:
             self._answer(with_body=True)
 
         def _answer(self, *, with_body: bool) -> None:
+            time.sleep(latency)
             body = bodies.get(Path(self.path.partition("?")[0]).suffix)
             if body is None:  # s3a looks for folders
                 body = b"<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>"
@@ -104,9 +105,9 @@ def serve(port: Any, megabytes: int) -> None:
 
 
 @contextmanager
-def file_server() -> Iterator[tuple[str, dict[str, int]]]:
+def file_server(megabytes: int, latency: float) -> Iterator[tuple[str, dict[str, int]]]:
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.Process(target=serve, args=(theirs, MEGABYTES), daemon=True)
+    process = multiprocessing.Process(target=serve, args=(theirs, megabytes, latency), daemon=True)
     process.start()
     port, sizes = ours.recv()
     try:
@@ -145,7 +146,7 @@ def noop(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def bench_files(spark: Any, endpoint: str, sizes: dict[str, int]) -> None:
+def bench_files(spark: Any, endpoint: str, sizes: dict[str, int], *, maven: bool) -> None:
     import obstore
     from asset_job.sources.request import ReadRequest, S3File
     from asset_job.sources.s3_frames import S3Frames
@@ -183,7 +184,7 @@ def bench_files(spark: Any, endpoint: str, sizes: dict[str, int]) -> None:
         "MB",
         lambda: noop(frame(".csv", schema=SCHEMA, options={"header": False})),
     )
-    if "--maven" in sys.argv:
+    if maven:
         for ending, schema in ((".json", SCHEMA), (".parquet", PARQUET_SCHEMA)):
             paths = [f"s3a://lake/{file.key}" for file in files(ending)]
             by_spark = spark.read.schema(schema).format(ending.removeprefix("."))
@@ -195,15 +196,15 @@ def bench_files(spark: Any, endpoint: str, sizes: dict[str, int]) -> None:
             )
 
 
-def bench_rows(spark: Any, dsn: str) -> None:
+def bench_rows(spark: Any, dsn: str, count_of_rows: int, *, maven: bool) -> None:
     import psycopg
     from adbc_driver_postgresql import dbapi
     from asset_job.sources.postgres_frames import _by_adbc, _by_jdbc
     from asset_job.sources.request import ReadRequest, Rows
 
     with psycopg.connect(dsn) as connection:
-        connection.execute(TABLE.format(rows=ROWS))
-    half = [(first, first + 999) for first in range(1, ROWS, 2000)]
+        connection.execute(TABLE.format(rows=count_of_rows))
+    half = [(first, first + 999) for first in range(1, count_of_rows, 2000)]
     count = sum(high - low + 1 for low, high in half)
 
     def adbc() -> None:
@@ -223,28 +224,39 @@ def bench_rows(spark: Any, dsn: str) -> None:
     measured("plain ADBC, one range", count, "rows", adbc)
     measured("psycopg COPY, one range, bytes only", count, "rows", copy)
     measured(f"pgrows, {len(half)} ranges", count, "rows", lambda: noop(_by_adbc(request, rows, dsn)))
-    if "--maven" in sys.argv:
+    if maven:
         measured(f"JDBC, {len(half)} ranges", count, "rows", lambda: noop(_by_jdbc(request, rows, dsn)))
 
 
 def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("--megabytes", type=int, default=256)
+    words.add_argument("--rows", type=int, default=2_000_000)
+    words.add_argument("--maven", action="store_true")
+    words.add_argument("--profile", choices=["small", "large"], default="small", help="a job's is small")
+    words.add_argument("--latency", type=float, default=0.0, help="milliseconds before each answer of S3")
+    options = words.parse_args()
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SDK), os.environ.get("PYTHONPATH", "")])
     sys.path.insert(0, str(SDK))
     from pyspark.sql import SparkSession
 
     from watcher.demo.servers import running_postgres
+    from watcher.submit.command import SMALL
 
-    with file_server() as (endpoint, sizes), running_postgres() as dsn:
+    files = file_server(options.megabytes, options.latency / 1000)
+    with files as (endpoint, sizes), running_postgres() as dsn:
         conf = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "1g"}
+        if options.profile == "small":
+            conf["spark.driver.extraJavaOptions"] = " ".join(SMALL)
         s3a = {"endpoint": endpoint, "access.key": "a", "secret.key": "b", "path.style.access": "true"}
-        if "--maven" in sys.argv:
+        if options.maven:
             conf["spark.jars.packages"] = MAVEN
             conf |= {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
         spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
-        bench_files(spark, endpoint, sizes)
-        bench_rows(spark, dsn)
+        bench_files(spark, endpoint, sizes, maven=options.maven)
+        bench_rows(spark, dsn, options.rows, maven=options.maven)
         spark.stop()
 
 

@@ -364,11 +364,10 @@ class Configuration(Section):
         Secrets and what belongs to one process or machine (home, addresses, logs, capacities) are left out, so this
         does not tell whether a reload changed anything: compare the configurations for that.
         """
-        content = self._shared
         settings = self.settings.model_dump(mode="json", include={"store", "workers"}, fallback=str)
         if self.settings.airflow is not None:
             settings |= self.settings.model_dump(mode="json", include={"airflow": {"forward", "listen"}})
-        return _digest([settings, content])
+        return _digest([settings, self._shared()])
 
     @cached_property
     def definitions(self) -> dict[str, str]:
@@ -376,14 +375,13 @@ class Configuration(Section):
 
         Processes that know a watcher by one hash watch the same source in the same way.
         """
-        connections = self._shared["connections"]
+        shared = self._shared()
         return {
-            name: _digest([watcher, connections.get(watcher["connection"])])[:16]
-            for asset in self._shared["assets"].values()
+            name: _digest([watcher, shared["connections"].get(watcher["connection"])])[:16]
+            for asset in shared["assets"].values()
             for name, watcher in asset["watchers"].items()
         }
 
-    @cached_property
     def _shared(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include=_SHARED, fallback=str)
 

@@ -215,7 +215,7 @@ def statements(source: Source, *, where: str | None) -> RowsById:
     options = source.options
     row = row_as_json(options.columns, source.facts.types) if options.columns else None
     drawn = source.facts.drawn(options)
-    return RowsById.of(options.source, options.column, where=where, row=row, drawn=drawn)
+    return RowsById(table=options.source, column=options.column, where=where, row=row, drawn=drawn)
 
 
 def _before_all(source: Source) -> int:

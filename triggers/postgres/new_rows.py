@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, aclosing
+from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -71,10 +71,11 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         self._reader_class = _READERS[options.mode]
         self._reader: Reader[Any] | None = None
         self._source: Source | None = None
-        self._checked_findings: list[Finding] = []
+        self._warnings: list[Finding] = []
+        """Of the last check."""
         self._examined_at = self._examine_at = 0.0
         self._probed: Probed | None = None
-        self._leaving, self._probing = ExitStack(), ExitStack()
+        self._probing = ExitStack()
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -100,15 +101,14 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
 
     @property
     def findings(self) -> Sequence[Finding]:
-        warnings = [finding for finding in self._checked_findings if finding.level == "warning"]
-        return [*warnings, *(self._reader.findings() if self._reader is not None else ())]
+        return [*self._warnings, *(self._reader.findings() if self._reader is not None else ())]
 
     async def check(self) -> list[Finding]:
         findings, self._source = await examine(self.options, self.client, self._lane, self._reader_class.trial)
         if self._source is not None:
             self._source.max_batch_bytes = self.context.max_batch_bytes
             self._source.watcher = self.context.watcher
-        self._checked_findings = findings
+        self._warnings = [finding for finding in findings if finding.level == "warning"]
         self._examined_at = anyio.current_time()
         spread = 1 - self.context.random() / 2
         self._examine_at = self._examined_at + self.examine_every.total_seconds() * spread
@@ -127,13 +127,15 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         }
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        with self._leaving as stack, self._probing:
-            if self.options.listen:
-                table_oid = self._checked().facts.table_oid
-                stack.enter_context(self.client.notifications.waking(table_oid, self.wake))
+        with self._listening(), self._probing:
             async with aclosing(super().events(position)) as batches:
                 async for batch in batches:
                     yield batch
+
+    def _listening(self) -> AbstractContextManager[object]:
+        if not self.options.listen:
+            return nullcontext()
+        return self.client.notifications.waking(self._checked().facts.table_oid, self.wake)
 
     async def pause(self) -> None:
         """Who waits for nothing but new rows is probed together with others, and woken when there may be some."""

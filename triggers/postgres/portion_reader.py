@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from triggers.base import RejectedItem
 from triggers.errors import SourceChanged
@@ -30,8 +30,6 @@ from triggers.postgres.portions import Portion, Sized, length_of, portion_of, si
 from triggers.postgres.source import Source
 from triggers.postgres.sql import SET_BACK, Drawn, RowsById, condition, quoted, row_as_json
 
-_Both: TypeAlias = tuple[RowsById, RowsById]
-"""As long as no id was given by hand ahead of the sequence, and while some are known."""
 _NONE: Final[Mapping[int, RejectedItem]] = {}
 
 
@@ -55,8 +53,8 @@ class PortionReader:
         options, facts = source.options, source.facts
         self._row = row_as_json(options.columns, facts.types) if options.columns else None
         self._size = size_of(options.columns, facts.columns)
-        self._sql = self._both(options.where, self._row)
-        self._sizes = None if self._size is None else self._both(options.where, self._size)
+        self._sql = self._statements(options.where, self._row)
+        self._sizes = None if self._size is None else self._statements(options.where, self._size)
 
     async def read(self, ledger: Ledger, whole: Portion) -> ReadRows:
         """As many rows as make a batch. Raises `BadRow` or `HugeRow` if the next one cannot be told and nothing is reported."""
@@ -104,7 +102,7 @@ class PortionReader:
         }
 
     async def _ids(self, ledger: Ledger, whole: Portion) -> Sequence[int]:
-        return [row[0] for row in await self._fetch(self._both(None, None), ledger, whole)]
+        return [row[0] for row in await self._fetch(self._statements(None, None), ledger, whole)]
 
     async def _read_some(self, ledger: Ledger, whole: Portion, ids: Sequence[int]) -> None:
         """Compute, send and decode no other rows of this portion. Raises `UnreadableRows`."""
@@ -179,31 +177,27 @@ class PortionReader:
             options = self._source.options
             raise HugeRowOfPortion(number, HugeRow(options.table, f"{options.column} {number}", size, most))
 
-    def _only(self, ids: Sequence[int], where: str | None, row: str | None) -> _Both:
+    def _only(self, ids: Sequence[int], where: str | None, row: str | None) -> RowsById:
         """A statement that looks into these rows only, and else at ids."""
-        return self._both(f"CASE WHEN {self._among(ids)} THEN {condition(where)} ELSE false END", row)
+        return self._statements(f"CASE WHEN {self._among(ids)} THEN {condition(where)} ELSE false END", row)
 
-    def _without(self, ids: Collection[int], where: str | None, row: str | None) -> _Both:
+    def _without(self, ids: Collection[int], where: str | None, row: str | None) -> RowsById:
         """A statement that looks into all rows but these."""
-        return self._both(f"CASE WHEN {self._among(ids)} THEN false ELSE {condition(where)} END", row)
+        return self._statements(f"CASE WHEN {self._among(ids)} THEN false ELSE {condition(where)} END", row)
 
     def _among(self, ids: Collection[int]) -> str:
         cursor = f"{self._source.options.source.sql}.{quoted(self._source.options.column)}"
         return f"{cursor} = ANY ('{{{','.join(map(str, ids))}}}'::int8[])"
 
-    def _both(self, where: str | None, row: str | None) -> _Both:
-        options, drawn = self._source.options, self._drawn
-        known = RowsById.of(options.source, options.column, where=where, row=row, drawn=drawn)
-        if drawn is None:
-            return known, known
-        return known, RowsById.of(options.source, options.column, where=where, row=row, drawn=drawn, free=True)
+    def _statements(self, where: str | None, row: str | None) -> RowsById:
+        options = self._source.options
+        return RowsById(table=options.source, column=options.column, where=where, row=row, drawn=self._drawn)
 
-    async def _fetch(self, statements: _Both, ledger: Ledger, portion: Portion) -> Sequence[Any]:
-        sql: RowsById = statements[0]
+    async def _fetch(self, sql: RowsById, ledger: Ledger, portion: Portion) -> Sequence[Any]:
         arguments: list[object] = [ledger.highest, portion.fresh]
         if ledger.ahead and self._drawn is not None:
             free = ledger.free if portion.ahead else []
-            sql, arguments = statements[1], [*arguments, [low for low, _ in free], [high for _, high in free]]
+            sql, arguments = replace(sql, free=True), [*arguments, [low for low, _ in free], [high for _, high in free]]
         if not portion.gaps:
             return self._recognised(await self._source.fetch(sql.fresh, *arguments, repeated=True), ledger)
         gaps = ledger.gaps[: portion.gaps]

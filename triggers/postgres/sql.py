@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import ClassVar, Final, Protocol
 
@@ -142,60 +143,80 @@ SET_BACK: Final = -1
 """The `note` of a row that is none: its `id` is the last that the sequence has handed out."""
 AHEAD: Final = -2
 """The `note` of a row whose id the sequence has not handed out."""
+MOST_TEXTS: Final = 250
+"""Of each kind, those used last."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RowsById:
     """Statement B of mode `id`: the id first, then `keep` if there is a `where`, `row` as JSON text if columns are wanted, `note`.
 
     `where` never filters: it tells by `keep` which rows are wanted; `row` is null for the others. `note` is null for a row whose
-    id was handed out, else `SET_BACK` or `AHEAD`.
+    id was handed out, else `SET_BACK` or `AHEAD`. Only the texts in use are kept: thousands of tables are at rest.
     """
 
-    fresh: str
-    """Rows above `$1`, the lowest `$2` of them; `free`: those not handed out only within the ranges `$3` to `$4`, as many again."""
-    fresh_and_late: str
-    """In the same snapshot also those in the gaps, whose limits and how many rows of each are the last three arguments."""
-    newest: str
-    """Highest and lowest id, number of ids and holes among the newest `NEWEST_IDS` handed out, and the others, in one snapshot."""
+    table: Table
+    column: str
+    where: str | None
+    row: str | None
+    """An expression."""
+    drawn: Drawn | None = None
+    free: bool = False
+    """Some ids that were not handed out have been told: only those within ranges are read."""
 
-    @classmethod
-    def of(
-        cls,
-        table: Table,
-        column: str,
-        *,
-        where: str | None,
-        row: str | None,
-        drawn: Drawn | None = None,
-        free: bool = False,
-    ) -> RowsById:
-        name, cursor = table.sql, f"{table.sql}.{quoted(column)}"  # qualified: never taken for a result's name
-        keep = f", {condition(where)} IS TRUE AS keep" if where else ""
-        kept = f", CASE WHEN {condition(where)} THEN {row} END AS row" if row else ""
-        nothing = ("NULL AS keep, " if where else "") + ("NULL AS row, " if row else "")
+    @property
+    def fresh(self) -> str:
+        """Rows above `$1`, the lowest `$2` of them; `free`: those not handed out only within the ranges `$3` to `$4`, as many again."""
+        return _fresh(self)
 
-        def rows(condition: str, limit: str = "$2", note: str = "NULL::int") -> str:
-            select = f"SELECT {cursor}::int8 AS id{keep}{kept}, {note} AS note FROM {name}"  # noqa: S608
-            return f"{select} WHERE {condition} ORDER BY {cursor} LIMIT {limit}::int8"
+    @property
+    def fresh_and_late(self) -> str:
+        """In the same snapshot also those in the gaps, whose limits and how many rows of each are the last three arguments."""
+        return _fresh_and_late(self)
 
-        parts = [rows(f"{cursor} > $1::int8")] if drawn is None else _parts(rows, cursor, nothing, free=free)
-        place = 5 if free else 3
-        in_gap = rows(f"{cursor} >= gap.low AND {cursor} <= gap.high", f"${place + 2}")
-        late = _WITHIN.format(name="gap", low=place, high=place + 1, rows=in_gap)
-        fresh = ("" if drawn is None else f"WITH {drawn.known} ") + " UNION ALL ".join(f"({part})" for part in parts)
-        return cls(fresh=fresh, fresh_and_late=f"{fresh} UNION ALL ({late})", newest=_newest(name, cursor, drawn))
+    @property
+    def newest(self) -> str:
+        """Highest and lowest id, number of ids and holes among the newest `NEWEST_IDS` handed out, and the others, in one snapshot."""
+        return _newest(self.table.sql, self.cursor, self.drawn)
+
+    @property
+    def cursor(self) -> str:
+        """The column, qualified: never taken for a result's name."""
+        return f"{self.table.sql}.{quoted(self.column)}"
+
+    def rows(self, among: str, limit: str = "$2", note: str = "NULL::int") -> str:
+        """Those for which `among` holds, the lowest first."""
+        keep = f", {condition(self.where)} IS TRUE AS keep" if self.where else ""
+        kept = f", CASE WHEN {condition(self.where)} THEN {self.row} END AS row" if self.row else ""
+        select = f"SELECT {self.cursor}::int8 AS id{keep}{kept}, {note} AS note FROM {self.table.sql}"  # noqa: S608
+        return f"{select} WHERE {among} ORDER BY {self.cursor} LIMIT {limit}::int8"
 
 
-def _parts(rows: Callable[..., str], cursor: str, nothing: str, *, free: bool) -> list[str]:
+@lru_cache(maxsize=MOST_TEXTS)
+def _fresh(of: RowsById) -> str:
+    if of.drawn is None:
+        return f"({of.rows(f'{of.cursor} > $1::int8')})"
+    return f"WITH {of.drawn.known} " + " UNION ALL ".join(f"({part})" for part in _parts(of))
+
+
+@lru_cache(maxsize=MOST_TEXTS)
+def _fresh_and_late(of: RowsById) -> str:
+    place = 5 if of.free else 3
+    in_gap = of.rows(f"{of.cursor} >= gap.low AND {of.cursor} <= gap.high", f"${place + 2}")
+    late = _WITHIN.format(name="gap", low=place, high=place + 1, rows=in_gap)
+    return f"{of.fresh} UNION ALL ({late})"
+
+
+def _parts(of: RowsById) -> list[str]:
     """What was handed out, what was not, and whether the sequence was set back."""
-    last = "(SELECT last FROM drawn)"
+    cursor, last = of.cursor, "(SELECT last FROM drawn)"
+    nothing = ("NULL AS keep, " if of.where else "") + ("NULL AS row, " if of.row else "")
     set_back = f"SELECT last AS id, {nothing}{SET_BACK} AS note FROM drawn WHERE last < $1::int8"  # noqa: S608
-    if not free:
-        return [set_back, rows(f"{cursor} > $1::int8", note=f"CASE WHEN {cursor} > {last} THEN {AHEAD} END")]
-    ahead = rows(f"{cursor} > {last} AND {cursor} >= free.low AND {cursor} <= free.high", note=str(AHEAD))
+    if not of.free:
+        return [set_back, of.rows(f"{cursor} > $1::int8", note=f"CASE WHEN {cursor} > {last} THEN {AHEAD} END")]
+    ahead = of.rows(f"{cursor} > {last} AND {cursor} >= free.low AND {cursor} <= free.high", note=str(AHEAD))
     within = _WITHIN.format(name="free", low=3, high=4, rows=ahead)
-    return [set_back, rows(f"{cursor} > $1::int8 AND {cursor} <= {last}"), f"{within} LIMIT $2::int8"]
+    return [set_back, of.rows(f"{cursor} > $1::int8 AND {cursor} <= {last}"), f"{within} LIMIT $2::int8"]
 
 
 def _newest(name: str, cursor: str, drawn: Drawn | None) -> str:

@@ -81,7 +81,7 @@ class Supervisor:
     _kept: StoredPosition | None = None
     """What an undo of the last rewind goes back to."""
     _found: Sequence[Finding] = ()
-    """By the trigger."""
+    """By the trigger, to be looked at."""
     _claimed: LoadedPosition | None = None
     _claims: Claims | None = None
     _states: States | None = None
@@ -216,9 +216,9 @@ class Supervisor:
 
     def _note(self, by_trigger: Sequence[Finding]) -> None:
         """Shown as long as they are found, in whatever state the watcher is."""
-        self._found, findings = by_trigger, [*by_trigger, *self._rejected.findings]
+        self._found = [finding for finding in by_trigger if finding.level != "ok"]
         known = {(finding["check"], finding["message"]) for finding in self.report.findings}
-        findings = [finding for finding in findings if finding.level != "ok"]
+        findings = [*self._found, *self._rejected.findings]
         if not self.report.note(findings):
             return
         for finding in findings:

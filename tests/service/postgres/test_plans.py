@@ -38,9 +38,10 @@ TABLES = {
 }
 DRAWN = Drawn(sequence="drawn", increment=1)
 NOTE = row_as_json(["note"], {})
-SQL = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=NOTE)
-SQL_OF_DRAWN = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=NOTE, drawn=DRAWN)
-SQL_BESIDE_AHEAD = RowsById.of(Table.parse("public.t"), "id", where="note <> ''", row=NOTE, drawn=DRAWN, free=True)
+TABLE = Table.parse("public.t")
+SQL = RowsById(table=TABLE, column="id", where="note <> ''", row=NOTE)
+SQL_OF_DRAWN = RowsById(table=TABLE, column="id", where="note <> ''", row=NOTE, drawn=DRAWN)
+SQL_BESIDE_AHEAD = RowsById(table=TABLE, column="id", where="note <> ''", row=NOTE, drawn=DRAWN, free=True)
 UPDATES = RowsByUpdate.of(
     Table.parse("public.t"),
     "updated_at",
