@@ -1,9 +1,10 @@
 """From a file that is closed to the end of its count by Spark: started cold, with `profile: small`, and warm, in one run.
 
-Each round puts one file before each of three jobs of one daemon, one after the other; a warm driver is ready before its
-file comes. Then bursts of five files for a job with `warm: 2`. CPU is what the kernel counts for all processes of a try;
-for a warm one what its driver took before the hand-over is added. `--runs 50` is the issue's number, 5 the usual.
-The bar: warm, the slowest of twenty at most 1.5 s with an interval of 1 s, and no more CPU than `small`.
+Each round puts one file before each of four jobs of one daemon, one after the other; a warm driver is ready before its
+file comes. That of the fourth, `hinted`, is warm too, and its file is named by a row whose transaction notifies. Then bursts of
+five files for a job with `warm: 2`. CPU is what the kernel counts for all processes of a try; for a warm one what its driver
+took before the hand-over is added. `--runs 50` is the issue's number, 5 the usual.
+The bar: warm, the slowest of twenty at most 1.5 s with an interval of 1 s, 0.7 s with hints, and no more CPU than `small`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from statistics import median, quantiles
 from string import Template
 
 import anyio
+import asyncpg
 import httpx
 
 from watcher.demo.daemon import Daemon, running_daemon
-from watcher.demo.servers import free_port
+from watcher.demo.servers import free_port, running_postgres
 from watcher.submit.processes import TAG_VARIABLE
 
-BAR, INTERVAL = 1.5, 1
+BARS = {"warm": 1.5, "hinted": 0.7}
+INTERVAL = 1
 BURSTS, BURST = 3, 5
 IDLE_FOR = 20.0
 LONGEST = 600.0
@@ -33,8 +36,12 @@ import sys, time
 from asset_job import run
 
 with run() as r:
-    [file] = r.triggering_asset_events.files()
-    assert r.read([file], format="csv", schema="id long", header=True).count() == 3
+    [file] = r.triggering_asset_events.files() or r.triggering_asset_events.rows()
+    if "id" in file:
+        frame = r.spark.read.csv(file["path"], schema="id long", header=True)
+    else:
+        frame = r.read([file], format="csv", schema="id long", header=True)
+    assert frame.count() == 3
     open(f"{sys.argv[1]}/{file['path'].rpartition('/')[2]}", "w").write(str(time.time()))
 """
 HEAD = Template("""\
@@ -43,7 +50,12 @@ settings:
   home: $home
   api: {port: $port, auth: none}
   scheduler: {parallelism: 6, memory_mb: 8000, warm_memory_mb: 2000}
+connections:
+  shop: {type: postgres, dsn: '$dsn'}
 assets:
+  in_hinted:
+    watchers:
+      rows: {trigger: postgres.new_rows, connection: shop, table: files, interval: 1s, listen: true, columns: [id, path], start: all}
 """)
 ASSET = Template("""\
   in_$name:
@@ -51,6 +63,9 @@ ASSET = Template("""\
     watchers:
       files_$name: {trigger: file.new_files, match: "*.csv", interval: ${interval}s, min_age: 0s, start: all}
 """)
+TABLE = "CREATE TABLE files (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, path text)"
+INSERT = "INSERT INTO files (path) VALUES ($1)"
+NOTIFY = "SELECT pg_notify('asset_watcher', 'files'::regclass::oid::text)"
 JOB_ENTRY = Template("""\
   $name:
     schedule: in_$name
@@ -68,15 +83,16 @@ def main() -> None:
         folder = Path(name)
         (folder / "count.py").write_text(JOB)
         (folder / "out").mkdir()
-        anyio.run(one_by_one, folder, runs)
-        anyio.run(bursts, folder)
+        with running_postgres() as dsn:
+            anyio.run(one_by_one, folder, runs, dsn)
+            anyio.run(bursts, folder, dsn)
 
 
-def configure(folder: Path, port: int, home: str, **jobs: str) -> Path:
-    text = HEAD.substitute(home=home, port=port)
+def configure(folder: Path, port: int, home: str, dsn: str, **jobs: str) -> Path:
+    text = HEAD.substitute(home=home, port=port, dsn=dsn)
     for name in jobs:
         (folder / name).mkdir()
-        text += ASSET.substitute(name=name, folder=folder, interval=INTERVAL)
+        text += "" if name == "hinted" else ASSET.substitute(name=name, folder=folder, interval=INTERVAL)
     text += "jobs:\n" + "".join(
         JOB_ENTRY.substitute(name=name, folder=folder, spark=spark) for name, spark in jobs.items()
     )
@@ -85,24 +101,28 @@ def configure(folder: Path, port: int, home: str, **jobs: str) -> Path:
     return file
 
 
-async def one_by_one(folder: Path, runs: int) -> None:
+async def one_by_one(folder: Path, runs: int, dsn: str) -> None:
     port = free_port()
-    file = configure(folder, port, "home", cold="profile: large", small="profile: small", warm="warm: 1")
-    times: dict[str, list[float]] = {"cold": [], "small": [], "warm": []}
+    profiles = {"cold": "profile: large", "small": "profile: small", "warm": "warm: 1", "hinted": "warm: 1"}
+    file = configure(folder, port, "home", dsn, **profiles)
+    times: dict[str, list[float]] = {name: [] for name in profiles}
+    database = await asyncpg.connect(dsn)
+    await database.execute(TABLE)
     async with running_daemon(file, f"http://127.0.0.1:{port}", os.environ) as daemon:
-        await ready(daemon, 1)
+        await ready(daemon, 2)
         print(f"an idle warm driver: {await idle_cost(folder / 'home')}")
         for number in range(runs):
             for name, measured in times.items():
-                await ready(daemon, 1)
-                measured.append(await first_action(folder, name, number))
+                await ready(daemon, 2)
+                measured.append(await first_action(folder, name, number, database))
                 await settled(daemon, name, folder / "home")
+    await database.close()
     report(folder / "home", times)
 
 
-async def bursts(folder: Path) -> None:
+async def bursts(folder: Path, dsn: str) -> None:
     port = free_port()
-    file = configure(folder, port, "second", burst="warm: 2")
+    file = configure(folder, port, "second", dsn, burst="warm: 2")
     print(f"\nbursts of {BURST} files for a job with `warm: 2`, seconds to each count, sorted")
     async with running_daemon(file, f"http://127.0.0.1:{port}", os.environ) as daemon:
         for number in range(BURSTS):
@@ -119,14 +139,22 @@ async def note(times: list[float], folder: Path, number: int) -> None:
     times.append(await first_action(folder, "burst", number))
 
 
-async def first_action(folder: Path, name: str, number: int) -> float:
-    """Seconds from the moment the file is there to the end of its count."""
+async def first_action(folder: Path, name: str, number: int, database: asyncpg.Connection | None = None) -> float:
+    """Seconds from the moment the file is there, or the row that names it, to the end of its count."""
     answer = folder / "out" / f"{name}{number}.csv"
     unfinished = folder / "unfinished" / answer.name
     unfinished.parent.mkdir(exist_ok=True)
     unfinished.write_text("id\n1\n2\n3\n")
-    committed = time.time()
-    unfinished.rename(folder / name / answer.name)
+    file = folder / name / answer.name
+    if name == "hinted" and database is not None:
+        unfinished.rename(file)
+        async with database.transaction():
+            await database.execute(INSERT, str(file))
+            await database.execute(NOTIFY)
+        committed = time.time()
+    else:
+        committed = time.time()
+        unfinished.rename(file)
     with anyio.fail_after(LONGEST):
         while not answer.exists() or not answer.read_text():
             await anyio.sleep(0.05)
@@ -157,7 +185,7 @@ def started(runs: Path) -> list[Path]:
 
 
 async def idle_cost(home: Path) -> str:
-    [folder] = (home / "warm").iterdir()
+    folder = next((home / "warm").iterdir())
     processes = tagged(f"warm-{folder.name}")
     before = sum(map(ticks, processes))
     await anyio.sleep(IDLE_FOR)
@@ -199,8 +227,8 @@ def report(home: Path, times: dict[str, list[float]]) -> None:
             f"  {name:<8}{median(measured):8.2f}{p95(measured):8.2f}{max(measured):8.2f}"
             f"{cpu:10.2f}{before:10.2f}{peak:10.0f}"
         )
-    slowest = p95(times["warm"])
-    print(f"  bar: warm p95 at most {BAR} s: {'met' if slowest <= BAR else 'MISSED'}")
+    for name, bar in BARS.items():
+        print(f"  bar: {name} p95 at most {bar} s: {'met' if p95(times[name]) <= bar else 'MISSED'}")
     ratio = total["warm"] / total["small"]
     print(f"  bar: CPU of warm, before included, is {ratio:.2f} of small's: {'met' if ratio <= 1 else 'MISSED'}")
 

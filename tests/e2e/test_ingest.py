@@ -141,7 +141,7 @@ class World:
                 ids = await run_sync(ids_in, table)
                 assert ids in ([], CUSTOMERS), f"{table} shows {len(ids)} rows"
                 self.seen[type(table).__name__] += ids == CUSTOMERS
-            await anyio.sleep(0.3)
+            await anyio.sleep(0.3 if LONG else 1.0)
 
     def customers(self) -> list[dict[str, Any]]:
         """As the page reads them."""
