@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import NullPool, create_engine, func, make_url, select
+from sqlalchemy import Engine, NullPool, create_engine, func, make_url, select
 
 from store.database import sqlite_url
 from store.database.schema import asset_event
@@ -26,9 +26,7 @@ class Metadata:
     """The daemon's database, read beside it."""
 
     def __init__(self, url: str) -> None:
-        driver = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
-        address = make_url(url)
-        self._engine = create_engine(address.set(drivername=driver[address.get_backend_name()]), poolclass=NullPool)
+        self._engine = engine_beside(url)
 
     def items(self, watchers: Collection[str]) -> tuple[int, Mapping[str, Counter[Any]]]:
         """The number of events of these watchers, and how often each of them has told each item."""
@@ -65,6 +63,13 @@ class Metadata:
         with self._engine.connect() as connection:
             earliest, latest = connection.execute(select(func.min(moment), func.max(moment))).one()
         return latest - earliest
+
+
+def engine_beside(url: str) -> Engine:
+    """For the daemon's database, without its event loop."""
+    driver = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+    address = make_url(url)
+    return create_engine(address.set(drivername=driver[address.get_backend_name()]), poolclass=NullPool)
 
 
 def items_of(extra: Mapping[str, Any]) -> list[Any]:
