@@ -15,7 +15,7 @@ from starlette.types import Scope
 from store.processes import sessions, tokens
 from store.processes.tokens import Identity
 from watcher import try_tokens
-from watcher.api.context import ApiContext, Context, of_app
+from watcher.api.context import ApiContext, of_app
 from watcher.api.sign_ins import REFUSED, failed, in_passing
 from watcher.try_tokens import InvalidTryToken, TryIdentity
 
@@ -41,11 +41,10 @@ def not_authenticated(sentence: str = "Not authenticated") -> HTTPException:
 async def sign_in(scope: Scope) -> None:
     """Refuse who may not call anything there, before a body is read. Raises 401, 403 and 429."""
     request = Request(scope)
-    context = await of_app(request)
     if scope["path"].startswith("/execution/"):
-        await try_identity(request, context, await _bearer(request))
+        await try_identity(request, await of_app(request), await _bearer(request))
     elif scope["path"].startswith("/api/"):
-        await _actor(request, context, await _bearer(request))
+        await _actor(request, await _bearer(request))
 
 
 async def try_identity(request: Request, context: ApiContext, bearer: Bearer) -> TryIdentity:
@@ -58,12 +57,12 @@ async def try_identity(request: Request, context: ApiContext, bearer: Bearer) ->
         raise await failed(request, context, f"Invalid token: {error}") from None
 
 
-async def _actor(request: Request, context: Context, bearer: Bearer) -> Actor:
-    """Looked up once for each request, and refused once."""
+async def _actor(request: Request, bearer: HTTPAuthorizationCredentials | None) -> Actor:
+    """Looked up once for each request, and refused once. No dependency itself: FastAPI's way to each costs more than a look."""
     known: Actor | HTTPException | None = request.scope.get(_ACTOR)
     if known is None:
         try:
-            known = await _identified(request, context, bearer)
+            known = await _identified(request, await of_app(request), bearer)
         except HTTPException as error:
             known = error
         request.scope[_ACTOR] = known
@@ -106,8 +105,9 @@ async def _of_session(request: Request, context: ApiContext) -> Identity:
     return identity
 
 
-def _at_least(role: str) -> Callable[[Actor], Awaitable[Actor]]:
-    async def check(actor: Annotated[Actor, Depends(_actor)]) -> Actor:
+def _at_least(role: str) -> Callable[[Request, Bearer], Awaitable[Actor]]:
+    async def check(request: Request, bearer: Bearer) -> Actor:
+        actor = await _actor(request, bearer)
         if tokens.ROLES.index(actor.role) < tokens.ROLES.index(role):
             raise HTTPException(403, f"this needs the role {role}, and {actor.name} is {actor.role}")
         return actor
