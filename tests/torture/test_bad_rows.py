@@ -41,7 +41,7 @@ def write(connection: psycopg.Connection, dice: Random) -> None:
 
 
 def rejected(daemons: Daemons) -> list[int]:
-    answer = daemons.get("/api/v2/watchers/rows/rejected?limit=100")
+    answer = daemons.get("/api/v2/watchers/rows/rejected?limit=1000")
     assert answer["total_entries"] == len(answer["rejected"])
     return [item["key"] for item in answer["rejected"]]
 
