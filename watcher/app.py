@@ -47,7 +47,7 @@ from watcher.isolation.fork_server import ForkServer
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.leader_election import Leadership
 from watcher.loops import Hint
-from watcher.metadata import check_store, logs_directory, open_backend, open_database, open_logs
+from watcher.metadata import check_store, keep_unfrozen, logs_directory, open_backend, open_database, open_logs
 from watcher.metrics import Metrics
 from watcher.outbox.sender import Sender
 from watcher.reloader import Reloader, StartedWith, start_configuration
@@ -176,6 +176,7 @@ class Daemon:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
                 clients = self._clients = Clients(self.configuration.connections, tasks, children)
                 await self._start_part(tasks, "exchange of hints", self._relay.run)
+                await self._start_part(tasks, "end of frozen sessions", keep_unfrozen, self.database)
                 create = create_app if "api" in self.options.roles else create_probes
                 self._api = create(self._api_context(clients))
                 await self._start_part(tasks, "API", serve, self._api, self.listening_socket, self._settings.api)

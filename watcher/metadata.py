@@ -7,22 +7,29 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import Final, TypeVar
 
+import anyio
+import structlog
+from anyio.abc import TaskStatus
 from sqlalchemy import URL, make_url
 
 from config.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
 from store.database import Database, migrations, sqlite_url
+from store.database.frozen_sessions import end_frozen_sessions
 from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
 from store.processes.file_locks import exclusive_database
 from watcher import logs, machine
 from watcher.home import refusing_os_errors
-from watcher.loops import insist
+from watcher.loops import insist, keep_going
 
 START_PATIENCE: Final = 30.0
 """Seconds for which a starting daemon waits for its database."""
+FREE_EVERY: Final = 1.0
 T = TypeVar("T")
+
+log = structlog.get_logger()
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
@@ -40,10 +47,22 @@ async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[D
                 stack.enter_context(exclusive_database(Path(str(url.database))))
         idle_limit = settings.triggerer.lease.total_seconds() * 2 / 3
         database = await stack.enter_async_context(Database.open(url, idle_in_transaction_timeout=idle_limit))
+        await patiently(lambda: end_frozen_sessions(database))
         if upgrade or database.dialect == "sqlite":
             await patiently(lambda: migrations.upgrade(database))
         await patiently(lambda: migrations.check(database))
         yield database
+
+
+async def keep_unfrozen(database: Database, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    """Until cancelled: no process that was stopped keeps the others waiting for its locks."""
+    task_status.started()
+    while database.dialect == "postgresql":
+        async with keep_going("database.frozen_sessions_failed"):
+            if ended := await end_frozen_sessions(database):
+                log.warning("database.frozen_sessions_ended", sessions=ended)
+        await anyio.sleep(FREE_EVERY)
+    await anyio.sleep_forever()
 
 
 def check_store(settings: Settings) -> None:

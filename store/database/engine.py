@@ -39,6 +39,8 @@ SQLITE_PATIENCE: Final = 30.0
 RESERVED: Final = 3
 """Sessions beside those of transactions for statements by themselves: no heartbeat waits behind commits."""
 
+APPLICATION: Final = "asset-watcher"
+"""What PostgreSQL calls our sessions."""
 OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
 WRITING: Final = "READ COMMITTED"
 READING: Final = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -59,14 +61,14 @@ class Database:
         self.url = url
         self.loop = asyncio.get_running_loop()
         self._place = url.database or ""
-        self._idle_milliseconds = str(int(idle_in_transaction_timeout * 1000))
+        self.idle_in_transaction_timeout = idle_in_transaction_timeout
         if self.dialect == "sqlite":
             self._writer, self._reader = _sqlite_engine(url, 1), _sqlite_engine(url, pool_size, read_only=True)
             self._single = self._writer
         else:
-            self._writer = _postgresql_engine(url, pool_size, self._idle_milliseconds)
+            self._writer = _postgresql_engine(url, pool_size, idle_in_transaction_timeout)
             self._reader = self._writer.execution_options(**READING)
-            reserved = _postgresql_engine(url, RESERVED, self._idle_milliseconds)
+            reserved = _postgresql_engine(url, RESERVED, idle_in_transaction_timeout)
             self._single = reserved.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
@@ -267,7 +269,7 @@ def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> Asyn
     return engine
 
 
-def _postgresql_engine(url: URL, pool_size: int, idle_milliseconds: str) -> AsyncEngine:
+def _postgresql_engine(url: URL, pool_size: int, idle_in_transaction_timeout: float) -> AsyncEngine:
     engine = create_async_engine(
         _with_tls(url.set(drivername="postgresql+asyncpg")),
         pool_size=pool_size,
@@ -277,8 +279,8 @@ def _postgresql_engine(url: URL, pool_size: int, idle_milliseconds: str) -> Asyn
         connect_args={
             "timeout": CONNECT_DEADLINE,
             "server_settings": {
-                "application_name": "asset-watcher",
-                "idle_in_transaction_session_timeout": idle_milliseconds,
+                "application_name": APPLICATION,
+                "idle_in_transaction_session_timeout": str(int(idle_in_transaction_timeout * 1000)),
             },
         },
     )

@@ -143,8 +143,7 @@ SET_BACK: Final = -1
 """The `note` of a row that is none: its `id` is the last that the sequence has handed out."""
 AHEAD: Final = -2
 """The `note` of a row whose id the sequence has not handed out."""
-MOST_TEXTS: Final = 250
-"""Of each kind, those used last."""
+_MOST_TEXTS: Final = 250
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,7 +176,14 @@ class RowsById:
     @property
     def newest(self) -> str:
         """Highest and lowest id, number of ids and holes among the newest `NEWEST_IDS` handed out, and the others, in one snapshot."""
-        return _newest(self.table.sql, self.cursor, self.drawn)
+        ids, order = f"SELECT {self.cursor}::int8 AS id FROM {self.table.sql}", f"ORDER BY {self.cursor}"  # noqa: S608
+        newest = f"DESC LIMIT {NEWEST_IDS}"
+        if self.drawn is None:
+            return _NEWEST.format(newest=f"{ids} {order} {newest}", ahead="NULL::int8[]")
+        last = "(SELECT last FROM drawn)"
+        ahead = f"ARRAY({ids} WHERE {self.cursor} > {last} {order} LIMIT {MOST_AHEAD + 1})"
+        pairs = _NEWEST.format(newest=f"{ids} WHERE {self.cursor} <= {last} {order} {newest}", ahead=ahead)
+        return f"WITH {self.drawn.known} {pairs}"
 
     @property
     def cursor(self) -> str:
@@ -192,14 +198,14 @@ class RowsById:
         return f"{select} WHERE {among} ORDER BY {self.cursor} LIMIT {limit}::int8"
 
 
-@lru_cache(maxsize=MOST_TEXTS)
+@lru_cache(maxsize=_MOST_TEXTS)
 def _fresh(of: RowsById) -> str:
     if of.drawn is None:
         return f"({of.rows(f'{of.cursor} > $1::int8')})"
     return f"WITH {of.drawn.known} " + " UNION ALL ".join(f"({part})" for part in _parts(of))
 
 
-@lru_cache(maxsize=MOST_TEXTS)
+@lru_cache(maxsize=_MOST_TEXTS)
 def _fresh_and_late(of: RowsById) -> str:
     place = 5 if of.free else 3
     in_gap = of.rows(f"{of.cursor} >= gap.low AND {of.cursor} <= gap.high", f"${place + 2}")
@@ -217,17 +223,6 @@ def _parts(of: RowsById) -> list[str]:
     ahead = of.rows(f"{cursor} > {last} AND {cursor} >= free.low AND {cursor} <= free.high", note=str(AHEAD))
     within = _WITHIN.format(name="free", low=3, high=4, rows=ahead)
     return [set_back, of.rows(f"{cursor} > $1::int8 AND {cursor} <= {last}"), f"{within} LIMIT $2::int8"]
-
-
-def _newest(name: str, cursor: str, drawn: Drawn | None) -> str:
-    ids, order = f"SELECT {cursor}::int8 AS id FROM {name}", f"ORDER BY {cursor}"  # noqa: S608
-    newest = f"DESC LIMIT {NEWEST_IDS}"
-    if drawn is None:
-        return _NEWEST.format(newest=f"{ids} {order} {newest}", ahead="NULL::int8[]")
-    last = "(SELECT last FROM drawn)"
-    ahead = f"ARRAY({ids} WHERE {cursor} > {last} {order} LIMIT {MOST_AHEAD + 1})"
-    pairs = _NEWEST.format(newest=f"{ids} WHERE {cursor} <= {last} {order} {newest}", ahead=ahead)
-    return f"WITH {drawn.known} {pairs}"
 
 
 _WITHIN: Final = "SELECT {name}s.* FROM unnest(${low}::int8[], ${high}::int8[]) AS {name}(low, high) CROSS JOIN LATERAL ({rows}) {name}s"

@@ -10,11 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from store.database import Database
-from store.errors import NotLeading
+from store.errors import CommitUnknown, NotLeading
 from tests.databases import statements_of
 from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied
 from watcher.leader_election import Leadership
+from watcher.metadata import keep_unfrozen
 
 pytestmark = pytest.mark.service
 ONE, TWO = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
@@ -45,6 +46,29 @@ async def test_a_standby_leads_when_the_leaders_lease_has_ended(database: Databa
         tasks.cancel_scope.cancel()
     await first.campaign()
     assert first.leads, "who resigned can be followed at once"
+
+
+async def test_a_leader_that_was_stopped_between_the_halves_of_a_statement_is_followed(database_url: str) -> None:
+    """Its session counts as busy with a statement of which no more comes, and so it has the lock for good."""
+    lease = timedelta(seconds=1)
+    async with (
+        Database.open(database_url, idle_in_transaction_timeout=0.5) as frozen,
+        Database.open(database_url, idle_in_transaction_timeout=0.5) as living,
+    ):
+        first, second = candidate(frozen, ONE, lease), candidate(living, TWO)
+        await first.campaign()
+        stopped = first.transaction()
+        connection = await stopped.__aenter__()
+        await (await connection.get_raw_connection()).driver_connection.prepare("SELECT 1")
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(keep_unfrozen, living)
+            with anyio.fail_after(PATIENCE):
+                while not second.leads:
+                    await anyio.sleep(0.1)
+                    await second.campaign()
+            tasks.cancel_scope.cancel()
+        with pytest.raises(CommitUnknown):
+            await stopped.__aexit__(None, None, None)
 
 
 async def test_a_renewal_and_a_campaign_that_is_in_vain_hold_nothing_between_statements(database: Database) -> None:

@@ -16,6 +16,7 @@ from watcher.dispatcher.admission import Limits
 from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import JobToStart
 from watcher.leader_election import Leadership
+from watcher.metadata import keep_unfrozen
 from watcher.scheduler.scheduler import Scheduler
 from watcher.submit.base import SparkApplication
 
@@ -57,6 +58,7 @@ async def main(url: str, folder: Path, home: str) -> None:
                 wake()
 
         async with anyio.create_task_group() as tasks:
+            await tasks.start(keep_unfrozen, database)
             await tasks.start(leadership.run)
             await tasks.start(scheduler.run)
             await tasks.start(dispatcher.run)
