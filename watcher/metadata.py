@@ -27,6 +27,7 @@ from watcher.loops import insist, keep_going
 START_PATIENCE: Final = 30.0
 """Seconds for which a starting daemon waits for its database."""
 FREE_EVERY: Final = 1.0
+"""Seconds."""
 T = TypeVar("T")
 
 log = structlog.get_logger()
