@@ -61,7 +61,8 @@ ASSET = Template("""\
   in_$name:
     uri: file://$folder/$name
     watchers:
-      files_$name: {trigger: file.new_files, match: "*.csv", interval: ${interval}s, min_age: 0s, start: all}
+      files_$name: {trigger: file.new_files, match: "*.csv", interval: ${interval}s, min_age: 0s, start: all,
+        batch: {max_files: 1}}
 """)
 TABLE = "CREATE TABLE files (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, path text)"
 INSERT = "INSERT INTO files (path) VALUES ($1)"
