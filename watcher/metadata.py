@@ -16,7 +16,6 @@ from config.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
 from store.database import Database, migrations, sqlite_url
-from store.database.frozen_sessions import end_frozen_sessions
 from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
 from store.processes.file_locks import exclusive_database
@@ -48,7 +47,7 @@ async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[D
                 stack.enter_context(exclusive_database(Path(str(url.database))))
         idle_limit = settings.triggerer.lease.total_seconds() * 2 / 3
         database = await stack.enter_async_context(Database.open(url, idle_in_transaction_timeout=idle_limit))
-        await patiently(lambda: end_frozen_sessions(database))
+        await patiently(database.end_frozen_sessions)
         if upgrade or database.dialect == "sqlite":
             await patiently(lambda: migrations.upgrade(database))
         await patiently(lambda: migrations.check(database))
@@ -60,7 +59,7 @@ async def keep_unfrozen(database: Database, *, task_status: TaskStatus[None] = a
     task_status.started()
     while database.dialect == "postgresql":
         async with keep_going("database.frozen_sessions_failed"):
-            if ended := await end_frozen_sessions(database):
+            if ended := await database.end_frozen_sessions():
                 log.warning("database.frozen_sessions_ended", sessions=ended)
         await anyio.sleep(FREE_EVERY)
     await anyio.sleep_forever()

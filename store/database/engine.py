@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
-from sqlalchemy import URL, event, make_url
+from sqlalchemy import URL, event, make_url, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
@@ -39,11 +39,18 @@ SQLITE_PATIENCE: Final = 30.0
 RESERVED: Final = 3
 """Sessions beside those of transactions for statements by themselves: no heartbeat waits behind commits."""
 
-APPLICATION: Final = "asset-watcher"
+_APPLICATION: Final = "asset-watcher"
 """What PostgreSQL calls our sessions."""
 OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
 WRITING: Final = "READ COMMITTED"
 READING: Final = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+
+_END_FROZEN: Final = text("""
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user AND application_name = :application
+      AND state = 'active' AND wait_event = 'ClientRead'
+      AND state_change < clock_timestamp() - make_interval(secs => :seconds)
+""")
 
 
 class Database:
@@ -61,7 +68,7 @@ class Database:
         self.url = url
         self.loop = asyncio.get_running_loop()
         self._place = url.database or ""
-        self.idle_in_transaction_timeout = idle_in_transaction_timeout
+        self._idle_timeout = idle_in_transaction_timeout
         if self.dialect == "sqlite":
             self._writer, self._reader = _sqlite_engine(url, 1), _sqlite_engine(url, pool_size, read_only=True)
             self._single = self._writer
@@ -139,6 +146,19 @@ class Database:
         finally:
             with anyio.CancelScope(shield=True):
                 await _give_back(connection)
+
+    async def end_frozen_sessions(self) -> int:
+        """End ours whose process was stopped in the middle of a statement, locks and all, and say how many (PostgreSQL).
+
+        asyncpg sends a statement it has not prepared in two halves. A session that waits for the second counts as busy, so that
+        idle_in_transaction_session_timeout does not run; it may wait for as long as that. Its process finds it gone, as after that.
+        https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-IDLE-IN-TRANSACTION-SESSION-TIMEOUT
+        """
+        if self.dialect != "postgresql":
+            return 0
+        async with self.statements() as connection:
+            ended = await connection.execute(_END_FROZEN, {"application": _APPLICATION, "seconds": self._idle_timeout})
+            return int(ended.scalar_one())
 
     def reading(self, deadline: float | None = None) -> AbstractAsyncContextManager[AsyncConnection]:
         """A connection on one snapshot; the database refuses to write in it. Raises as `transaction` does."""
@@ -279,7 +299,7 @@ def _postgresql_engine(url: URL, pool_size: int, idle_in_transaction_timeout: fl
         connect_args={
             "timeout": CONNECT_DEADLINE,
             "server_settings": {
-                "application_name": APPLICATION,
+                "application_name": _APPLICATION,
                 "idle_in_transaction_session_timeout": str(int(idle_in_transaction_timeout * 1000)),
             },
         },
