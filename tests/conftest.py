@@ -26,6 +26,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+gc.disable()  # until everything is collected
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     return TestByTest(config, log)
@@ -59,6 +62,7 @@ def _class_archive() -> None:
 
 def pytest_collection_finish() -> None:
     """What is imported and collected by now stays to the end: the garbage collector passes it over, and comes less often."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

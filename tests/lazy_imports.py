@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from types import ModuleType
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
 
-def lazy_importorskip(name: str, *, reason: str) -> ModuleType:
-    """As pytest's importorskip, but imported by the first who looks into it."""
-    if name in sys.modules:
-        return sys.modules[name]
+class LazyModule:
+    """Imported by the first who looks into it. (Python's own lazy modules are imported by pytest, which looks into all it sees.)"""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(import_module(self._name), name)
+
+
+def lazy_importorskip(name: str, *, reason: str) -> LazyModule:
+    """As pytest's importorskip, but imported when it is needed."""
     try:
-        spec = importlib.util.find_spec(name)
+        is_there = find_spec(name) is not None
     except ModuleNotFoundError:
-        spec = None
-    if spec is None or spec.loader is None:
+        is_there = False
+    if not is_there:
         pytest.skip(reason, allow_module_level=True)
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    parent, _, child = name.rpartition(".")
-    if parent:
-        setattr(sys.modules[parent], child, module)
-    return module
+    return LazyModule(name)

@@ -49,7 +49,7 @@ def check(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
 
 
 async def _open(settings: Settings, upgrade: bool) -> None:
-    from watcher.cli.connections import opened_database  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.database import opened_database  # noqa: PLC0415  see watcher.cli
 
     async with opened_database(settings, upgrade=upgrade):
         pass
@@ -111,7 +111,7 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
 
     from watcher import logs  # noqa: PLC0415
     from watcher.cleanup import Cleaner, Limits  # noqa: PLC0415
-    from watcher.cli.connections import opened_database  # noqa: PLC0415
+    from watcher.cli.database import opened_database  # noqa: PLC0415
     from watcher.home import make_home  # noqa: PLC0415
     from watcher.metadata import logs_directory, open_backend  # noqa: PLC0415
 

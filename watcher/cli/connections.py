@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
 import httpx
 
 from config.models import Configuration
-from config.settings import Settings
 from store.catalog import assets
-from store.database import Database, migrations
-from store.processes.file_locks import is_held
+from store.database import Database
 from watcher import logs
 from watcher.api import create_app
 from watcher.api.context import ApiContext
 from watcher.api.same_site import Site
 from watcher.cli.api_client import ApiClient
-from watcher.home import lock_path, make_home
+from watcher.cli.database import account, opened_database
+from watcher.home import make_home
 from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.metadata import database_url, logs_directory, open_backend
+from watcher.metadata import logs_directory, open_backend
 from watcher.sources import control, open_sources
 from watcher.triggerer.clients import Clients
 from watcher.vocabulary import Descriptions
-
-OPEN_DEADLINE: Final = 8.0
-"""Seconds for the database's first answer to a command."""
 
 
 @asynccontextmanager
@@ -72,25 +65,3 @@ async def _context(
         control=control(configuration, defaultdict(int, asset_ids), database, clients),
         descriptions=descriptions,
     )
-
-
-def account() -> str:
-    """Who acts when the database itself is all the permission needed; stands in the audit."""
-    try:
-        return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):  # a container's account needs no entry in /etc/passwd
-        return f"cli:{os.getuid()}"
-
-
-@asynccontextmanager
-async def opened_database(settings: Settings, *, upgrade: bool = False) -> AsyncIterator[Database]:
-    """The metadata database with this program's schema; an embedded one that no daemon uses is migrated by itself."""
-    url = database_url(settings)
-    embedded = url.get_backend_name() == "sqlite"
-    if embedded and settings.database.url is None:
-        make_home(settings.home)
-    async with Database.open(url) as database:
-        if upgrade or (embedded and not is_held(lock_path(settings.home))):
-            await migrations.upgrade(database)
-        await migrations.check(database, OPEN_DEADLINE)
-        yield database

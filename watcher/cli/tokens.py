@@ -162,7 +162,7 @@ async def _chosen(connection: AsyncConnection, token_id: str | None, subject: st
 
 async def _record(connection: AsyncConnection, action: str, changed: Token, **detail: Any) -> None:
     from store.processes import audit  # noqa: PLC0415  see watcher.cli
-    from watcher.cli.connections import account  # noqa: PLC0415
+    from watcher.cli.database import account  # noqa: PLC0415
 
     detail = {"id": changed.id, **detail}
     await audit.record(connection, account(), f"token.{action}", changed.subject, detail)
@@ -171,7 +171,7 @@ async def _record(connection: AsyncConnection, action: str, changed: Token, **de
 async def _change(settings: Settings, operation: Callable[[AsyncConnection], Awaitable[T]]) -> T:
     """In one transaction on the configured database."""
     from store.errors import Conflict, NotFound  # noqa: PLC0415  see watcher.cli
-    from watcher.cli.connections import opened_database  # noqa: PLC0415
+    from watcher.cli.database import opened_database  # noqa: PLC0415
 
     async with opened_database(settings) as database:
         try:

@@ -39,8 +39,8 @@ from watcher import app as daemon
 from watcher import logs
 from watcher.api.context import ApiContext
 from watcher.cli import configuration as commands_of_configuration
-from watcher.cli import connections
 from watcher.cli.app import app
+from watcher.cli.database import opened_database
 from watcher.declaring import declared
 from watcher.http_server import listen, serve
 from watcher.vocabulary import vocabulary
@@ -79,7 +79,7 @@ def configuration(tmp_path: Path) -> Path:
 
 async def _apply(path: Path) -> None:
     loaded = load(path, vocabulary(), {})
-    async with connections.opened_database(loaded.settings) as database, database.transaction() as session:
+    async with opened_database(loaded.settings) as database, database.transaction() as session:
         await catalog_sync.apply(session, declared(loaded), database.dialect)
 
 
@@ -135,7 +135,7 @@ def test_the_newest_events_of_an_asset_are_listed(watcher: Watcher, configuratio
 
 async def _two_events(path: Path) -> None:
     settings = load(path, vocabulary(), {}).settings
-    async with connections.opened_database(settings) as database, database.transaction() as session:
+    async with opened_database(settings) as database, database.transaction() as session:
         asset_id = (await assets.ids_by_name(session))["inbox"]
         new = [
             NewEvent(asset_id=asset_id, extra=f'{{"n": {n}}}', trace_id="0" * 32, source_watcher="inbox_files")
@@ -235,7 +235,7 @@ def test_a_runs_log_is_printed_whole(watcher: Watcher, configuration: Path) -> N
 
 async def _tried_run(path: Path) -> None:
     settings = load(path, vocabulary(), {}).settings
-    async with connections.opened_database(settings) as database, database.transaction() as session:
+    async with opened_database(settings) as database, database.transaction() as session:
         await runs.create_run(session, "load_orders", "mine", "load_orders", triggered_by="cli", conf="{}", note=None)
         [task] = await runs.startable(session)
         await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="")
@@ -370,7 +370,7 @@ def test_tokens_are_listed_rotated_and_revoked(watcher: Watcher) -> None:
 
 async def _audited(path: Path) -> list[str]:
     settings = load(path, vocabulary(), {}).settings
-    async with connections.opened_database(settings) as database, database.reading() as session:
+    async with opened_database(settings) as database, database.reading() as session:
         page = await audit.listed(session, None, Window(limit=10))
     return [f"{entry.action} {entry.target}" for entry in page.rows]
 
@@ -398,7 +398,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
     settings = load(path, vocabulary(), {}).settings
     directory = daemon.logs_directory(settings)
     with logs.configure(directory, level="info", json=True, owner="owner", max_file_mb=1):
-        async with connections.opened_database(settings) as database, anyio.create_task_group() as tasks:
+        async with opened_database(settings) as database, anyio.create_task_group() as tasks:
             context = ApiContext(
                 database=database,
                 entries=AttributedEntries(database.dialect),
@@ -576,7 +576,7 @@ def test_references_need_a_backend_that_marks_them(watcher: Watcher, configurati
 
 async def _expire(path: Path, count: int) -> None:
     settings = load(path, vocabulary(), {}).settings
-    async with connections.opened_database(settings) as database:
+    async with opened_database(settings) as database:
         store = MetastoreStoreBackend(database)
         scope = TaskScope(dag_id="load_orders", run_id="r", task_id="load")
         for number in range(count):

@@ -17,8 +17,8 @@ from store.catalog import catalog_sync
 from store.database.schema import watcher_position
 from store.detection import positions
 from tests.servers import PostgresDatabase
-from watcher.cli import connections
 from watcher.cli.app import app
+from watcher.cli.database import opened_database
 from watcher.declaring import declared
 from watcher.vocabulary import vocabulary
 
@@ -112,7 +112,7 @@ def test_who_holds_a_gap_is_said_in_words(watcher: Watcher, configuration: Path)
 
 async def stand_at(configuration: Path, watermark: str) -> None:
     loaded = load(configuration, vocabulary(), {})
-    async with connections.opened_database(loaded.settings) as database, database.transaction() as session:
+    async with opened_database(loaded.settings) as database, database.transaction() as session:
         await catalog_sync.apply(session, declared(loaded), database.dialect)
         await positions.claim(session, "orders_rows", "somebody", database.dialect)
         await session.execute(update(watcher_position).values(watermark=watermark))
