@@ -5,7 +5,7 @@ some tens); rows from a PostgreSQL of its own. Spark's JVM is that of a job's pr
 what it reads (`noop`). `--maven` adds s3a and JDBC, whose jars Spark fetches from Maven; files are then read in turns, and the
 median of three counts. The bar: as fast as s3a on JSON, twice as fast on Parquet.
 
-    python bench/spark_sources.py [--megabytes 256] [--rows 2000000] [--maven] [--profile large] [--latency 20]
+    python bench/spark_sources.py [--megabytes 256] [--rows 2000000] [--maven] [--profile large] [--files 256 --latency 20]
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from statistics import median
 from typing import Any
 
 SDK = Path(__file__).parents[1] / "watcher" / "sdk"
-FILES = 8
 TURNS = 3
 BARS = {".json": 1.0, ".parquet": 2.0}
 PARQUET_ROW = 56
@@ -63,8 +62,7 @@ def parquet_content(size: int) -> bytes:
     return bytes(sink.getvalue())
 
 
-def serve(port: Any, megabytes: int, latency: float) -> None:
-    size = megabytes * (1 << 20) // FILES
+def serve(port: Any, size: int, latency: float) -> None:
     bodies = {".json": content(ORDER, size), ".csv": content(LINE, size), ".parquet": parquet_content(size)}
 
     class Handler(BaseHTTPRequestHandler):
@@ -105,9 +103,9 @@ def serve(port: Any, megabytes: int, latency: float) -> None:
 
 
 @contextmanager
-def file_server(megabytes: int, latency: float) -> Iterator[tuple[str, dict[str, int]]]:
+def file_server(size: int, latency: float) -> Iterator[tuple[str, dict[str, int]]]:
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.Process(target=serve, args=(theirs, megabytes, latency), daemon=True)
+    process = multiprocessing.Process(target=serve, args=(theirs, size, latency), daemon=True)
     process.start()
     port, sizes = ours.recv()
     try:
@@ -146,7 +144,7 @@ def noop(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def bench_files(spark: Any, endpoint: str, sizes: dict[str, int], *, maven: bool) -> None:
+def bench_files(spark: Any, endpoint: str, sizes: dict[str, int], number: int, *, maven: bool) -> None:
     import obstore
     from asset_job.sources.request import ReadRequest, S3File
     from asset_job.sources.s3_frames import S3Frames
@@ -155,9 +153,9 @@ def bench_files(spark: Any, endpoint: str, sizes: dict[str, int], *, maven: bool
     connection = {"type": "s3", "endpoint_url": endpoint, "region": "r", "access_key_id": "a", "secret_access_key": "b"}
 
     def files(ending: str) -> list[S3File]:
-        return [S3File(bucket="lake", key=f"in/{at}{ending}", size=sizes[ending], etag="1") for at in range(FILES)]
+        return [S3File(bucket="lake", key=f"in/{at}{ending}", size=sizes[ending], etag="1") for at in range(number)]
 
-    def frame(ending: str, count: int = FILES, **more: Any) -> Any:
+    def frame(ending: str, count: int = number, **more: Any) -> Any:
         request = ReadRequest(spark=spark, **more)
         return S3Frames(request=request, access=s3_access(connection), files=files(ending)[:count]).frame()
 
@@ -167,20 +165,20 @@ def bench_files(spark: Any, endpoint: str, sizes: dict[str, int], *, maven: bool
             for _ in obstore.get(store, file.key).stream(min_chunk_size=4 << 20):
                 pass
 
-    megabytes = FILES * sizes[".json"] / (1 << 20)
+    megabytes = number * sizes[".json"] / (1 << 20)
     noop(frame(".json", 1, schema=SCHEMA))  # the first read of a job starts Python
     measured("plain download, one after the other", megabytes, "MB", download)
     measured("s3files, lines", megabytes, "MB", lambda: noop(frame(".json", format="text")))
     measured("s3files, JSON", megabytes, "MB", lambda: noop(frame(".json", schema=SCHEMA)))
     measured(
         "s3files, Parquet",
-        FILES * sizes[".parquet"] / (1 << 20),
+        number * sizes[".parquet"] / (1 << 20),
         "MB",
         lambda: noop(frame(".parquet", schema=PARQUET_SCHEMA)),
     )
     measured(
         "s3files, CSV",
-        FILES * sizes[".csv"] / (1 << 20),
+        number * sizes[".csv"] / (1 << 20),
         "MB",
         lambda: noop(frame(".csv", schema=SCHEMA, options={"header": False})),
     )
@@ -190,7 +188,7 @@ def bench_files(spark: Any, endpoint: str, sizes: dict[str, int], *, maven: bool
             by_spark = spark.read.schema(schema).format(ending.removeprefix("."))
             in_turns(
                 ending,
-                FILES * sizes[ending] / (1 << 20),
+                number * sizes[ending] / (1 << 20),
                 lambda ending=ending, schema=schema: noop(frame(ending, schema=schema)),
                 lambda paths=paths, by_spark=by_spark: noop(by_spark.load(paths)),
             )
@@ -231,6 +229,7 @@ def bench_rows(spark: Any, dsn: str, count_of_rows: int, *, maven: bool) -> None
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     words.add_argument("--megabytes", type=int, default=256)
+    words.add_argument("--files", type=int, default=8, help="that they are in")
     words.add_argument("--rows", type=int, default=2_000_000)
     words.add_argument("--maven", action="store_true")
     words.add_argument("--profile", choices=["small", "large"], default="small", help="a job's is small")
@@ -244,7 +243,7 @@ def main() -> None:
     from watcher.demo.servers import running_postgres
     from watcher.submit.command import SMALL
 
-    files = file_server(options.megabytes, options.latency / 1000)
+    files = file_server(options.megabytes * (1 << 20) // options.files, options.latency / 1000)
     with files as (endpoint, sizes), running_postgres() as dsn:
         conf = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "1g"}
         if options.profile == "small":
@@ -255,7 +254,7 @@ def main() -> None:
             conf |= {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
         spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
-        bench_files(spark, endpoint, sizes, maven=options.maven)
+        bench_files(spark, endpoint, sizes, options.files, maven=options.maven)
         bench_rows(spark, dsn, options.rows, maven=options.maven)
         spark.stop()
 

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Barrier, Thread
 
 import boto3
 import obstore
 import pytest
 
+from tests.effort import PATIENCE
 from tests.servers import S3Server
 from watcher.sdk.asset_job.errors import SourceFailed
 from watcher.sdk.asset_job.sources.request import S3File
-from watcher.sdk.asset_job.sources.s3_objects import FileUnreadable, S3Access, errors_naming, pieces, s3_access
+from watcher.sdk.asset_job.sources.s3_objects import (
+    FileUnreadable,
+    S3Access,
+    errors_naming,
+    fetched_ahead,
+    pieces,
+    s3_access,
+)
 
 pytestmark = pytest.mark.service
 
@@ -103,3 +114,59 @@ def test_odd_keys_are_read_and_written_as_they_are(s3_server: S3Server, bucket: 
         assert read(access, S3File(bucket=bucket, key=key, size=1, etag=None)).decode() == key
         obstore.put(access.store(bucket), key, b"again")
         assert s3_server.client.get_object(Bucket=bucket, Key=key)["Body"].read() == b"again"
+
+
+@contextmanager
+def server_that_answers_together(requests: int) -> Iterator[str]:
+    """Each request waits until so many have come."""
+    all_here = Barrier(requests)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            all_here.wait(PATIENCE)
+            body = self.path.encode()
+            self.send_response(200)
+            headers = {"Content-Length": len(body), "ETag": '"1"', "Last-Modified": "Fri, 20 Nov 2026 09:00:00 GMT"}
+            for name, value in headers.items():
+                self.send_header(name, str(value))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_the_next_small_files_are_asked_for_while_one_is_read() -> None:
+    names = [f"{number:02}.json" for number in range(16)]
+    with server_that_answers_together(8) as endpoint:
+        keys = {"access_key_id": "a", "secret_access_key": "b"}
+        access = s3_access({"endpoint_url": endpoint, "region": "r", **keys})
+        files = [S3File(bucket="lake", key=name, size=13, etag="1") for name in names]
+        read = [b"".join(pieces(*found())).decode() for _, found in fetched_ahead(access, files)]
+    assert read == [f"/lake/{name}" for name in names]
+
+
+def test_a_file_that_cannot_be_had_is_named_when_it_is_its_turn(
+    s3_server: S3Server, bucket: str, access: S3Access
+) -> None:
+    for key in ("1", "3"):
+        s3_server.client.put_object(Bucket=bucket, Key=key, Body=key.encode())
+    sizes = {"1": 1, "2": 1, "3": 1, "4": 5 << 20}
+    files = [S3File(bucket=bucket, key=key, size=size, etag=None) for key, size in sizes.items()]
+    outcomes = []
+    for file, found in fetched_ahead(access, files):
+        try:
+            with errors_naming(file):
+                outcomes.append(b"".join(pieces(*found())).decode())
+        except FileUnreadable as error:
+            outcomes.append(str(error).partition(" since")[0])
+    assert outcomes == ["1", f"s3://{bucket}/2 was deleted", "3", f"s3://{bucket}/4 was deleted"]

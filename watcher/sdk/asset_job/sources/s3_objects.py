@@ -1,26 +1,32 @@
 """S3 as executors use it: a connection, which travels pickled and does not show its credentials, and one version of one object.
 
-An object is read in pieces, or at places as Parquet needs it, and never as a mixture of two versions.
+An object is read in pieces, or at places as Parquet needs it, and never as a mixture of two versions. Of many small ones the
+next are fetched while one is read: what takes long is not their bytes, but each server's answer.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import obstore
 import pyarrow as pa
 from obstore import exceptions
-from obstore.store import S3Store
+from obstore.store import MemoryStore, ObjectStore, S3Store
 
 from ..errors import SourceFailed
 from .request import S3File
+
+Found: TypeAlias = tuple[ObjectStore, S3File]
+"""Where a file is read from, and its name there."""
 
 _LONGEST_READ = timedelta(hours=12)
 """Of one file: Spark may be slow to take it."""
@@ -150,7 +156,39 @@ def errors_naming(file: S3File) -> Iterator[None]:
 _REMEDY = "put it back and retry the run, or read with missing='skip'"
 
 
-def pieces(store: S3Store, file: S3File) -> Iterator[bytes]:
+_AHEAD = 8
+_SMALL = 4 << 20
+"""Bytes of a file that is fetched ahead: so many such files are in memory, at most, for each task."""
+
+
+def fetched_ahead(access: S3Access, files: Iterable[S3File]) -> Iterator[tuple[S3File, Callable[[], Found]]]:
+    """The files in their order, each with a call that says where it is, or raises why it cannot be had."""
+    upcoming = iter(files)
+    ahead: deque[tuple[S3File, Future[Found]]] = deque()
+    pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="s3files")
+    try:
+        while True:
+            while len(ahead) < _AHEAD and (file := next(upcoming, None)) is not None:
+                ahead.append((file, pool.submit(_found, access, file)))
+            if not ahead:
+                return
+            file, found = ahead.popleft()
+            yield file, found.result
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _found(access: S3Access, file: S3File) -> Found:
+    """A small file is in memory from here on."""
+    store = access.store(file.bucket)
+    if not 0 < file.size <= _SMALL:
+        return store, file
+    memory, content = MemoryStore(), _get(store, file).bytes()
+    obstore.put(memory, path_of(file.key), bytes(content))
+    return memory, replace(file, size=len(content), etag=None)
+
+
+def pieces(store: ObjectStore, file: S3File) -> Iterator[bytes]:
     """The file's bytes, a few megabytes at a time; unpacked where its name says how it is packed."""
     packed = next((codec for ending, codec in _COMPRESSIONS.items() if file.key.endswith(ending)), None)
     if packed is None:
@@ -175,7 +213,7 @@ def _read_packed(unpacked: Any) -> bytes:
 class PinnedObject(io.RawIOBase):
     """Random access to one version; a request for each read, so to be read in large ones."""
 
-    def __init__(self, store: S3Store, file: S3File) -> None:
+    def __init__(self, store: ObjectStore, file: S3File) -> None:
         if not (file.etag and file.size):
             there = obstore.head(store, path_of(file.key))
             file = replace(file, size=there["size"], etag=file.etag or (there["e_tag"] or "").strip('"') or None)
@@ -212,7 +250,7 @@ def path_of(key: str) -> str:
     return key
 
 
-def _get(store: S3Store, file: S3File, **options: Any) -> Any:
+def _get(store: ObjectStore, file: S3File, **options: Any) -> Any:
     """Of this version only, also from a server that knows nothing of If-Match."""
     if file.etag is None:
         return obstore.get(store, path_of(file.key), options=cast("Any", options))

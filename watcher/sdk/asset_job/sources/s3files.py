@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from obstore.store import ObjectStore
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ..errors import SourceFailed
 from ..tables.layout import partition_values
 from .arrow import batches_of_lines
 from .request import S3File
-from .s3_objects import FileUnreadable, PinnedObject, S3Access, errors_naming, pieces
+from .s3_objects import FileUnreadable, PinnedObject, S3Access, errors_naming, fetched_ahead, pieces
 
 log = logging.getLogger("asset_job")
 
-ReadFile: TypeAlias = Callable[[S3Access, S3File], Iterator[pa.RecordBatch]]
+ReadFile: TypeAlias = Callable[[ObjectStore, S3File], Iterator[pa.RecordBatch]]
 _BATCH_ROWS = 65_536
 
 
@@ -35,11 +36,11 @@ class S3FilesReader(DataSourceReader):
         return [InputPartition(share) for share in self.shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        for file in partition.value:
+        for file, found in fetched_ahead(self.access, partition.value):
             begun = False
             try:
                 with errors_naming(file):
-                    for batch in self.read_file(self.access, file):
+                    for batch in self.read_file(*found()):
                         begun = True
                         yield batch
             except FileUnreadable as error:
@@ -58,9 +59,9 @@ class ReadLines:
     comment: str | None = None
     """What lines begin with that say nothing."""
 
-    def __call__(self, access: S3Access, file: S3File) -> Iterator[pa.RecordBatch]:
+    def __call__(self, store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
         header_expected = self.header is not None
-        for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
+        for batch in batches_of_lines(pieces(store, file)):
             rest = batch
             if header_expected and (at := _first_content(batch, self.comment)) is not None:
                 self._check(batch.column(0)[at].as_py(), file)
@@ -105,8 +106,8 @@ class ReadParquet:
     from_path: Sequence[str] = ()
     """Columns that are in the file's path, as in a table's partitions, and not in the file."""
 
-    def __call__(self, access: S3Access, file: S3File) -> Iterator[pa.RecordBatch]:
-        parquet = open_parquet(access, file)
+    def __call__(self, store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
+        parquet = open_parquet(store, file)
         constants = {name: value for name, value in partition_values(file.key).items() if name in self.from_path}
         names = _names_in(parquet.schema_arrow, [name for name in self.schema.names if name not in constants])
         for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=list(names.values())):
@@ -141,15 +142,15 @@ def _column(batch: pa.RecordBatch, name: str | None, field: pa.Field) -> pa.Arra
         raise ValueError(f"its column {field.name} does not fit the schema: {error}") from error
 
 
-def open_parquet(access: S3Access, file: S3File) -> Any:
+def open_parquet(store: ObjectStore, file: S3File) -> Any:
     from pyarrow import parquet  # noqa: PLC0415 - a large module, of no use to lines
 
-    return parquet.ParquetFile(pa.PythonFile(PinnedObject(access.store(file.bucket), file), mode="r"), pre_buffer=True)
+    return parquet.ParquetFile(pa.PythonFile(PinnedObject(store, file), mode="r"), pre_buffer=True)
 
 
 def parquet_columns(access: S3Access, file: S3File) -> pa.Schema:
     """With plain values for those that Arrow remembers as dictionaries, which Spark has not."""
-    schema = open_parquet(access, file).schema_arrow
+    schema = open_parquet(access.store(file.bucket), file).schema_arrow
     plain = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
     ]
