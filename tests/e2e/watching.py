@@ -13,6 +13,11 @@ def processes_that_mention(folder: Path) -> list[str]:
     return list(_working_in(folder).values())
 
 
+def processes_at_once_that_mention(folder: Path) -> list[str]:
+    """The same, but only those that lived at one moment: a look takes a while, in which one ends and the next begins."""
+    return [command for process, command in _working_in(folder).items() if _command_of(process) == command]
+
+
 def kill_what_mentions(folder: Path) -> None:
     """The same processes, such as jobs whose daemon a test has killed for good."""
     while processes := _working_in(folder):
@@ -26,10 +31,18 @@ def _working_in(folder: Path) -> dict[int, str]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                command = (entry / "cmdline").read_bytes()
-                words = command + (entry / "environ").read_bytes()
+                environment = (entry / "environ").read_bytes().decode(errors="replace")
             except OSError:
                 continue  # it ended, or is not ours to read
-            if str(folder).encode() in words:
-                commands[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace")
+            command = _command_of(int(entry.name))
+            if command and str(folder) in command + environment:
+                commands[int(entry.name)] = command
     return commands
+
+
+def _command_of(process: int) -> str:
+    """Empty when it has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
