@@ -167,10 +167,15 @@ class FollowedTry:
             await anyio.sleep(LOOK_EVERY.total_seconds())
 
     async def _note_progress(self, database: Database) -> None:
-        """Of a job that does not use the SDK, which tells it better: answering costs a driver seconds of CPU time once."""
+        """Of a job that does not use the SDK, which tells it better: answering costs a driver seconds of CPU time once.
+
+        It is given the time to use it: a warm driver could answer at once.
+        """
         await self._submitted.wait()
         noted, pause = None, PROGRESS_EVERY.total_seconds()
         while self._handle is not None:
+            await anyio.sleep(pause)
+            pause = min(2 * pause, SELDOM_PROGRESS.total_seconds())
             async with keep_going("run.progress_failed"):
                 async with database.reading() as connection:
                     if not await tries.is_silent(connection, self.open_try.key):
@@ -181,8 +186,6 @@ class FollowedTry:
                     self._starts_until = 0.0
                     await self._note(database, progress)
                     noted, pause = progress, PROGRESS_EVERY.total_seconds()
-            await anyio.sleep(pause)
-            pause = min(2 * pause, SELDOM_PROGRESS.total_seconds())
 
     async def _note(self, database: Database, progress: Progress) -> None:
         numbers = asdict(progress)

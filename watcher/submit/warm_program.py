@@ -52,10 +52,10 @@ def main(folder: Path, application: str) -> None:
 def rehearse(session: SparkSession, folder: Path) -> None:
     """Classes are loaded, and code is compiled, while nobody waits. In a job group of its own, so that nobody counts it."""
     context = session.sparkContext
-    sample = folder / "sample.json"
-    sample.write_text('{"id": 1}\n', encoding="utf-8")
+    sample = folder / "sample.txt"
+    sample.write_text("1\n", encoding="utf-8")
     context.setJobGroup(REHEARSAL, "before the try")
-    session.read.json(sample.as_uri(), schema="id long").count()
+    session.read.text(sample.as_uri()).count()
     for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel", "spark.job.tags"):
         context._jsc.setLocalProperty(name, None)  # noqa: SLF001  it takes no None
     sample.unlink()

@@ -706,6 +706,15 @@ async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, j
         assert json.loads(progress).keys() == {"stages", "tasks", "tasks_done"}
 
 
+async def test_a_job_has_the_time_to_tell_itself_before_its_driver_is_asked(database, jobs, tmp_path):
+    submitter = Telling(workspace(tmp_path))
+    jobs.add("quick", "import time; time.sleep(0.5)")
+    await queue(database, jobs, "quick")
+    async with dispatching(database, jobs, submitter=submitter):
+        await until_states(database, "success")
+    assert submitter.asked == 0
+
+
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
     with running_cluster(tmp_path / "cluster") as address:
