@@ -332,7 +332,8 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
 
     def __init__(self, options: OptionsT, client: ClientT, context: TriggerContext) -> None:
         super().__init__(options, client, context)
-        self._woken = anyio.Event()
+        self._is_woken = False
+        self._rest: anyio.CancelScope | None = None
 
     @property
     @abstractmethod
@@ -354,7 +355,9 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
 
     def wake(self) -> None:
         """A hint that something may be new: the pause between two polls ends now. Loses nothing when it never comes."""
-        self._woken.set()
+        self._is_woken = True
+        if self._rest is not None:
+            self._rest.cancel()
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         first: StoredPosition | None = position
@@ -391,7 +394,7 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
 
     async def rest(self, seconds: float) -> bool:
         """Until the time is over or `wake` was called; whether it was."""
-        with anyio.move_on_after(seconds):
-            await self._woken.wait()
-        woken, self._woken = self._woken.is_set(), anyio.Event()
+        with anyio.CancelScope() as self._rest:
+            await anyio.sleep(0 if self._is_woken else seconds)
+        woken, self._is_woken = self._is_woken, False
         return woken

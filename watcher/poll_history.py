@@ -7,7 +7,6 @@ processes, and for whoever hosts the watcher next.
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -45,7 +44,7 @@ class Poll:
 class PollHistory:
     """Of one watcher, as its batches become durable."""
 
-    polls: deque[Poll] = field(default_factory=lambda: deque(maxlen=MOST_POLLS))
+    polls: list[Poll] = field(default_factory=list)
     """The oldest first."""
     is_unsaved: bool = False
     """Something is worth a write."""
@@ -81,7 +80,7 @@ class PollHistory:
             poll = replace(poll, times=self.polls.pop().times + 1)
         else:
             self.is_unsaved |= not poll.is_idle
-        self.polls.append(poll)
+        self.polls = [*self.polls[1 - MOST_POLLS :], poll]
 
     def take(self) -> str:
         """What is worth a write, as JSON; from here on it counts as saved."""
@@ -90,7 +89,7 @@ class PollHistory:
 
     def begin_with(self, stored: str | None) -> None:
         """What whoever hosted the watcher before has stored."""
-        self.polls.extendleft(reversed(parse(stored)[: MOST_POLLS - len(self.polls)]))
+        self.polls = [*parse(stored), *self.polls][-MOST_POLLS:]
 
 
 def parse(stored: str | None) -> Sequence[Poll]:

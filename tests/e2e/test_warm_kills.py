@@ -18,7 +18,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from tests.e2e.test_kills import World, assert_each_once, assert_no_orphan_wrote, rows, write_world
-from tests.e2e.watching import processes_at_once_that_mention, processes_that_mention
+from tests.e2e.watching import processes_that_mention, programs_at_once_that_mention
 from tests.effort import PATIENCE, SEED, effort
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
@@ -35,7 +35,7 @@ RUNS_PER_ROUND = 2
 class WarmWorld(World):
     def drivers(self) -> list[str]:
         """Command lines of those that wait, run, or are just coming or going."""
-        return [line for line in processes_at_once_that_mention(self.folder) if _is_driver(line)]
+        return [line for line in programs_at_once_that_mention(self.folder) if _is_driver(line)]
 
     async def kill_something_warm(self) -> str | None:
         """A shim or a driver that waits, or that was handed a try; None when there is none."""

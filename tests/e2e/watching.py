@@ -13,9 +13,14 @@ def processes_that_mention(folder: Path) -> list[str]:
     return list(_working_in(folder).values())
 
 
-def processes_at_once_that_mention(folder: Path) -> list[str]:
-    """The same, but only those that lived at one moment: a look takes a while, in which one ends and the next begins."""
-    return [command for process, command in _working_in(folder).items() if _command_of(process) == command]
+def programs_at_once_that_mention(folder: Path) -> list[str]:
+    """The same, but only those that lived at one moment: a look takes a while, in which one ends and the next begins.
+
+    A child that is about to become another program still shows its parent's words, and is left out.
+    """
+    found = _working_in(folder)
+    alive = {process: words for process, words in found.items() if _command_of(process) == words}
+    return [words for process, words in alive.items() if alive.get(_parent_of(process)) != words]
 
 
 def kill_what_mentions(folder: Path) -> None:
@@ -46,3 +51,11 @@ def _command_of(process: int) -> str:
         return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
+
+
+def _parent_of(process: int) -> int:
+    """0 when it has ended."""
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0

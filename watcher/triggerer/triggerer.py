@@ -38,12 +38,11 @@ log = structlog.get_logger()
 
 @dataclass(kw_only=True, eq=False)
 class _Running:
-    """A hosted watcher: cancelling its scope ends it, and `ended` says when it has."""
+    """A hosted watcher."""
 
     hosted: Hosted
     supervisor: Supervisor
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    ended: anyio.Event = field(default_factory=anyio.Event)
+    task: anyio.TaskHandle[None]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -229,35 +228,27 @@ class Triggerer:
 
     def _start(self, tasks: TaskGroup, hosted: Hosted, position: LoadedPosition, polls: str | None) -> None:
         """Host a watcher from the position that was claimed for it."""
-        name = hosted.name
-        running = self._running[name] = _Running(hosted=hosted, supervisor=self.supervise(hosted))
-        self.health.watchers[name] = running.supervisor.report
-        running.supervisor.report.history.begin_with(polls)
-
-        async def supervised() -> None:
-            try:
-                with running.scope:
-                    await running.supervisor.run(position, self._claims, self._states)
-            finally:
-                running.ended.set()
-
-        tasks.start_soon(supervised, name=WATCHER_TASK + name)
+        name, supervisor = hosted.name, self.supervise(hosted)
+        self.health.watchers[name] = supervisor.report
+        supervisor.report.history.begin_with(polls)
+        task = tasks.start_soon(supervisor.run, position, self._claims, self._states, name=WATCHER_TASK + name)
+        self._running[name] = _Running(hosted=hosted, supervisor=supervisor, task=task)
 
     def _stop(self, tasks: TaskGroup, name: str, state: str | None) -> None:
         """Let go of a watcher; the heart beats on meanwhile, however long its trigger takes."""
         self._ending[name] = self._running.pop(name)
         self.health.watchers.pop(name, None)
-        self._ending[name].scope.cancel()
+        self._ending[name].task.cancel()
         tasks.start_soon(self._release, name, state)
 
     async def _release(self, name: str, state: str | None) -> None:
         """Once the commit in flight has finished, the position is free."""
-        ended = self._ending[name].ended
-        with anyio.move_on_after(STOP_SOON):
-            await ended.wait()
-        if not ended.is_set():
+        task = self._ending[name].task
+        with anyio.move_on_after(STOP_SOON) as soon:
+            await task.wait()
+        if soon.cancelled_caught:
             log.error("watcher.not_stopping", watcher=name, remedy="mend its trigger: it must end when it is cancelled")
-            await ended.wait()
+            await task.wait()
         while True:
             async with keep_going("triggerer.release_failed"):
                 self._states.forget(name)

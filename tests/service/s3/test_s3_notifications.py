@@ -239,7 +239,8 @@ async def test_hints_are_looked_up_between_the_pages_of_a_scan(
             host.commit(batch.position, batch.events)
             if "k8" not in keys(host):  # the message may come now, and does before its page
                 with anyio.move_on_after(0.05 if len(host.files) < len(names) - 2 else PATIENCE):
-                    await trigger._woken.wait()
+                    while not trigger._is_woken:
+                        await anyio.sleep(0.005)
             if len(host.files) == len(names):
                 break
     finally:
