@@ -269,13 +269,13 @@ def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> Asyn
         max_overflow=0,
         pool_timeout=WRITE_DEADLINE,
     )
-    # The timeout comes first: turning on WAL needs the file for itself.
-    pragmas = [f"busy_timeout={SQLITE_PATIENCE * 1000:.0f}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"]
+    pragmas = [f"busy_timeout={SQLITE_PATIENCE * 1000:.0f}", "synchronous=FULL", "foreign_keys=ON"]
     if read_only:
         pragmas.append("query_only=ON")
 
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver begins nothing by itself; `start` does
+        connection.run_async(_turn_on_wal)
         cursor = connection.cursor()
         for pragma in pragmas:
             cursor.execute(f"PRAGMA {pragma}")
@@ -287,6 +287,21 @@ def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> Asyn
     event.listen(engine.sync_engine, "connect", configure)
     event.listen(engine.sync_engine, "begin", start)
     return engine
+
+
+async def _turn_on_wal(driver: Any) -> None:
+    """It needs a new file for itself, and of several who want to, some are told at once that it is locked, whatever their timeout."""
+    deadline = anyio.current_time() + SQLITE_PATIENCE
+    while True:
+        try:
+            cursor = await driver.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or anyio.current_time() >= deadline:
+                raise
+            await anyio.sleep(0.01)
+        else:
+            await cursor.close()
+            return
 
 
 def _postgresql_engine(url: URL, pool_size: int, idle_in_transaction_timeout: float) -> AsyncEngine:
