@@ -68,15 +68,15 @@ def limited(folder: Path) -> dict[str, str]:
 
 
 def play(manifest: Path, environment: dict[str, str]) -> None:
-    """Start the pod, from the beginning when podman was too quick for itself."""
+    """Start the pod, from the beginning when podman was too quick for itself. What a killed run of the tests left goes first."""
     deadline = time.monotonic() + PATIENCE
     while True:
+        remove_pod()
         answer = podman("play", "kube", "--network=none", str(manifest), code=None, env=environment)
         if answer.returncode == 0:
             return
         assert REMOVED_TOO_SOON in answer.stderr, answer.stderr
         assert time.monotonic() < deadline, answer.stderr
-        remove_pod()
 
 
 def remove_pod() -> None:
