@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
+    Row,
     Select,
     Subquery,
     and_,
@@ -128,12 +129,16 @@ async def get(connection: AsyncConnection, asset_id: int) -> Asset:
     return await one_of(connection, _assets().where(_a.id == asset_id), Asset, no_asset(asset_id))
 
 
-_REFERENCE: Final = select(_a.id, _a.name, _a.uri, _a.active).where(_a.id == bindparam("b_id"))
+REFERENCE: Final = select(_a.id, _a.name, _a.uri, _a.active).where(_a.id == bindparam("b_asset_id", type_=_a.id.type))
 
 
-async def reference(connection: AsyncConnection, asset_id: int, *, active: bool = False) -> AssetRef:
-    """The asset, which must be configured if `active`. Raises `NotFound`, `Conflict`."""
-    row = (await connection.execute(_REFERENCE, {"b_id": asset_id})).one_or_none()
+async def reference(connection: AsyncConnection, asset_id: int) -> AssetRef:
+    """The asset, also one that is configured no more. Raises `NotFound`."""
+    return referred((await connection.execute(REFERENCE, {"b_asset_id": asset_id})).one_or_none(), asset_id)
+
+
+def referred(row: Row[*tuple[Any, ...]] | None, asset_id: int, *, active: bool = False) -> AssetRef:
+    """From a row of `REFERENCE`; of an asset that must be configured, if `active`. Raises `NotFound`, `Conflict`."""
     if row is None:
         raise no_asset(asset_id)
     if active and not row.active:

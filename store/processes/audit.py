@@ -6,13 +6,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import Select, Text, bindparam, insert, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import assets
 from store.database.paging import Page, Window, equal, newest, page
 from store.database.schema import audit, database_now
+from store.keys import AssetRef
+from store.state.entries import KeyLock
+from store.state.statements import key_lock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +33,10 @@ class AuditEntry:
     write_id: str | None
 
 
-_RECORD: Final = insert(audit).values(
-    at=database_now(),
-    **{name: bindparam(name, type_=audit.c[name].type) for name in ("actor", "action", "target", "write_id", "detail")},
-)
+_GIVEN: Final = {
+    name: bindparam(name, type_=audit.c[name].type) for name in ("actor", "action", "target", "write_id", "detail")
+}
+_RECORD: Final = insert(audit).values(at=database_now(), **_GIVEN)
 
 
 async def record(
@@ -58,6 +63,40 @@ async def record_all(connection: AsyncConnection, entries: Sequence[Mapping[str,
     """Add entries, of none or of many acts."""
     if entries:
         await connection.execute(_RECORD, entries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreToChange:
+    """An asset whose store is about to be changed, as the audit says; with the lock on one of its keys if that was asked for."""
+
+    asset: AssetRef
+    lock: KeyLock | None
+
+
+async def store_to_change(
+    connection: AsyncConnection, asset_id: int, act: Mapping[str, Any], *, key: str | None, active: bool
+) -> StoreToChange:
+    """Look at the asset, lock the key, and add the `entry`, whose target becomes the asset: on PostgreSQL in one round trip.
+
+    Raises `NotFound`, and `Conflict` for an asset that is configured no more if it must be `active`: then nothing may be committed.
+    """
+    which = {"b_asset_id": asset_id, "b_key": key}
+    on_postgresql = connection.dialect.name == "postgresql"
+    statement = _locking_and_recording(with_key=key is not None) if on_postgresql else assets.REFERENCE
+    row = (await connection.execute(statement, {**act, **which} if on_postgresql else which)).one_or_none()
+    asset = assets.referred(row, asset_id, active=active)
+    if not on_postgresql:
+        await record_all(connection, [{**act, "target": asset.name}])
+    return StoreToChange(asset=asset, lock=None if key is None else KeyLock(asset_id=asset.id, key=key))
+
+
+@cache
+def _locking_and_recording(*, with_key: bool) -> Select[Any]:
+    asset = assets.REFERENCE.cte("changed")
+    values = {**_GIVEN, "target": asset.c.name, "at": database_now()}
+    recorded = insert(audit).from_select(list(values), select(*values.values()).select_from(asset))
+    lock = key_lock(asset.c.id, bindparam("b_key", type_=Text())) if with_key else null()
+    return select(asset, lock.label("key_lock")).add_cte(recorded.cte("recorded"))
 
 
 async def listed(connection: AsyncConnection, write_id: str | None, window: Window) -> Page[AuditEntry]:

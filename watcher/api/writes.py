@@ -130,11 +130,20 @@ async def api_write(
     Raises `NotFound` for the asset, and `Conflict` when an entry of an inactive one is set.
     """
     writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
+    detail = {} if key is None else {"key": key}
+    act = audit.entry(actor.name, f"asset_store.{action}", "", detail, writer.write_id)
     async with context.database.transaction() as connection:
-        asset = await assets.reference(connection, asset_id, active=action in {"set", "undo"})
-        write = EntryWrite(context=context, connection=connection, asset=asset, writer=writer, action=action, key=key)
+        active = action in {"set", "undo"}
+        changed = await audit.store_to_change(connection, asset_id, act, key=key, active=active)
+        write = EntryWrite(
+            context=context,
+            connection=connection,
+            asset=changed.asset,
+            writer=writer,
+            action=action,
+            key=key,
+            lock=changed.lock,
+        )
         yield write
-        detail = {} if key is None else {"key": key}
-        await audit.record(connection, actor.name, f"asset_store.{action}", asset.name, detail, writer.write_id)
         write.announce()
     write.confirm()

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import quote
 
+import anyio
 import pytest
 from sqlalchemy import update
 
 from store.base import AssetScope, AssetStoreWriterKind, Writer
+from store.catalog import assets
 from store.database import schema
 from store.metastore import MetastoreStoreBackend
+from store.state.attributed import AttributedEntries
+from store.state.entries import EntryChange
 from tests.databases import on_both
 from tests.service.api.application import Api, serving
 
@@ -112,6 +116,30 @@ async def test_if_version_compares_and_sets(api: Api) -> None:
     assert (await api.client.delete(api.store("orders", "a"), params={"if_version": 1})).status_code == 409
     assert (await api.client.delete(api.store("orders", "a"), params={"if_version": 2})).status_code == 204
     assert (await api.client.delete(api.store("orders", "a"))).status_code == 204
+
+
+async def test_a_change_waits_for_another_of_its_key_and_judges_what_that_left(api: Api) -> None:
+    """A refused one is in no audit."""
+    path, asset_id = api.store("orders", "a"), api.asset_ids["orders"]
+    answers = dict[int, int]()
+
+    async def put(version: int) -> None:
+        answer = await api.client.put(path, json={"value": version, "if_version": version})
+        answers[version] = answer.status_code
+
+    async with anyio.create_task_group() as tasks, api.database.transaction() as connection:
+        asset = await assets.reference(connection, asset_id)
+        change = EntryChange(asset=asset, key="a", value='"first"', writer=None)
+        assert await AttributedEntries(api.database.dialect).apply(connection, change) == 1
+        for version in (0, 1):
+            tasks.start_soon(put, version)
+        await anyio.sleep(0.2)  # long enough to have asked; sooner, the test proves less
+        assert answers == {}
+
+    assert answers == {0: 409, 1: 204}
+    assert (await api.get(path))["version"] == 2
+    entries = (await api.get("/api/v2/audit"))["audit"]
+    assert [entry["target"] for entry in entries if entry["action"] == "asset_store.set"] == ["orders"]
 
 
 async def test_a_watermark_is_its_watchers_alone(api: Api) -> None:

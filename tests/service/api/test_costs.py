@@ -14,7 +14,7 @@ from sqlalchemy import event
 
 from store.database import Database
 from store.processes import tokens
-from tests.databases import on_both
+from tests.databases import on_both, statements_of
 from tests.service.api.application import Api, claimed
 from watcher.loops import Hint
 
@@ -100,6 +100,19 @@ async def test_a_post_of_an_event_costs_at_most_six_statements_sign_in_and_answe
             event.remove(engine, "before_cursor_execute", execute)
     assert answer.status_code == 200, answer.text
     assert 0 < len(sent) <= 6, sent
+
+
+async def test_a_persons_write_of_the_store_costs_two_statements(api: Api) -> None:
+    """The asset with the lock on the key and the audit, and the entry with its history; SQLite needs one for each but the lock."""
+    path = api.store("orders", "k")
+    await api.client.put(path, json={"value": 1})
+    costs = []
+    for call in (api.client.put(path, json={"value": 2}), api.client.delete(path)):
+        with statements_of(api.database) as sent:
+            assert (await call).status_code == 204
+        costs.append(len(sent))
+
+    assert costs == ([2, 3] if api.database.dialect == "postgresql" else [4, 4])
 
 
 async def test_an_event_wakes_the_jobs_that_wait_for_it_and_nobody_else(api: Api) -> None:
