@@ -15,12 +15,17 @@ from tests.effort import PATIENCE
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
+from watcher.submit.command import SMALL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def said(folder: Path, *words: str) -> str:
-    program = subprocess.run([sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True, check=False)
+    """JVMs that live for seconds do without the compiler that pays after minutes."""
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": " ".join(SMALL)}
+    program = subprocess.run(
+        [sys.executable, "-m", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert program.returncode == 0, program.stdout + program.stderr
     return program.stdout
 
