@@ -117,7 +117,7 @@ async def test_one_that_blocks_after_its_first_batch_is_ended_too(
     good.touch()
     watchers = {name: hostile(name, until=str(good)) for name in ("spin", "spin_in_c")}
     configuration = configured(tmp_path, watchers, server, poll_timeout="1s")
-    async with hosting(database, configuration, server, grace=0.5, answer_within=20.0) as host:
+    async with hosting(database, configuration, server, grace=0.5, answer_within=8.0) as host:
         for name in watchers:
             await host.counted(name, 2)
         good.unlink()
