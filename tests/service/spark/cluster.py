@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.effort import PATIENCE
+from watcher.submit.class_archive import archive_folder, find_archive
 from watcher.submit.command import SMALL
-from watcher.submit.runtime import spark_home_of
+from watcher.submit.runtime import find_runtime, spark_home_of
 
 WORKERS = 2
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
@@ -61,6 +62,18 @@ class Cluster:
                     yield int(folder.name)
             except ProcessLookupError:
                 continue
+
+
+def quick_executors() -> dict[str, str]:
+    """What lets executors on this machine start as a small job's driver does."""
+    archive = find_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ))
+    if archive is None:
+        return {"spark.executor.extraJavaOptions": " ".join(SMALL)}
+    options = [*SMALL, f"-XX:SharedArchiveFile={archive.file}", "-Xshare:auto", "-Xlog:disable"]
+    return {
+        "spark.executor.extraJavaOptions": " ".join(options),
+        "spark.executor.extraClassPath": archive.class_path,
+    }
 
 
 @contextmanager

@@ -15,12 +15,11 @@ import pytest
 from anyio.to_thread import run_sync
 
 from tests.contract.submitters import ProcessesContract, ended, log_of
-from tests.service.spark.cluster import Cluster, wait_until
+from tests.service.spark.cluster import Cluster, quick_executors, wait_until
 from tests.unit.submit.plain import workspace
 from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
 from watcher.submit.base import Submission
-from watcher.submit.command import SMALL
 from watcher.submit.folder import TryFolder
 from watcher.submit.runtime import spark_home_of
 from watcher.submit.shimmed import Command
@@ -36,7 +35,7 @@ CONF = {
     "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # no task starts before both executors are there
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
-    "spark.executor.extraJavaOptions": " ".join(SMALL),
+    **quick_executors(),
     "spark.driver.host": "127.0.0.1",
 }
 SESSION = """
