@@ -13,7 +13,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from tests.contract.submitters import ProcessesContract
-from tests.service.spark.cluster import wait_until
+from tests.service.spark.cluster import quick_executors, wait_until
 from tests.service.spark.yarn import ALIVE, Yarn, running_yarn
 from tests.unit.submit.plain import workspace
 from tests.unit.submit.switchboard import Switchboard
@@ -32,7 +32,7 @@ CONF = {
     "spark.executor.instances": "1",
     "spark.executor.memory": "512m",
     "spark.executor.memoryOverhead": "128m",
-    "spark.executor.extraJavaOptions": " ".join(SMALL),
+    **quick_executors(),
     "spark.yarn.am.memory": "200m",
     "spark.yarn.am.memoryOverhead": "128m",
     "spark.yarn.am.extraJavaOptions": " ".join(SMALL),
