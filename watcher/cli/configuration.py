@@ -65,8 +65,8 @@ def run(
     from watcher.isolation.fork_server import ForkServer  # noqa: PLC0415  see watcher.cli
 
     with ForkServer() as fork_server:
-        configuration = load_configuration(config, fork_server=fork_server)
         with no_search_for_garbage():
+            configuration = load_configuration(config, fork_server=fork_server)
             from watcher import app  # noqa: PLC0415
 
         options = app.RunOptions(roles=chosen, upgrade=upgrade, apply=apply, cancel_jobs=cancel_jobs)
