@@ -74,12 +74,20 @@ class StoreToChange:
 
 
 async def store_to_change(
-    connection: AsyncConnection, asset_id: int, act: Mapping[str, Any], *, key: str | None, active: bool
+    connection: AsyncConnection,
+    asset_id: int,
+    actor: str,
+    action: str,
+    write_id: str,
+    *,
+    key: str | None,
+    active: bool,
 ) -> StoreToChange:
-    """Look at the asset, lock the key, and add the `entry`, whose target becomes the asset: on PostgreSQL in one round trip.
+    """Look at the asset, lock the key, and add an entry that names the asset: on PostgreSQL in one round trip.
 
-    Raises `NotFound`, and `Conflict` for an asset that is configured no more if it must be `active`: then nothing may be committed.
+    Raises `NotFound`, and `Conflict` for an asset that is configured no more if it must be `active`: the caller commits nothing.
     """
+    act = entry(actor, f"asset_store.{action}", "", {} if key is None else {"key": key}, write_id)
     which = {"b_asset_id": asset_id, "b_key": key}
     on_postgresql = connection.dialect.name == "postgresql"
     statement = _locking_and_recording(with_key=key is not None) if on_postgresql else assets.REFERENCE

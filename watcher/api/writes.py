@@ -129,12 +129,13 @@ async def api_write(
 
     Raises `NotFound` for the asset, and `Conflict` when an entry of an inactive one is set.
     """
-    writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
-    detail = {} if key is None else {"key": key}
-    act = audit.entry(actor.name, f"asset_store.{action}", "", detail, writer.write_id)
+    write_id = new_write_id()
+    writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=write_id)
+    must_be_active = action in {"set", "undo"}
     async with context.database.transaction() as connection:
-        active = action in {"set", "undo"}
-        changed = await audit.store_to_change(connection, asset_id, act, key=key, active=active)
+        changed = await audit.store_to_change(
+            connection, asset_id, actor.name, action, write_id, key=key, active=must_be_active
+        )
         write = EntryWrite(
             context=context,
             connection=connection,
