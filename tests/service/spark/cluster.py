@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ class Cluster:
                 continue
 
 
+@cache
 def quick_executors() -> dict[str, str]:
     """What lets executors on this machine start as a small job's driver does."""
     archive = find_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ))

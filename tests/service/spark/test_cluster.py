@@ -35,7 +35,6 @@ CONF = {
     "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # no task starts before both executors are there
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
-    **quick_executors(),
     "spark.driver.host": "127.0.0.1",
 }
 SESSION = """
@@ -53,7 +52,7 @@ class OnCluster(SparkSubmit):
         there = replace(
             application,
             master=os.environ[MASTER],
-            conf={**CONF, **application.conf},
+            conf={**CONF, **quick_executors(), **application.conf},
             env={"SPARK_LOCAL_IP": "127.0.0.1", **application.env},
         )
         return super().command(replace(submission, application=there), folder)
@@ -130,7 +129,7 @@ async def test_a_warm_driver_has_its_executors_before_its_try_and_gives_them_bac
     new_try: NewTry, cluster: Cluster, tmp_path: Path
 ) -> None:
     submitter = starts_warm(tmp_path / "home")
-    there = {"master": cluster.master, "conf": CONF, "env": {"SPARK_LOCAL_IP": "127.0.0.1"}}
+    there = {"master": cluster.master, "conf": {**CONF, **quick_executors()}, "env": {"SPARK_LOCAL_IP": "127.0.0.1"}}
     submission = new_try("print('SUM', tasks.sum())", **there)
     waiting = await run_sync(submitter.ready_driver, submission)
     assert len(cluster.state()["activeapps"]) == 1

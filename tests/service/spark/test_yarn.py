@@ -32,7 +32,6 @@ CONF = {
     "spark.executor.instances": "1",
     "spark.executor.memory": "512m",
     "spark.executor.memoryOverhead": "128m",
-    **quick_executors(),
     "spark.yarn.am.memory": "200m",
     "spark.yarn.am.memoryOverhead": "128m",
     "spark.yarn.am.extraJavaOptions": " ".join(SMALL),
@@ -52,7 +51,7 @@ class OnYarn(SparkSubmit):
         application = submission.application
         environment = {"SPARK_LOCAL_IP": "127.0.0.1", "HADOOP_CONF_DIR": os.environ[CONFIGURATION], **application.env}
         jars = f"local:{self._runtime(application).spark_home}/jars/*"
-        conf = {**CONF, "spark.yarn.jars": jars, **application.conf}
+        conf = {**CONF, **quick_executors(), "spark.yarn.jars": jars, **application.conf}
         there = replace(application, master="yarn", conf=conf, env=environment)
         return super().command(replace(submission, application=there), folder)
 
