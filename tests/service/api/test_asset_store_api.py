@@ -17,6 +17,7 @@ from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from tests.databases import on_both
 from tests.service.api.application import Api, serving
+from tests.service.store.words import until_somebody_waits
 
 pytestmark = on_both
 
@@ -133,7 +134,8 @@ async def test_a_change_waits_for_another_of_its_key_and_judges_what_that_left(a
         assert await AttributedEntries(api.database.dialect).apply(connection, change) == 1
         for version in (0, 1):
             tasks.start_soon(put, version)
-        await anyio.sleep(0.2)  # long enough to have asked; sooner, the test proves less
+        if api.database.dialect == "postgresql":
+            await until_somebody_waits(api.database, 2)
         assert answers == {}
 
     assert answers == {0: 409, 1: 204}

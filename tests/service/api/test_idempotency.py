@@ -14,8 +14,8 @@ from sqlalchemy import select, update
 from store.database import Database, schema
 from store.runs import tries
 from tests.databases import on_both, statements_of
-from tests.effort import PATIENCE
 from tests.service.api.application import Api, Try, claimed, superseded
+from tests.service.store.words import until_somebody_waits
 from watcher.api import create_app
 
 BY_NAME = {"name": "orders", "key": "k"}
@@ -230,15 +230,5 @@ async def test_who_waited_for_the_lock_sees_what_was_decided_meanwhile(api: Api)
         await tries.finish(session, one.task_instance_id, 1, finish_state="failed", message=None)
         tasks.start_soon(write)
         if api.database.dialect == "postgresql":
-            await someone_waits(api.database)
+            await until_somebody_waits(api.database)
     assert outcome == [409]
-
-
-async def someone_waits(database: Database) -> None:
-    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    with anyio.fail_after(PATIENCE):
-        while True:
-            async with database.reading() as session:
-                connection = session
-                if (await connection.exec_driver_sql(waiting)).scalar_one():
-                    return
