@@ -18,7 +18,7 @@ from watcher.cli.api_client import ApiClient, remote
 from watcher.cli.failures import Commands, Exit, Failure
 from watcher.cli.output import Form, JsonOption, OutputOption, Show
 from watcher.home import address, lock_path
-from watcher.machine import no_search_for_garbage, url_here
+from watcher.machine import url_here
 
 if TYPE_CHECKING:
     from config.models import Configuration
@@ -121,8 +121,7 @@ def _of_configuration(path: Path, token: str | None) -> AbstractAsyncContextMana
     """To a daemon that runs, what stands in the rest of the configuration now is of no interest."""
     settings = load_settings(path)
     if not is_held(lock_path(settings.home)):
-        with no_search_for_garbage():
-            from watcher.cli.connections import in_process  # noqa: PLC0415  see watcher.cli
+        from watcher.cli.connections import in_process  # noqa: PLC0415  see watcher.cli
 
         return in_process(load_configuration(path))
     url = url_here(settings.api.host, settings.api.port) if settings.api.port else address(settings.home)

@@ -20,7 +20,6 @@ from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_con
 from watcher.cli.failures import Exit, Failure
 from watcher.cli.output import JsonOption, Show
 from watcher.cli.tables import Column, Columns, fields, properties, table, texts
-from watcher.machine import no_search_for_garbage
 
 if TYPE_CHECKING:
     from config.models import Configuration
@@ -65,9 +64,8 @@ def run(
     from watcher.isolation.fork_server import ForkServer  # noqa: PLC0415  see watcher.cli
 
     with ForkServer() as fork_server:
-        with no_search_for_garbage():
-            configuration = load_configuration(config, fork_server=fork_server)
-            from watcher import app  # noqa: PLC0415
+        configuration = load_configuration(config, fork_server=fork_server)
+        from watcher import app  # noqa: PLC0415
 
         options = app.RunOptions(roles=chosen, upgrade=upgrade, apply=apply, cancel_jobs=cancel_jobs)
         uvloop = {"use_uvloop": find_spec("uvloop") is not None}

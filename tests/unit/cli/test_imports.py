@@ -14,3 +14,15 @@ LIGHT = {"watcher.cli.app": "sqlalchemy", "watcher.cli.database": "fastapi"}
 def test_what_a_command_needs_not_is_not_imported(module, heavy):
     program = f"import sys, {module}; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_command_hardly_searches_for_garbage_among_what_it_imports():
+    program = (
+        "import atexit, gc, sys; "
+        "atexit.register(lambda: print(sum(each['collections'] for each in gc.get_stats()), gc.get_freeze_count(), file=sys.stderr)); "
+        "sys.argv = ['watcher', 'schema']; from watcher.guard import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    searches, left_alone = map(int, done.stderr.split())
+    assert searches < 60, "with 700 allocations from one to the next it would be some three hundred"
+    assert left_alone > 100_000, "Python searches what is not left alone several times before it ends"
