@@ -13,15 +13,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from config.durations import format_duration
 from config.models import AliasConfig, AssetConfig, IngestOptions, JobConfig
+from config.section import Section
 from config.sentences import keys, models_in, parts_of
 from config.settings import Settings
 
-MODELS: Final[Mapping[str, type[BaseModel]]] = {
+MODELS: Final[Mapping[str, type[Section]]] = {
     "settings": Settings,
     "assets.NAME": AssetConfig,
     "aliases.NAME": AliasConfig,
@@ -37,27 +38,32 @@ def rewrite(page: str) -> str:
     return _TABLE.sub(lambda found: f"{found[1]}{found[2]}\n{_tables(MODELS[found[1]], found[1])}\n", page)
 
 
-def _tables(model: type[BaseModel], path: str) -> str:
+def _tables(model: type[Section], path: str) -> str:
     """A table of the model's own keys, then one for each mapping within it."""
-    fields = keys(model)
+    fields, meanings = keys(model), model.meanings()
     inner = {name: part for name, field in fields.items() if (part := _model_of(field.annotation))}
     own = {name: field for name, field in fields.items() if name not in inner}
-    rows = [f"| `{name}` | {_default(field)} | {_meaning(field)} |" for name, field in own.items()]
+    rows = [
+        f"| `{name}` | {_default(field, meanings[name])} | {_meaning(field, meanings[name])} |"
+        for name, field in own.items()
+    ]
     tables = ["\n".join(["| key | default | meaning |", "|---|---|---|", *rows, ""])] if rows else []
     for name, part in inner.items():
-        tables.append(f"**`{path}.{name}`**: {_meaning(fields[name])}\n")
+        tables.append(f"**`{path}.{name}`**: {_meaning(fields[name], meanings[name])}\n")
         tables.append(_tables(part, f"{path}.{name}"))
     return "\n".join(tables)
 
 
-def _model_of(annotation: Any) -> type[BaseModel] | None:
+def _model_of(annotation: Any) -> type[Section] | None:
     """The model of a mapping with fixed keys, which may be null."""
-    return None if get_origin(annotation) is dict else next(models_in(annotation), None)
+    if get_origin(annotation) is dict:
+        return None
+    return next((part for part in models_in(annotation) if issubclass(part, Section)), None)
 
 
-def _default(field: FieldInfo) -> str:
+def _default(field: FieldInfo, meaning: str) -> str:
     """Left empty where the meaning tells of a default that depends on other values."""
-    if "Default:" in (field.description or ""):
+    if "Default:" in meaning:
         return ""
     if field.is_required():
         return "required"
@@ -70,8 +76,8 @@ def _as_yaml(value: Any) -> str:
     return str(value) if isinstance(value, str | Path) else json.dumps(value)
 
 
-def _meaning(field: FieldInfo) -> str:
-    text = " ".join((field.description or "").split())
+def _meaning(field: FieldInfo, text: str) -> str:
+    text = " ".join(text.split())
     secret = "Secret. " if SecretStr in parts_of(field.annotation) else ""
     if get_origin(field.annotation) is Literal:
         text = f"{text} One of {', '.join(f'`{value}`' for value in get_args(field.annotation))}."
