@@ -75,9 +75,8 @@ def keep_what_is_there() -> None:
     """Let the garbage collector leave alone what a start has made, and come more rarely.
 
     What is under way for hundreds of watchers is no garbage, and the program alone is 200,000 objects: going through them
-    keeps every watcher waiting for a tenth of a second.
+    keeps every watcher waiting for a tenth of a second. So would one last search: it would find some hundred objects.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(ALLOCATIONS)
 
