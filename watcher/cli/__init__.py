@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 
 def main() -> None:
     """The program `watcher`, entered through `watcher.guard`."""
-    # httpx imports its own command line where it can, with click and pygments: a fifth of what `watcher status` takes.
-    sys.modules["httpx._main"] = None  # type: ignore[assignment]  # how Python says that a module is not to be imported
-    from watcher.machine import search_rarely_for_garbage  # noqa: PLC0415  only now is it known that the names are ours
+    from watcher.lean_imports import import_leanly  # noqa: PLC0415  only now is it known that the names are ours
+    from watcher.machine import search_rarely_for_garbage  # noqa: PLC0415
 
     search_rarely_for_garbage()
+    import_leanly()
     from watcher.cli.app import app  # noqa: PLC0415
 
     app(prog_name="watcher")

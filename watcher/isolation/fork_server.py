@@ -24,7 +24,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, Self
 
-PRELOADED: Final = ("anyio._backends._asyncio", "pydantic", "structlog", "triggers.base", "watcher.isolation.child")
+from watcher.lean_imports import import_leanly
+
+PRELOADED: Final = ("anyio._backends._asyncio", "pydantic", "triggers.base", "watcher.isolation.child")
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from watcher.isolation.fork_server import serve; serve(int(sys.argv[2]))"
@@ -183,9 +185,11 @@ def serve(descriptor: int) -> None:
     """The program: until the host is gone. Never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    gc.disable()
+    import_leanly()
     for module in PRELOADED:
         import_module(module)
-    gc.collect()
+    gc.enable()
     gc.freeze()  # a collection in a child then leaves the pages alone that it shares with all others
     living: set[int] = set()
     with socket.socket(fileno=descriptor) as control:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[3]
 LIGHT = {"watcher.cli.app": "sqlalchemy", "watcher.cli.database": "fastapi"}
 
 
@@ -26,3 +28,13 @@ def test_a_command_hardly_searches_for_garbage_among_what_it_imports():
     searches, left_alone = map(int, done.stderr.split())
     assert searches < 60, "with 700 allocations from one to the next it would be some three hundred"
     assert left_alone > 100_000, "Python searches what is not left alone several times before it ends"
+
+
+def test_what_libraries_import_for_others_is_not_imported():
+    program = (
+        "import atexit, sys; "
+        "atexit.register(lambda: print(*{'click', 'pygments', 'rich.pretty'} & sys.modules.keys(), file=sys.stderr)); "
+        "sys.argv = ['watcher', 'check', '-c', 'examples/quickstart/watchers.yaml']; from watcher.guard import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.split() == []
