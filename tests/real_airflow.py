@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import loopback
 from tests.effort import PATIENCE
 from tests.servers import PostgresServer
 from watcher.demo.servers import free_port
@@ -65,7 +66,7 @@ class Airflow:
 
     def await_ready(self, *dag_ids: str) -> None:
         """It answers, schedules, and knows these Dags."""
-        self._until("answer", lambda: httpx.get(f"{self.url}/api/v2/monitor/health", timeout=10).is_success)
+        self._until("answer", lambda: loopback.get(f"{self.url}/api/v2/monitor/health", timeout=10).is_success)
         with self.client() as client:
             for dag_id in dag_ids:
                 path = f"/api/v2/dags/{dag_id}"

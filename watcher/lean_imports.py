@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 
 
 def import_leanly() -> None:
-    """Before anything else imports them: structlog without rich's tracebacks, httpx without its command line."""
+    """From now on: structlog comes without rich's tracebacks, and httpx without its command line."""
     sys.modules["httpx._main"] = None  # type: ignore[assignment]  # how Python says that a module is not to be imported
-    with _missing("rich"):
-        import structlog  # noqa: F401, PLC0415
+    sys.meta_path.insert(0, _Without("rich", of="structlog"))
 
 
-@contextmanager
-def _missing(name: str) -> Iterator[None]:
-    if name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[name]
+class _Without(MetaPathFinder, Loader):
+    """Lets a library believe that another is not installed, while it is imported itself."""
+
+    def __init__(self, other: str, *, of: str) -> None:
+        self._other, self._library = other, of
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name == self._library else None
+        if spec is None or spec.loader is None or self._other in sys.modules:
+            return None
+        self._loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[self._other] = None  # type: ignore[assignment]
+        try:
+            self._loader.exec_module(module)
+        finally:
+            del sys.modules[self._other]

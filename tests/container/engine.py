@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import httpx
 
+from tests import loopback
 from tests.effort import PATIENCE
 from watcher.demo.servers import free_port
 
@@ -96,7 +97,7 @@ class Container:
         return podman("healthcheck", "run", self.name, code=None).returncode == 0
 
     def until_ready(self) -> None:
-        self.until(lambda: httpx.get(f"{self.url}/readyz", timeout=PATIENCE).is_success)
+        self.until(lambda: loopback.get(f"{self.url}/readyz").is_success)
 
     def until(self, condition: Any) -> None:
         deadline = time.monotonic() + PATIENCE

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import loopback
 from tests.container.engine import HARDENED, ROOT, STRANGER, Container, Volume, inspected, once
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase
@@ -107,8 +108,8 @@ def test_roles_in_containers_of_their_own_with_postgresql_beside_them(
         for container in (triggerer, api):
             container.until_ready()
             assert container.is_healthy()
-        assert "watcher_ready 1.0" in httpx.get(f"{triggerer.url}/metrics", timeout=PATIENCE).text
-        assert httpx.get(f"{triggerer.url}/api/v2/assets", timeout=PATIENCE).status_code == 404
+        assert "watcher_ready 1.0" in loopback.get(f"{triggerer.url}/metrics").text
+        assert loopback.get(f"{triggerer.url}/api/v2/assets").status_code == 404
         with client(api) as reader:
             api.until(lambda: paths(reader) == ["monday.csv"])
         assert (triggerer.stop(), api.stop()) == (0, 0)

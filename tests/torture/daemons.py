@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import httpx
 
+from tests import loopback
 from tests.effort import PATIENCE
 from watcher.demo.servers import free_port
 
@@ -89,13 +90,13 @@ class Daemons:
 
     def is_ready(self) -> bool:
         assert all(process.poll() is None for process in self.running.values()), "a daemon has ended"
-        return httpx.get(f"{self.address}/readyz", timeout=PATIENCE).is_success
+        return loopback.get(f"{self.address}/readyz").is_success
 
     def get(self, path: str) -> Any:
-        return httpx.get(self.address + path, timeout=PATIENCE).raise_for_status().json()
+        return loopback.get(self.address + path).raise_for_status().json()
 
     def post(self, path: str) -> None:
-        httpx.post(self.address + path, timeout=PATIENCE).raise_for_status()
+        loopback.post(self.address + path).raise_for_status()
 
     def watchers(self) -> dict[str, dict[str, Any]]:
         return {watcher["name"]: watcher for watcher in self.get("/api/v2/watchers")["watchers"]}

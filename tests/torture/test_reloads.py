@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import loopback
 from tests.databases import both_in_long_form
-from tests.effort import PATIENCE, SEED, effort
+from tests.effort import SEED, effort
 from tests.torture.results import Result, difference
 from tests.torture.rhythm import rhythm
 from tests.torture.world import World
@@ -65,7 +66,7 @@ def reload(world: World, text: str) -> httpx.Response:
     new = world.folder / "new.yaml"
     new.write_text(text)
     new.replace(world.daemons.configuration)
-    return httpx.post(f"{world.daemons.address}/api/v2/reload", timeout=PATIENCE)
+    return loopback.post(f"{world.daemons.address}/api/v2/reload")
 
 
 def of_witness(record: dict[str, Any]) -> bool:

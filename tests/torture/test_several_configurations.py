@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
+from tests import loopback
 from tests.torture.daemons import Daemons, until
 from tests.torture.test_several_processes import LEASE
 from watcher.demo.servers import free_port
@@ -48,10 +49,10 @@ class Processes:
         until(lambda: bool(self.group.records("daemon.started", name)))
 
     def readiness(self, name: str) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{self.ports[name]}/readyz", timeout=30)
+        return loopback.get(f"http://127.0.0.1:{self.ports[name]}/readyz", timeout=30)
 
     def reload(self, name: str) -> dict[str, Any]:
-        answer = httpx.post(f"http://127.0.0.1:{self.ports[name]}/api/v2/reload", timeout=60)
+        answer = loopback.post(f"http://127.0.0.1:{self.ports[name]}/api/v2/reload", timeout=60)
         answer.raise_for_status()
         content: dict[str, Any] = answer.json()
         return content

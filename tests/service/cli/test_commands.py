@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
@@ -34,6 +33,7 @@ from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
 from store.runs import runs, tries
 from store.state.attributed import AttributedEntries
+from tests import loopback
 from tests.effort import PATIENCE
 from watcher import app as daemon
 from watcher import logs
@@ -442,7 +442,7 @@ def test_the_page_of_a_thing_is_opened(watcher: Watcher, served: Served, monkeyp
     assert [watcher(*opened, name).stdout for name in names] == [f"{served.url}/{page}\n" for page in pages]
     assert asked[1:] == [f"{served.url}/{page}" for page in pages]
     headers = {"Authorization": f"Bearer {served.token}", "Accept": "text/html"}
-    assert {httpx.get(url, headers=headers).status_code for url in asked} == {200}
+    assert {loopback.get(url, headers=headers).status_code for url in asked} == {200}
     assert "no watcher, job or asset" in watcher(*opened, "nothing", exits=4).stderr
     assert "no daemon runs here" in watcher("open", exits=1).stderr
 

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import loopback
 from tests.databases import migrated_postgres
 from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied_in_a_thread
@@ -66,7 +67,7 @@ class Daemon:
                 process.kill()
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=ANSWERED_IN)
+        return loopback.get(f"http://127.0.0.1:{self.port}{path}", timeout=ANSWERED_IN)
 
     def readiness(self) -> dict[str, Any]:
         answer: dict[str, Any] = self.get("/readyz").json()

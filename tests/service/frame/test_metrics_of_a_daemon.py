@@ -21,6 +21,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from tests import loopback
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase
 from tests.stand_in_spark import stand_in_spark
@@ -138,7 +139,7 @@ class Daemon:
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         url = f"http://127.0.0.1:{self.port}{path}"
-        return httpx.get(url, headers=headers, timeout=PATIENCE).raise_for_status()
+        return loopback.get(url, headers=headers).raise_for_status()
 
     def samples(self, name: str, **labels: str) -> list[Sample]:
         answer = self.get("/metrics", accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
@@ -190,7 +191,7 @@ def test_each_metric_moves_and_one_trace_goes_all_the_way(tmp_path: Path, shop: 
 
         [loaded] = daemon.get("/api/v2/assets?name_pattern=loaded").json()["assets"]
         store = f"http://127.0.0.1:{daemon.port}/api/v2/assets/{loaded['id']}/store/note"
-        httpx.put(store, json={"value": 1}).raise_for_status()
+        loopback.put(store, json={"value": 1}).raise_for_status()
         assert daemon.number("store_writes_total", kind="api") == 1
         _open_a_gap(daemon, shop)
 

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import loopback
 from tests.effort import PATIENCE
 from tests.torture.daemons import until
 from watcher.demo.servers import free_port
@@ -68,14 +69,14 @@ class Daemon:
                 process.kill()
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=30)
+        return loopback.get(f"http://127.0.0.1:{self.port}{path}", timeout=30)
 
     def reload(self) -> httpx.Response:
-        return httpx.post(f"http://127.0.0.1:{self.port}/api/v2/reload", timeout=60)
+        return loopback.post(f"http://127.0.0.1:{self.port}/api/v2/reload", timeout=60)
 
     def refused_token(self) -> int:
         url = f"http://127.0.0.1:{self.port}/execution/tries/claim"
-        return httpx.post(url, headers={"Authorization": "Bearer nobody's"}, json={"nonce": "n"}).status_code
+        return loopback.post(url, headers={"Authorization": "Bearer nobody's"}, json={"nonce": "n"}).status_code
 
     def watchers(self) -> dict[str, dict[str, Any]]:
         return {watcher["name"]: watcher for watcher in self.get("/api/v2/watchers").json()["watchers"]}

@@ -12,7 +12,8 @@ import httpx
 import psycopg
 import pytest
 
-from tests.effort import PATIENCE, effort
+from tests import loopback
+from tests.effort import effort
 from tests.servers import PostgresDatabase
 from tests.torture.daemons import Daemons, until
 
@@ -43,7 +44,7 @@ def document(dsn: str) -> dict[str, Any]:
 
 
 def told_by(daemons: Daemons) -> dict[str, Counter[int]]:
-    answer = httpx.get(f"{daemons.address}/api/v2/assets/events?limit=1000", timeout=PATIENCE).json()
+    answer = loopback.get(f"{daemons.address}/api/v2/assets/events?limit=1000").json()
     told = {table: Counter[int]() for table in MODES}
     for event in answer["asset_events"]:
         extra = event["extra"]

@@ -41,7 +41,10 @@ def test_what_was_done_before_the_try_is_not_counted() -> None:
     assert progress.first_action_at == datetime(2026, 11, 20, 9, 0, 1, 500_000, tzinfo=UTC)
 
 
-async def test_an_application_without_a_ui_says_nothing(tmp_path: Path) -> None:
+async def test_an_application_without_a_ui_says_nothing_and_nobody_reads_certificates_to_ask_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("ssl.create_default_context")
     log = tmp_path / "spark-ui.txt"
     assert ui_port(log) is None
     log.write_text(
