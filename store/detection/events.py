@@ -19,6 +19,7 @@ from sqlalchemy import (
     Boolean,
     ColumnElement,
     FromClause,
+    Row,
     Select,
     TableValuedAlias,
     and_,
@@ -115,25 +116,31 @@ async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, for
     """
     if not events:
         return Appended(rows=(), dag_ids=frozenset())
-    on_postgresql = connection.dialect.name == "postgresql"
-    if on_postgresql:
-        result = await connection.execute(_INSERT_ARRAYS, parameters(events))
+    if connection.dialect.name == "postgresql":
+        inserted = (await connection.execute(_INSERT_ARRAYS, parameters(events))).all()
     else:
-        result = await connection.execute(_INSERT_ROWS, [vars(event) for event in events])
-    inserted = result.all()
-    rows = sorted((row.id, row.timestamp) for row in inserted)
+        inserted = (await connection.execute(_INSERT_ROWS, [vars(event) for event in events])).all()
+        forward = forward and any(row.forwarded for row in inserted)
+    return await owe(connection, [(row.id, row.timestamp) for row in inserted], forward=forward)
+
+
+async def owe(connection: AsyncConnection, stored: Sequence[tuple[int, datetime]], *, forward: bool = True) -> Appended:
+    """Make the queue rows and messages of events that a statement before this one stored, in this transaction."""
+    rows = sorted(stored)
+    dialect = connection.dialect.name
     dag_ids: set[str] = set()
-    fills_outbox = forward and not on_postgresql and any(row.forwarded for row in inserted)
+    fills_outbox = False
     for some in chunks([event_id for event_id, _ in rows]):
         ids = {"b_ids": list(some)}
-        if on_postgresql and forward:
+        if dialect == "postgresql" and forward:
             owed = (await connection.execute(_owe(), ids)).all()
             dag_ids.update(row.dag_id for row in owed if row.dag_id is not None)
             fills_outbox |= owed[0].messages > 0
         else:
-            dag_ids.update((await connection.execute(queue(connection.dialect.name), ids)).scalars().all())
-            if fills_outbox:
+            dag_ids.update((await connection.execute(queue(dialect), ids)).scalars().all())
+            if forward:
                 await connection.execute(outbox.forwarding("sqlite"), ids)
+                fills_outbox = True
     return Appended(rows=rows, dag_ids=frozenset(dag_ids), fills_outbox=fills_outbox)
 
 
@@ -362,17 +369,17 @@ async def latest(
     return await newest(connection, query, _e.id, AssetEvent.stored, limit=limit, before=before)
 
 
-_ASSET: Final = select(_a.name, _a.uri, _a["group"], _a.extra, _a.active).where(_a.id == bindparam("b_asset_id"))
+TOLD_OF: Final = select(_a.id, _a.name, _a.uri, _a["group"], _a.extra, _a.active)
+"""What `active_asset` judges."""
 
 
-async def active_asset(connection: AsyncConnection, asset_id: int) -> EventAsset:
-    """The asset that an event is to be told of. Raises `NotFound`."""
-    row = (await connection.execute(_ASSET, {"b_asset_id": asset_id})).mappings().one_or_none()
+def active_asset(row: Row[Any] | None, asset_id: int) -> EventAsset:
+    """The asset that an event is told of, from a row of `TOLD_OF`. Raises `NotFound`."""
     if row is None:
         raise no_asset(asset_id)
-    if not row["active"]:
-        raise NotFound(f"the asset {row['name']!r} is not active; configure it again to tell of its events")
-    return EventAsset(name=row["name"], uri=row["uri"], group=row["group"], extra=json.loads(row["extra"]))
+    if not row.active:
+        raise NotFound(f"the asset {row.name!r} is not active; configure it again to tell of its events")
+    return EventAsset(name=row.name, uri=row.uri, group=row.group, extra=json.loads(row.extra))
 
 
 async def get(connection: AsyncConnection, event_id: int) -> AssetEvent:

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import anyio
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
-from store.detection import events
-from store.detection.events import Appended, AssetEvent, EventAsset, NewEvent
-from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable, NotFound
-from store.processes import audit
+from store.detection.events import Appended, AssetEvent, NewEvent
+from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
+from store.processes.posts import EventPost, store_all
 
 MOST_POSTS: Final = 100
 MOST_CHARACTERS: Final = 4_000_000
@@ -35,9 +33,7 @@ Wake: TypeAlias = Callable[[Appended], None]
 class _Post:
     """An event that waits, until it has its answer."""
 
-    actor: str
-    new: NewEvent
-    write_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    given: EventPost
     answer: AssetEvent | Exception | None = None
 
 
@@ -54,7 +50,7 @@ class EventPosts:
         Shielded from when it was begun; of each transaction one of its posts calls `wake`. Raises `NotFound`.
         """
         new = NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid.uuid4().hex, source_actor=actor)
-        post = _Post(actor=actor, new=new)
+        post = _Post(given=EventPost(new=new, write_id=uuid.uuid4().hex))
         self._waiting.append(post)
         try:
             async with self._turn:  # in the order of `_waiting`: whose turn it is, and who has no answer, is its first
@@ -71,9 +67,9 @@ class EventPosts:
 
     def _next_posts(self) -> Sequence[_Post]:
         posts = [self._waiting.popleft()]
-        size = len(posts[0].new.extra)
+        size = len(posts[0].given.new.extra)
         while self._waiting and len(posts) < MOST_POSTS:
-            size += len(self._waiting[0].new.extra)
+            size += len(self._waiting[0].given.new.extra)
             if size > MOST_CHARACTERS:
                 break
             posts.append(self._waiting.popleft())
@@ -84,7 +80,7 @@ async def _store(database: Database, wake: Wake, posts: Sequence[_Post]) -> None
     """Answer them all."""
     try:
         async with database.transaction() as connection:
-            appended = await _append(connection, posts)
+            appended, answers = await store_all(connection, [post.given for post in posts])
     except Exception as error:  # noqa: BLE001  each post raises it, or is tried alone
         if len(posts) == 1 or isinstance(error, (CommitUnknown, DatabaseUnavailable, DatabaseUnusable)):
             for post in posts:
@@ -93,29 +89,6 @@ async def _store(database: Database, wake: Wake, posts: Sequence[_Post]) -> None
             for post in posts:
                 await _store(database, wake, [post])
     else:
+        for post, answer in zip(posts, answers, strict=True):
+            post.answer = answer
         wake(appended)
-
-
-async def _append(connection: AsyncConnection, posts: Sequence[_Post]) -> Appended:
-    assets: dict[int, EventAsset | NotFound] = {}
-    for asset_id in {post.new.asset_id for post in posts}:
-        try:
-            assets[asset_id] = await events.active_asset(connection, asset_id)
-        except NotFound as refusal:
-            assets[asset_id] = refusal
-    accepted = list[tuple[_Post, EventAsset]]()
-    for post in posts:
-        asset = assets[post.new.asset_id]
-        if isinstance(asset, NotFound):
-            post.answer = asset
-        else:
-            accepted.append((post, asset))
-    appended = await events.append(connection, [post.new for post, _ in accepted])
-    entries = []
-    for (post, asset), row in zip(accepted, appended.rows, strict=True):
-        event = AssetEvent.appended(post.new, asset, *row)
-        post.answer = event
-        detail = {"event_id": event.id, "trace_id": event.trace_id}
-        entries.append(audit.entry(post.actor, "asset_event.create", asset.name, detail, post.write_id))
-    await audit.record_all(connection, entries)
-    return appended

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from uuid import uuid4
 
 from sqlalchemy import event
 
 from store.database import Database
+from store.detection.events import NewEvent
 from store.processes import tokens
+from store.processes.posts import EventPost, store_all
 from tests.databases import on_both, statements_of
 from tests.service.api.application import Api, claimed
 from watcher.loops import Hint
@@ -100,6 +103,18 @@ async def test_a_post_of_an_event_costs_at_most_six_statements_sign_in_and_answe
             event.remove(engine, "before_cursor_execute", execute)
     assert answer.status_code == 200, answer.text
     assert 0 < len(sent) <= 6, sent
+
+
+async def test_posts_of_events_cost_two_statements_however_many_are_stored_together(api: Api) -> None:
+    """The events with the audit, and what they are owed; SQLite needs one for each, and one for the assets."""
+    asset_id = api.asset_ids["landing"]
+    await api.client.post("/api/v2/assets/events", json={"asset_id": asset_id})
+    for number in (1, 5):
+        new = [NewEvent(asset_id=asset_id, extra="{}", trace_id=uuid4().hex, source_actor="ann") for _ in range(number)]
+        with statements_of(api.database) as sent:
+            async with api.database.transaction() as connection:
+                await store_all(connection, [EventPost(new=one, write_id="") for one in new])
+        assert len({statement for statement, _ in sent}) == (2 if api.database.dialect == "postgresql" else 4)
 
 
 async def test_a_persons_write_of_the_store_costs_two_statements(api: Api) -> None:
