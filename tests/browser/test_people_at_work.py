@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.site import Site
@@ -81,6 +81,30 @@ async def test_a_page_is_read_again_because_the_stream_tells_and_not_by_the_cloc
     newest = await events.first.get_attribute("id") if await events.count() else ""
     site.put_file("streamed.json")
     await expect(page.locator("#events tbody tr").first).not_to_have_id(newest or "none", timeout=SOON)
+
+
+async def test_what_comes_while_a_page_is_loaded_is_shown(page: Page, site: Site) -> None:
+    asset_id, told = await site.asset_id("customers"), list[int]()
+
+    async def tell_first(route: Route) -> None:
+        async with site.client.stream("GET", "/api/v2/events/stream?types=asset_event") as others:
+            lines = others.aiter_lines()
+            await anext(lines)
+            answer = await site.client.post("/api/v2/assets/events", json={"asset_id": asset_id})
+            event_id = answer.raise_for_status().json()["id"]
+            while f'"id":{event_id},' not in await anext(lines):
+                pass  # who comes later is not told
+        told.append(event_id)
+        await route.continue_()
+
+    async def was_told() -> list[int]:
+        return told
+
+    await page.add_init_script("window.setInterval = () => 0")  # nothing is read now and then
+    await page.route("**/api/v2/events/stream**", tell_first, times=1)
+    await page.goto(f"/assets/{asset_id}/events")
+    [event_id] = await site.until(was_told)
+    await expect(page.locator(f"#events #event-{event_id}")).to_be_visible(timeout=SOON)
 
 
 async def test_a_run_is_started_by_hand_and_a_failed_one_says_why(page: Page) -> None:

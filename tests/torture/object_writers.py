@@ -149,7 +149,7 @@ class S3Writers:
 
     async def _text(self, method: str, url: str, body: str = "") -> str:
         async with self._http.request(method, _encoded(url), data=body.encode()) as response:
-            return await response.text()
+            return (await response.read()).decode(errors="replace")  # what is cut may be cut within a character
 
     def _new_key(self) -> str:
         return (

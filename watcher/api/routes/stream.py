@@ -62,8 +62,9 @@ async def stream(
         return await _shown(context, connection, changed)
 
     changes = context.changes.follow(context.database, shown, selection, last_event_id, context.stopping)
+    begun = await anext(changes)  # so that the answer's head, too, says that whatever comes from now on is told
     return StreamingResponse(
-        context.streams.commented(_begun(changes)),
+        context.streams.commented(_all(COMMENT + begun, changes)),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
@@ -76,12 +77,10 @@ def _types(text: str | None) -> Sequence[ChangeType]:
     return [name for name in TYPES if name in names]
 
 
-async def _begun(changes: AsyncIterator[str]) -> AsyncIterator[str]:
-    """A comment says that whatever comes from now on is told."""
-    is_first = True
-    async for text in changes:
-        yield COMMENT + text if is_first else text
-        is_first = False
+async def _all(first: str, others: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield first
+    async for text in others:
+        yield text
 
 
 async def _shown(context: ApiContext, connection: AsyncConnection, changed: Changed) -> list[Change]:

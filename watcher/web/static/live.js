@@ -90,7 +90,8 @@ let stream = null;
 function listen() {
   if (!changes || stream || document.hidden || !live().length) return;
   stream = new EventSource(changes);
-  for (const type of ["asset_event", "run", "try", "watcher", "store", "reset"]) stream.addEventListener(type, refresh);
+  // What came since the page was made is told by nobody: the stream begins with what comes after it is open.
+  for (const type of ["open", "asset_event", "run", "try", "watcher", "store", "reset"]) stream.addEventListener(type, refresh);
   stream.addEventListener("error", () => { if (stream?.readyState === EventSource.CLOSED) stream = null; });
 }
 
