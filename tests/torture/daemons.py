@@ -11,14 +11,16 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import httpx
 
 from tests import loopback
 from tests.effort import PATIENCE
+from tests.forks import Forked
 from watcher.demo.servers import free_port
 
+Program: TypeAlias = Forked | subprocess.Popen[bytes]
 PLUGINS = Path(__file__).parents[1] / "plugins"
 TRIGGERER = {"heartbeat": "500ms", "lease": "5s", "grace": "20s"}
 STOPPED = {0, -signal.SIGTERM}
@@ -40,7 +42,7 @@ class Daemons:
         self.folder, self.home = folder, home or folder
         self.address = f"http://127.0.0.1:{(port := free_port())}"
         self.environment: dict[str, str] = {}
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, Program] = {}
         self.configuration = folder / "watchers.yaml"
         ours = {
             "api": {"port": port, "auth": "none", "secret": "s" * 32},
@@ -59,12 +61,17 @@ class Daemons:
             process.kill()
             process.wait()
 
-    def start(self, name: str = "", *words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "watcher", "run", "-c", str(self.configuration), *words]
+    def start(self, name: str = "", *words: str) -> Program:
+        words = ("run", "-c", str(self.configuration), *words)
         home = str(self.home / f"home{name}")
         environment = {**os.environ, **self.environment, "WATCHER_SETTINGS__HOME": home}
+        process: Program
         with self.log(name).open("ab") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+            if "LD_PRELOAD" in environment:  # what begins with the program itself
+                command = [sys.executable, "-m", "watcher", *words]
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+            else:
+                process = Forked(words, output=log, environment=environment)
         self.running[name] = process
         return process
 

@@ -24,9 +24,10 @@ from typing import Any
 import httpx
 
 from tests.effort import PATIENCE
+from tests.forks import Forked
 from tests.servers import running_postgres
 from tests.stand_in_spark import stand_in_spark
-from tests.torture.daemons import until
+from tests.torture.daemons import Program, until
 from watcher.demo.servers import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -117,12 +118,17 @@ class World:
     @contextmanager
     def running(self, *words: str, packages: Path | None = None) -> Iterator[httpx.Client]:
         """A release at work, from these packages or from ours, and a client of it; killed at the end of the block."""
-        environment = {**os.environ, **({"PYTHONPATH": str(packages)} if packages else {})}
-        command = [sys.executable, "-m", "watcher", "run", "-c", str(self.folder / "watchers.yaml"), *words]
+        words = ("run", "-c", str(self.folder / "watchers.yaml"), *words)
+        process: Program
         with (self.folder / "daemon.log").open("ab") as log:
-            process = subprocess.Popen(
-                command, cwd=packages or ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
-            )
+            if packages is None:
+                process = Forked(words, output=log, environment=os.environ)
+            else:
+                environment = {**os.environ, "PYTHONPATH": str(packages)}
+                command = [sys.executable, "-m", "watcher", *words]
+                process = subprocess.Popen(
+                    command, cwd=packages, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                )
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE) as client:
                 until(lambda: self._is_ready(process, client))
@@ -131,7 +137,7 @@ class World:
             process.send_signal(signal.SIGKILL)
             process.wait()
 
-    def _is_ready(self, process: subprocess.Popen[bytes], client: httpx.Client) -> bool:
+    def _is_ready(self, process: Program, client: httpx.Client) -> bool:
         assert process.poll() is None, (self.folder / "daemon.log").read_text()[-4_000:]
         try:
             return client.get("/readyz").is_success

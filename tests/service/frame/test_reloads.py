@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 
 from tests import loopback
 from tests.effort import PATIENCE
+from tests.forks import Forked
 from tests.torture.daemons import until
 from watcher.demo.servers import free_port
 
@@ -56,11 +58,10 @@ class Daemon:
         new.replace(self.file)
 
     @contextmanager
-    def running(self) -> Iterator[subprocess.Popen[bytes]]:
-        words = [sys.executable, "-m", "watcher", "run", "--config", str(self.file)]
+    def running(self) -> Iterator[Forked]:
         with (
             (self.folder / "daemon.log").open("ab") as log,
-            subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=log) as process,
+            Forked(["run", "--config", str(self.file)], output=log, environment=os.environ) as process,
         ):
             try:
                 until(lambda: self.get("/readyz").is_success)
