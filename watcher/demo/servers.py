@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +32,8 @@ def running_postgres(*, version: int = 18, **settings: object) -> Iterator[str]:
     # PostgreSQL does not run as root, and its own user must be able to walk to its folder.
     folder = Path(tempfile.mkdtemp(prefix="watcher-postgres-"))
     try:
-        installation = get_server(folder / "data", start=False, postgres_version=version)
+        with _one_at_a_time():
+            installation = get_server(folder / "data", start=False, postgres_version=version)
         installation.ensure_pgdata_inited()
         port = free_port()
         configuration = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", **settings}
@@ -43,6 +46,17 @@ def running_postgres(*, version: int = 18, **settings: object) -> Iterator[str]:
             _pg_ctl(installation, "stop", "-m", "fast")
     finally:
         shutil.rmtree(folder)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """For root, whom PostgreSQL refuses, the wheel makes a user on first use: several at once would make it several times."""
+    users = os.open("/etc", os.O_RDONLY)
+    try:
+        flock(users, LOCK_EX)
+        yield
+    finally:
+        os.close(users)
 
 
 def _pg_ctl(installation: Any, *arguments: str) -> None:
