@@ -46,6 +46,19 @@ class TestByTest(LoadScopeScheduling):
         return file if file.endswith(("test_cluster.py", "test_yarn.py")) else nodeid
 
 
+LONG_FIRST = ("container", "browser", "e2e", "service/spark", "torture", "upgrade")
+"""Folders of tests that take long: at the end, where workers run out of work, the short ones remain."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    folders = [place for place, folder in enumerate(LONG_FIRST) if item.nodeid.startswith(f"tests/{folder}/")]
+    return folders[0] if folders else len(LONG_FIRST)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("spark") is not None:
         _class_archive()
