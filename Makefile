@@ -19,8 +19,8 @@ endif
 INSTALL := tools/install $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate
-# In the order of collection, in which folders with long tests come first. What Python compiles is kept, whatever the
-# environment says: the tests start hundreds of programs.
+# In the order of tests/conftest.py. What Python compiles is kept, whatever the environment says: the tests start hundreds
+# of programs.
 TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 MORE := spark or slow or browser or airflow or maven or container or go
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -38,25 +39,35 @@ class TestByTest(LoadScopeScheduling):
     """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster, one YARN, one the image, one the browser."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        if "container/" in file:
-            return "container"  # they share the image that one of them builds
-        if "browser/" in file:
-            return "browser"  # and these a daemon with its servers, and Chromium
-        return file if file.endswith(("test_cluster.py", "test_yarn.py")) else nodeid
+        return _shared_by(nodeid) or nodeid
 
 
-LONG_FIRST = ("container", "browser", "e2e", "service/spark", "torture", "upgrade")
-"""Folders of tests that take long: at the end, where workers run out of work, the short ones remain."""
+def _shared_by(nodeid: str) -> str:
+    """What tests must have on one worker, '' for most."""
+    file = nodeid.partition("::")[0]
+    if "container/" in file:
+        return "container"  # they share the image that one of them builds
+    if "browser/" in file:
+        return "browser"  # and these a daemon with its servers, and Chromium
+    return file if file.endswith(("test_cluster.py", "test_yarn.py")) else ""
 
 
+LONG = ("tests/e2e/", "tests/service/spark/", "tests/torture/", "tests/upgrade/")
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_place)
+    """For several workers: what takes long is begun first, those that compute beside those that wait; the short ones end it."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=_turn)
 
 
-def _place(item: pytest.Item) -> int:
-    folders = [place for place, folder in enumerate(LONG_FIRST) if item.nodeid.startswith(f"tests/{folder}/")]
-    return folders[0] if folders else len(LONG_FIRST)
+def _turn(item: pytest.Item) -> tuple[int, bytes]:
+    if shared := _shared_by(item.nodeid):
+        return 0, shared.encode()
+    if item.nodeid.startswith(LONG):
+        return 1, sha256(item.nodeid.encode()).digest()  # as chance has it, and the same each time
+    return 2, b""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
