@@ -168,7 +168,7 @@ class LiveChanges:
             self._handed_out = anyio.Event()
 
     def _replay(self, listener: _Listener, last: str) -> None:
-        """What came behind the cursor, or word that it is not known any more."""
+        """What came behind the cursor, or word to read anew: it is not known any more, or is too much."""
         name, _, number = last.partition("-")
         first = self._kept[0][0] if self._kept else self._number + 1
         if name != self._name or not number.isdecimal() or not first - 1 <= int(number) <= self._number:
@@ -177,6 +177,9 @@ class LiveChanges:
         for place, change in self._kept:
             if place > int(number) and listener.selection.takes(change):
                 listener.add(self._text(place, change))
+        if listener.size > self.most_pending:  # it would be let go, and come back with the same cursor
+            listener.take()
+            listener.add(self._reset)
 
     def _text(self, number: int, change: Change) -> str:
         return f"event: {change.type}\nid: {self._name}-{number}\ndata: {change.data}\n\n"

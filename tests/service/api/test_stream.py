@@ -143,6 +143,26 @@ async def test_a_slow_reader_is_let_go_and_streams_are_few(api: Api) -> None:
         assert (await full.get(STREAM)).status_code == 503
 
 
+async def test_who_was_away_for_too_much_reads_anew(api: Api) -> None:
+    changes = LiveChanges()
+    async with served(replace(api.context, changes=changes)) as address, listening(address) as witness:
+        await create_event(api)
+        await witness.until("asset_event")
+        cursor = witness.last
+        await create_event(api)
+        await witness.until("asset_event")
+        changes.most_pending = 100
+        async with listening(address, cursor) as client:
+            assert await client.next() == ("reset", {})
+
+
+async def test_who_comes_while_the_process_ends_is_let_go(api: Api) -> None:
+    api.context.stopping.set()
+    async with serving(api.context) as client:
+        answer = await client.get(STREAM)
+        assert (answer.status_code, answer.text) == (200, ":\n\n")
+
+
 async def test_nobody_listens_and_nothing_is_read(api: Api) -> None:
     changes = LiveChanges()
     changes.wake()

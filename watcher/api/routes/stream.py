@@ -62,7 +62,7 @@ async def stream(
         return await _shown(context, connection, changed)
 
     changes = context.changes.follow(context.database, shown, selection, last_event_id, context.stopping)
-    begun = await anext(changes)  # so that the answer's head, too, says that whatever comes from now on is told
+    begun = await anext(changes, "")  # so that the answer's head, too, says that whatever comes from now on is told
     return StreamingResponse(
         context.streams.commented(_all(COMMENT + begun, changes)),
         media_type="text/event-stream",
