@@ -6,8 +6,8 @@ import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -27,6 +27,7 @@ from botocore.exceptions import (
     HTTPClientError,
     NoCredentialsError,
 )
+from botocore.loaders import Loader, create_loader
 from botocore.session import Session
 
 from triggers.s3.failures import Failure
@@ -42,6 +43,21 @@ _A_DNS_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _SERVER_ERROR: Final = 500
 _OFF_THE_LOOP: Final = AioConfig(warm_up_loader_caches=True)
 """A service's first client reads megabytes of JSON: in a thread, please."""
+
+
+_Session = TypeVar("_Session", bound=Session)
+
+
+def _session(kind: type[_Session], connection: S3Connection) -> _Session:
+    """One of the connection's profile. What botocore knows of a service is read once, not once a session."""
+    session: _Session = kind(profile=connection.profile)
+    session.lazy_register_component("data_loader", lambda: _loader(session.get_config_variable("data_path")))
+    return session
+
+
+@cache
+def _loader(data_path: str | None) -> Loader:
+    return create_loader(data_path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +111,7 @@ class Addresses:
         return self.connection.addressing_style == "virtual"
 
     def _new_client(self, region: str | None) -> BaseClient:
-        session = Session(profile=self.connection.profile)
+        session = _session(Session, self.connection)
         return session.create_client(
             "s3",
             region_name=region or self.connection.region or session.get_config_variable("region") or DEFAULT_REGION,
@@ -157,7 +173,7 @@ class CredentialSource:
 
     def _new_session(self) -> AioSession:
         """In a thread, since it reads files."""
-        session = AioSession(profile=self.connection.profile)
+        session = _session(AioSession, self.connection)
         key_id, key = self.connection.access_key_id, self.connection.secret_access_key
         if key_id is not None and key is not None:
             session.set_credentials(key_id.get_secret_value(), key.get_secret_value())

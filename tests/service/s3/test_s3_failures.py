@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -289,6 +290,18 @@ async def test_addresses_follow_the_style(connect: Connect) -> None:
     assert await address(**aws) == "https://landing.s3.eu-west-1.amazonaws.com/"
     assert await address(**aws, addressing_style="path") == "https://s3.eu-west-1.amazonaws.com/landing"
     assert await address(endpoint_url=None, region="cn-north-1") == "https://landing.s3.cn-north-1.amazonaws.com.cn/"
+
+
+async def test_what_is_known_of_the_service_is_read_once_for_all_connections(connect: Connect) -> None:
+    async with connect().open() as first, connect().open() as second:
+        await first.requests.addresses.of("landing", None)
+        tracemalloc.start()
+        try:
+            await second.requests.addresses.of("landing", None)
+            memory, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert memory < 2_000_000  # bytes; read again they are eleven millions
 
 
 async def test_a_proxy_of_the_environment_is_used(
