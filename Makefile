@@ -5,8 +5,9 @@ PYTHON ?=
 VENV ?= .venv
 ARGS ?=
 IMAGE ?= asset-watcher:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-# Three for two processors: tests wait for servers, too.
-WORKERS ?= 3
+# For two processors: tests wait, too, for servers and for time to pass; those with Spark less.
+WORKERS ?= 4
+WORKERS_MORE ?= 3
 # Of the way from the short forms of the tests in CI to the long ones.
 SHARE ?= 1
 
@@ -21,7 +22,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate
 # In the order of tests/conftest.py. What Python compiles is kept, whatever the environment says: the tests start hundreds
 # of programs.
-TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --dist loadscope --no-loadscope-reorder
 MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help
@@ -53,10 +54,10 @@ demo: setup ## Watch it work: PostgreSQL, S3 and Spark on this machine (ARGS=--k
 	@$(BIN)/watcher demo $(ARGS)
 
 test: setup ## Run the tests of every change, in minutes (ARGS="tests/unit -x")
-	@$(TEST) -m "not ($(MORE))" $(ARGS)
+	@$(TEST) -n $(WORKERS) -m "not ($(MORE))" $(ARGS)
 
 test-more: setup ## Run the others: Spark, kills, what takes long, and what needs a browser, an Airflow, Maven, a container or Go
-	@$(TEST) -m "$(MORE)" $(ARGS)
+	@$(TEST) -n $(WORKERS_MORE) -m "$(MORE)" $(ARGS)
 
 torture: setup ## Every fault for long, one after the other, and a table of what was lost and repeated: hours (SHARE=0.1 is a tenth)
 	@WATCHER_TEST_LONG=$(SHARE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest tests/torture $(ARGS)

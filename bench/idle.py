@@ -157,13 +157,13 @@ class Source:
     def configuration(self, metadata: str, port: int) -> str:
         url = metadata.replace("postgresql://", "postgresql+asyncpg://")
         lines = ["version: 1", f"settings: {{home: home, database: {{url: {url}}}, api: {{port: {port}, auth: none}},"]
-        lines += [
-            "  logs: {level: info}}",
-            "connections:",
-            f"  source: {{type: postgres, dsn: '{self.database}'}}",
-            f"  lake: {{type: s3, endpoint_url: '{self.endpoint}', region: r, access_key_id: a, secret_access_key: b}}",
-            "assets:",
-        ]
+        lines.append("  logs: {level: info}}")
+        if "connection: source" in self.load.options:
+            lines += ["connections:", f"  source: {{type: postgres, dsn: '{self.database}'}}"]
+        if "connection: lake" in self.load.options:  # its client takes 16 MB, which a daemon without it does not need
+            keys = "region: r, access_key_id: a, secret_access_key: b"
+            lines += ["connections:", f"  lake: {{type: s3, endpoint_url: '{self.endpoint}', {keys}}}"]
+        lines.append("assets:")
         for number in range(self.load.watchers):
             options = self.load.options.format(number=number, folder=self.folder / f"{number}")
             lines.append(f"  a{number}: {{watchers: {{w{number}: {{{options}}}}}}}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -24,13 +25,21 @@ def checked(model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None) 
     """`data` at `path` of the document as a `model`."""
     data, faults = without_reserved(model, data, path)
     try:
-        return Checked(value=model.model_validate(data, context=scope), data=data, faults=faults)
+        value = model.model_validate(data, context=scope)
+        object.__setattr__(value, "__pydantic_fields_set__", _shared(frozenset(value.model_fields_set)))
+        return Checked(value=value, data=data, faults=faults)
     except ValidationError as error:
         faults += sentences(error, model, data)
     except Exception as error:  # noqa: BLE001  a plug-in's validators may raise anything; its text may hold a secret
         class_name = f"{model.__module__}.{model.__qualname__}"
         faults.append(((), f"cannot be checked: `{class_name}` raised {type(error).__name__}; mend the class"))
     return Checked(value=None, data=data, faults=faults)
+
+
+@cache
+def _shared(keys: frozenset[str]) -> set[str]:
+    """The keys that were given, once for all that were given the same: nobody adds to those of a frozen model."""
+    return {*keys}
 
 
 class Report:

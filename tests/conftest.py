@@ -32,27 +32,29 @@ gc.disable()  # until everything is collected
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    return TestByTest(config, log)
+    return ByFile(config, log)
 
 
-class TestByTest(LoadScopeScheduling):
-    """With several workers (`make test`) each test goes to the one that is free, in order; one of them has the cluster, one YARN, one the image, one the browser."""
+class ByFile(LoadScopeScheduling):
+    """With several workers (`make test`) a file goes to the one that is free, and of the long tests each by itself."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _shared_by(nodeid) or nodeid
+        return _shared_by(nodeid)
+
+
+LONG = ("tests/e2e/", "tests/service/spark/", "tests/torture/", "tests/upgrade/")
 
 
 def _shared_by(nodeid: str) -> str:
-    """What tests must have on one worker, '' for most."""
+    """What is of one worker: what a file's tests share is made once, and tests that wait run beside others that compute."""
     file = nodeid.partition("::")[0]
     if "container/" in file:
         return "container"  # they share the image that one of them builds
     if "browser/" in file:
         return "browser"  # and these a daemon with its servers, and Chromium
-    return file if file.endswith(("test_cluster.py", "test_yarn.py")) else ""
-
-
-LONG = ("tests/e2e/", "tests/service/spark/", "tests/torture/", "tests/upgrade/")
+    if file.endswith(("test_cluster.py", "test_yarn.py")):
+        return file
+    return nodeid if file.startswith(LONG) else file
 
 
 @pytest.hookimpl(trylast=True)
@@ -63,11 +65,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> tuple[int, bytes]:
-    if shared := _shared_by(item.nodeid):
-        return 0, shared.encode()
-    if item.nodeid.startswith(LONG):
-        return 1, sha256(item.nodeid.encode()).digest()  # as chance has it, and the same each time
-    return 2, b""
+    shared = _shared_by(item.nodeid)
+    if shared.startswith("tests/unit/"):
+        return 3, b""
+    if not shared.startswith(LONG):
+        rank = 2 if shared.startswith("tests/") else 0
+    else:
+        rank = 1 if shared == item.nodeid else 0
+    return rank, sha256(shared.encode()).digest()  # as chance has it, and the same each time
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -90,6 +95,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Pytest has just searched for exceptions among the garbage; it does so twice."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -199,7 +199,7 @@ class BaseOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TriggerContext:
     """What the host tells a trigger about its surroundings.
 
@@ -360,15 +360,14 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
             self._rest.cancel()
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        first: StoredPosition | None = position
         while True:
             caught_up, began = True, monotonic()
-            async with aclosing(self.poll(first)) as batches:
+            async with aclosing(self.poll(position)) as batches:
                 while (batch := await self._next(batches)) is not None:
                     caught_up = batch.caught_up
                     if batch.position is not None:
                         yield batch
-            first = None
+            position = None  # it may be large
             whole_since = began if caught_up else None
             yield TriggerBatch(caught_up=caught_up, whole_since=whole_since, up_to=self.up_to, findings=self.findings)
             if caught_up:

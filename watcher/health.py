@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
 from store.values import to_json
-from triggers.base import Finding, JsonValue
+from triggers.base import BaseEventTrigger, Finding, JsonValue
 from watcher.poll_history import Poll, PollHistory, newest_first, parse
 from watcher.watchdog import Block
 
@@ -39,7 +39,7 @@ class Beat:
         return monotonic() - self.since > MISSED * self.every
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class WatcherReport:
     """What the process that hosts a watcher knows of it; its supervisor writes it."""
 
@@ -58,10 +58,8 @@ class WatcherReport:
     """When it last looked, by `time.monotonic`."""
     whole_since: float | None = None
     """When the last whole poll that is committed, or found nothing, began."""
-    looked_at: Callable[[], float | None] = lambda: None
-    """When a later look began that was made for many watchers, and had nothing for this one; whole, as looks are."""
-    up_to_by_look: Callable[[], JsonValue] = lambda: None
-    """`up_to` by that look, where it is another one."""
+    trigger: BaseEventTrigger[Any, Any] | None = None
+    """It knows when a later look began that was made for many watchers, and had nothing for this one; whole, as looks are."""
     up_to: tuple[int, JsonValue] | None = None
     """Where the clock has moved the watermark's `up_to`, and the version of the position that it is of."""
 
@@ -94,12 +92,13 @@ class WatcherReport:
         """For the watcher's row, once a whole poll has been made."""
         if self.polled_at is None or self.whole_since is None:
             return None
-        look = self.looked_at() or 0.0
+        look = 0.0 if self.trigger is None else self.trigger.looked_at or 0.0
         polled_at, whole_since = max(self.polled_at, look), max(self.whole_since, look)
         ago, lag = timedelta(seconds=monotonic() - polled_at), math.ceil(max(polled_at - whole_since, 0))
         version, up_to = None, None
         if self.up_to is not None:
-            version, up_to = self.up_to[0], to_json((self.up_to_by_look() if look else None) or self.up_to[1])
+            by_look = self.trigger.up_to if self.trigger is not None and look else None
+            version, up_to = self.up_to[0], to_json(by_look or self.up_to[1])
         return Polled(ago=ago, lag=lag, version=version, up_to=up_to)
 
 

@@ -6,6 +6,8 @@ A trace that a counter was last moved by stands beside it as its exemplar, for w
 from __future__ import annotations
 
 import re
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Exemplar, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -74,15 +76,12 @@ class Metrics:
         text = "Attributed writes and deletes of asset store entries"
         self.store_writes = self._counter("store_writes", text, "kind")
         self.sign_in_failures = self._counter("sign_in_failures", "Tokens that were refused")
-        self.items = self._counter("items", "Files and rows found", *_WATCHER)
-        self.events = self._counter("events", "Asset events committed", *_WATCHER)
         self.rejected = self._counter(
             "rejected", "Files and rows that could not be told, and were kept aside", *_WATCHER
         )
         self._writes_of = cache(self.store_writes.labels)
-        self._items_and_events_of = cache(lambda *labels: (self.items.labels(*labels), self.events.labels(*labels)))
-        text = "Whole looks at the source that are committed, or found nothing, from beginning to end"
-        self.polls = Summary("watcher_poll_seconds", text, _WATCHER, registry=self.registry)
+        self._watchers: defaultdict[Labels, _Counts] = defaultdict(_Counts)
+        self.registry.register(_WatcherCounts(self._watchers))
         text = "How long the event loop took to give a waiting task its turn"
         self.loop_lag = self._histogram("event_loop_lag_seconds", text, _LOOP_LAGS)
         text = "Time for which a watcher kept the event loop for itself, a second or more at a time; '' is the daemon's own"
@@ -125,9 +124,17 @@ class Metrics:
 
     def count_events(self, labels: tuple[str, str], events: int, items: int, trace_id: str | None) -> None:
         """Of a batch that a watcher, of an asset, committed; the trace is its last event's."""
-        of_items, of_events = self._items_and_events_of(*labels)
-        of_items.inc(items)
-        of_events.inc(events, _exemplar(trace_id))
+        counts = self._watchers[labels]
+        counts.items += items
+        counts.events += events
+        if trace_id is not None:
+            counts.last_trace = (trace_id, events, time.time())
+
+    def observe_poll(self, labels: tuple[str, str], seconds: float) -> None:
+        """A whole look at the source by a watcher, of an asset, that is committed, or found nothing."""
+        counts = self._watchers[labels]
+        counts.polls += 1
+        counts.poll_seconds += seconds
 
     def count_rejected(self, labels: tuple[str, str], items: int) -> None:
         """Of a batch that a watcher, of an asset, committed."""
@@ -192,6 +199,41 @@ def _exemplar(trace_id: str | None) -> dict[str, str] | None:
 def _seconds(time: timedelta) -> float:
     """A clock may have been set back meanwhile."""
     return max(time.total_seconds(), 0.0)
+
+
+@dataclass(eq=False, slots=True)
+class _Counts:
+    """What one watcher came to in this process: plain numbers, for there may be ten thousand of it."""
+
+    items: int = 0
+    events: int = 0
+    polls: int = 0
+    poll_seconds: float = 0.0
+    last_trace: tuple[str, int, float] | None = None
+    """The trace of the last event, how many came with it, and when."""
+
+    @property
+    def exemplar(self) -> Exemplar | None:
+        if self.last_trace is None:
+            return None
+        trace_id, events, at = self.last_trace
+        return Exemplar({"trace_id": trace_id}, events, at)
+
+
+@dataclass(frozen=True, eq=False)
+class _WatcherCounts(Collector):
+    watchers: dict[Labels, _Counts]
+
+    def collect(self) -> Iterator[Metric]:
+        items = CounterMetricFamily("watcher_items", "Files and rows found", labels=_WATCHER)
+        events = CounterMetricFamily("watcher_events", "Asset events committed", labels=_WATCHER)
+        text = "Whole looks at the source that are committed, or found nothing, from beginning to end"
+        polls = SummaryMetricFamily("watcher_poll_seconds", text, labels=_WATCHER)
+        for labels, counts in self.watchers.copy().items():
+            items.add_metric(labels, counts.items)
+            events.add_metric(labels, counts.events, exemplar=counts.exemplar)
+            polls.add_metric(labels, counts.polls, counts.poll_seconds)
+        yield from (items, events, polls)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -20,6 +20,7 @@ from watcher.vocabulary import TRIGGERS, connection_path, trigger_class, trigger
 
 def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mapping[str, Hosted]:
     """The configured watchers as the triggerer hosts them, by name."""
+    limits = _limits(configuration)
     return {
         watcher.name: Hosted(
             name=watcher.name,
@@ -28,7 +29,7 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
             trigger=_trigger(watcher, configuration),
             options=watcher.options,
             connection=watcher.connection,
-            limits=_limits(configuration),
+            limits=limits,
             divides=watcher.trigger in TRIGGERS,
             definition=configuration.definitions[watcher.name],
             pause_after=watcher.pause_after_failures,

@@ -62,7 +62,7 @@ class KeptPosition:
     rows: Mapping[int, int]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedPosition:
     """A position read whole: `state` and `source_identity` are JSON texts, None until the first commit."""
 

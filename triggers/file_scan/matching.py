@@ -9,7 +9,7 @@ from typing import Final
 _WILDCARDS: Final = re.compile(r"[*?\[]")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Matcher:
     """`literal` starts every key that can match. `depth` is how many folders deep a key can lie, None if any."""
 

@@ -87,7 +87,7 @@ class HandledVersions:
     def __init__(self, rows: Mapping[int, Moment]) -> None:
         self.members = dict(rows)
         self._below: Moment | None = None
-        self._deleted: set[int] = set()
+        self._deleted: frozenset[int] = frozenset()
         self._inserted: dict[int, Moment] = {}
 
     def add(self, member: int, modified: Moment) -> None:
@@ -105,7 +105,7 @@ class HandledVersions:
         for member in members:
             del self.members[member]
             self._inserted.pop(member, None)
-        self._deleted.update(members)
+        self._deleted |= {*members}
 
     @property
     def has_forgotten(self) -> bool:
@@ -116,5 +116,5 @@ class HandledVersions:
         """All differences since the last call; the caller owes their commit."""
         # A member that was deleted and added again is in both: `RowChanges` inserts last.
         changes = RowChanges(delete_below=self._below, delete=self._deleted, insert=self._inserted)
-        self._below, self._deleted, self._inserted = None, set(), {}
+        self._below, self._deleted, self._inserted = None, frozenset(), {}
         return changes

@@ -107,7 +107,7 @@ SCAN_EVERY: Final = 3600.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class QuietLook:
     """A look that was made for a settled watcher and had no news: when it began, by `time.monotonic` and by the source's clock."""
 

@@ -127,10 +127,13 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
         if self.client is None or self._digest is None or not self.is_settled or now < self._alone_until:
             await super().pause()
             return
-        path, matcher = self.options.path, self._matcher
+        path, matcher, every = self.options.path, self._matcher, self.interval.total_seconds()
         self._resting = RestingFolder(root=path, matcher=matcher, digest=self._digest, wake=self.wake)
-        with self.client.watching(self._resting, self.interval.total_seconds()):
+        self.client.join(self._resting, every)
+        try:
             await self.rest(self.seconds_of_rest())
+        finally:
+            self.client.leave(self._resting, every)
         if self._resting.is_slow:
             self._alone_until = anyio.current_time() + ALONE
 

@@ -8,8 +8,7 @@ whose folder cannot be looked at, or keeps the others waiting. A change that com
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from time import monotonic
@@ -33,7 +32,7 @@ THREADS: Final = 4
 log = structlog.get_logger()
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class RestingFolder:
     """What a watcher knows of its folder while it rests. `wake` is called when a look shows something else."""
 
@@ -86,17 +85,15 @@ class FolderProbes:
         self._threads = anyio.CapacityLimiter(THREADS)
         self._rounds: dict[float, set[RestingFolder]] = {}
 
-    @contextmanager
-    def watching(self, folder: RestingFolder, interval: float) -> Iterator[None]:
-        """Look every `interval` seconds until the block ends."""
+    def join(self, folder: RestingFolder, interval: float) -> None:
+        """Look every `interval` seconds until it leaves."""
         if interval not in self._rounds:
             self._rounds[interval] = set()
             self._tasks.start_soon(self._run, interval, name=f"folders every {interval:g} s")
         self._rounds[interval].add(folder)
-        try:
-            yield
-        finally:
-            self._rounds[interval].discard(folder)
+
+    def leave(self, folder: RestingFolder, interval: float) -> None:
+        self._rounds[interval].discard(folder)
 
     async def _run(self, interval: float) -> None:
         resting = self._rounds[interval]

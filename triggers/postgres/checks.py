@@ -19,7 +19,7 @@ TABLE_KINDS: Final = {"r": "a table", "p": "a partitioned table"}
 OTHER_KINDS: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class IdSequence:
     name: str
     oid: int
@@ -31,7 +31,7 @@ class IdSequence:
     """By the role, also what it has handed out."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Relation:
     """The table, a partition or a sequence; `file` is another once all of it was written anew, or emptied."""
 
@@ -40,7 +40,7 @@ class Relation:
     file: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TableFacts:
     """One row of `sql.FACTS`. `type` None: no such column. `defaults`: of the column, on the table and its partitions."""
 

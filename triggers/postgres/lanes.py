@@ -24,7 +24,7 @@ PATIENT_FOR: Final = 60.0
 """Seconds for which a watcher whose statement was too slow stays on the patient session."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Lane:
     """Of one watcher. `quick` None: it is alone, and disturbs nobody."""
 

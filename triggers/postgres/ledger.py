@@ -89,7 +89,7 @@ class Gap:
             yield Gap(low=low, high=high, holders=self.holders)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ledger:
     """Every id up to `highest` outside `gaps` and `holes` is accounted for: emitted, filtered or dead.
 

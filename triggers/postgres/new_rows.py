@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, aclosing, nullcontext
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -75,7 +75,6 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         """Of the last check."""
         self._examined_at = self._examine_at = 0.0
         self._probed: Probed | None = None
-        self._probing = ExitStack()
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -127,10 +126,15 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         }
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        with self._listening(), self._probing:
-            async with aclosing(super().events(position)) as batches:
-                async for batch in batches:
-                    yield batch
+        unclosed = super().events(position)
+        del position  # it may be large
+        try:
+            with self._listening():
+                async with aclosing(unclosed) as batches:
+                    async for batch in batches:
+                        yield batch
+        finally:
+            self._leave_probes()
 
     def _listening(self) -> AbstractContextManager[object]:
         if not self.options.listen:
@@ -144,18 +148,20 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             await super().pause()
             return
         if self._probed is None:
-            probed = self.client.probes.watching(
+            self._probed = self.client.probes.join(
                 self._reader.question(self._reader.source),
                 self._reader.source.facts,
                 self.interval.total_seconds(),
                 self.wake,
             )
-            self._probed = self._probing.enter_context(probed)
-        with self._probed.resting(place, self._reader.source.server):
-            longest = max(0.0, self._examine_at - anyio.current_time())
-            if self.up_to is not None:  # which only a poll moves
-                longest = min(longest, self.look_again_every.total_seconds())
+        longest = max(0.0, self._examine_at - anyio.current_time())
+        if self.up_to is not None:  # which only a poll moves
+            longest = min(longest, self.look_again_every.total_seconds())
+        self._probed.rest(place, self._reader.source.server)
+        try:
             await self.rest(longest)
+        finally:
+            self._probed.rise()
 
     @property
     def _polls_alone(self) -> bool:
@@ -267,7 +273,11 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         if self._probed is not None and self._probed.table.question == self._reader.question(self._reader.source):
             self._probed.take(self._reader.source.facts)
         else:
-            self._probing.close()
+            self._leave_probes()
+
+    def _leave_probes(self) -> None:
+        if self._probed is not None:
+            self.client.probes.leave(self._probed, self.interval.total_seconds())
             self._probed = None
 
     def _checked(self) -> Source:

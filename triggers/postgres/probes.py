@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, TypeAlias
@@ -52,15 +51,13 @@ class Probed:
         self.table = table
         self._rests_since = 0.0
 
-    @contextmanager
-    def resting(self, arguments: Arguments, server: Server) -> Iterator[None]:
-        """Until the block ends, `wake` is called when something may lie beyond the arguments, or on another server."""
+    def rest(self, arguments: Arguments, server: Server) -> None:
+        """Until `rise`, `wake` is called when something may lie beyond the arguments, or on another server."""
         self.asks, self._rests_since = (arguments, server), monotonic()
         self.table.is_stale = True
-        try:
-            yield
-        finally:
-            self.asks, self.table.is_stale = None, True
+
+    def rise(self) -> None:
+        self.asks, self.table.is_stale = None, True
 
     @property
     def looked_at(self) -> float | None:
@@ -81,7 +78,7 @@ class Probed:
             self.wake()
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class _Table:
     """One question, for all watchers that ask it."""
 
@@ -292,20 +289,15 @@ class Probes:
         self._tasks = tasks
         self._rounds: dict[float, _Round] = {}
 
-    @contextmanager
-    def watching(
-        self, question: Question, facts: TableFacts, interval: float, wake: Callable[[], None]
-    ) -> Iterator[Probed]:
-        """Probe every `interval` seconds for a watcher while it rests."""
+    def join(self, question: Question, facts: TableFacts, interval: float, wake: Callable[[], None]) -> Probed:
+        """Probe every `interval` seconds for a watcher while it rests, until it leaves."""
         if interval not in self._rounds:
             self._rounds[interval] = _Round(self.session, interval, self._random)
             self._tasks.start_soon(self._run, interval)
-        round_ = self._rounds[interval]
-        watcher = round_.join(question, facts, wake)
-        try:
-            yield watcher
-        finally:
-            round_.leave(watcher)
+        return self._rounds[interval].join(question, facts, wake)
+
+    def leave(self, watcher: Probed, interval: float) -> None:
+        self._rounds[interval].leave(watcher)
 
     async def _run(self, interval: float) -> None:
         await self._rounds[interval].run()

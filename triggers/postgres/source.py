@@ -30,7 +30,7 @@ class Altered(Exception):
     """Somebody altered the table since it was examined: nothing that the statement gave may count."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Source:
     """The table, and the server that `check` found it on."""
 

@@ -65,7 +65,7 @@ def quoted(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
     """Names exactly as the catalogue has them: case and blanks count."""
 
@@ -120,7 +120,7 @@ def trial_of_condition(table: Table, where: str) -> str:
     return f"SELECT FROM {table.sql} WHERE {condition(where)}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Drawn:
     """A sequence, by which an id that it handed out is told from one that was given by hand."""
 
@@ -300,7 +300,7 @@ class RowsByUpdate:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NewsById:
     """Whether a table has an id above the argument, what `RowsById.fresh` would read, or its sequence stands below."""
 

@@ -25,7 +25,7 @@ class OldRows:
     highest: int | str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Storage:
     """By oid."""
 

@@ -38,7 +38,7 @@ class BrokenFrame(Exception):
     """What came is no frame, or not the one that was due: the other side is not to be trusted any more."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BatchLimits:
     """How much one batch may hold: `settings.triggerer.batch`."""
 

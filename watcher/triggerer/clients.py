@@ -168,7 +168,7 @@ def _imported(connection: BaseModel) -> BaseConnection:
     return model.model_validate(connection.given, context=scope(connection.folder))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Hosted:
     """A watcher as the triggerer hosts it: validated options and the class they belong to, or what a child makes of them."""
 

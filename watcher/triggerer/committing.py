@@ -44,7 +44,7 @@ class Committer:
 
     def __post_init__(self) -> None:
         self._group = GroupCommit(self.database)
-        self._log = log.bind()  # a logger of a module is made anew for each record
+        self.log = log.bind()  # a logger of a module is made anew for each record
 
     async def commit(
         self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch, ends_undo: str | None = None
@@ -67,7 +67,7 @@ class Committer:
         committed = await self._group.commit(detection)
         items, events = sum(event.count for event in batch.events), len(batch.events)
         about = {"key": detection.key, "events": events, "items": items, **traces_of(detection)}
-        self._log.info("store.written", write_id=write_id, **about)
+        self.log.info("store.written", write_id=write_id, **about)
         self.on_watermark(hosted.asset_id, detection.key)
         if committed.dag_ids:
             self.on_events(committed.dag_ids)
@@ -77,7 +77,7 @@ class Committer:
         self.metrics.count_writes(AssetStoreWriterKind.WATCHER, 1, newest)
         self.metrics.count_events((hosted.name, hosted.asset), events, items, newest)
         for item in batch.rejected:
-            self._log.warning("watcher.rejected", write_id=write_id, **vars(item))
+            self.log.warning("watcher.rejected", write_id=write_id, **vars(item))
         self.metrics.count_rejected((hosted.name, hosted.asset), len(batch.rejected))
         return committed.held
 

@@ -18,7 +18,7 @@ import math
 import random
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -56,7 +56,7 @@ _END: Final[Any] = object()
 log = structlog.get_logger()
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Supervisor:
     """Runs one watcher for one triggerer, until cancelled. Nothing that the watcher raises leaves this class."""
 
@@ -67,7 +67,6 @@ class Supervisor:
     clients: Clients
     poll_timeout: timedelta
     report: WatcherReport = field(default_factory=WatcherReport)
-    _log: Any = field(default_factory=log.bind)  # a logger of a module is made anew for each record
     has_given_up: bool = False
     """The watcher is paused by its failures; the caller stops it, and leaves what its row says."""
     _failures: int = 0
@@ -87,20 +86,20 @@ class Supervisor:
     _states: States | None = None
 
     async def run(self, claimed: LoadedPosition, claims: Claims, states: States) -> None:
-        """Until cancelled, from the position that was claimed for it; the caller releases it."""
+        """Until cancelled, in a task of its own, from the position that was claimed for it; the caller releases it."""
         self._claimed, self._claims, self._states = claimed, claims, states
-        with structlog.contextvars.bound_contextvars(watcher=self.hosted.name, asset=self.hosted.asset):
-            while True:
-                try:
-                    with anyio.CancelScope() as self._attempt:
-                        await self._claim_and_watch()
-                    self._refuse_delay()
-                except (PositionLost, CommitUnknown) as error:
-                    log.warning("watcher.position_lost", error=str(error))
-                except BaseException as error:
-                    if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
-                        raise
-                    await self._fail(error)
+        structlog.contextvars.bind_contextvars(watcher=self.hosted.name, asset=self.hosted.asset)  # of this task
+        while True:
+            try:
+                with anyio.CancelScope() as self._attempt:
+                    await self._claim_and_watch()
+                self._refuse_delay()
+            except (PositionLost, CommitUnknown) as error:
+                log.warning("watcher.position_lost", error=str(error))
+            except BaseException as error:
+                if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
+                    raise
+                await self._fail(error)
 
     def look_again(self, stored: HeldPosition | None) -> None:
         """The position as this process holds it by the database: start again if a rewind moved it, or another has it."""
@@ -144,9 +143,10 @@ class Supervisor:
         async with open_trigger(self.hosted, self.clients, self.poll_timeout) as trigger:
             self._begin("the trigger's check")
             identity = await self._checked(trigger, loaded)
-            self.report.looked_at = lambda: trigger.looked_at
-            self.report.up_to_by_look = lambda: trigger.up_to
-            await self._watch(trigger, loaded, identity)
+            self.report.trigger = trigger
+            batches, held = trigger.events(stored(loaded)), loaded.held
+            del loaded  # it may be large
+            await self._watch(trigger, batches, held, identity)
 
     async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:
         """The identity of the source that the trigger watches, which is the position's."""
@@ -161,11 +161,16 @@ class Supervisor:
     async def _again(self) -> LoadedPosition | None:
         return None if self._claims is None else await self._claims.claim(self.hosted)
 
-    async def _watch(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> None:
-        held = loaded.held
+    async def _watch(
+        self,
+        trigger: BaseEventTrigger[Any, Any],
+        batches: AsyncGenerator[TriggerBatch, None],
+        held: HeldPosition,
+        identity: str,
+    ) -> None:
         if isinstance(trigger, IsolatedTrigger) and self._kept is not None:
             await trigger.keep(self._kept)
-        async with aclosing(trigger.events(stored(loaded))) as batches:
+        async with aclosing(batches):
             self._begin("the first batch")
             batch = await anext(batches, _END)
             self._attempt.deadline = math.inf
@@ -198,7 +203,7 @@ class Supervisor:
             self._kept = self._kept if ends_undo is None else None
             self._held, self._committing = held, False
             self._note_poll(held, batch)
-            self._log.debug("watcher.polled", caught_up=batch.caught_up)
+            self.committer.log.debug("watcher.polled", caught_up=batch.caught_up)
         return held
 
     def _note_poll(self, held: HeldPosition, batch: TriggerBatch) -> None:
@@ -212,7 +217,7 @@ class Supervisor:
         if batch.whole_since is not None:
             self.report.whole_since = batch.whole_since
             seconds = self.report.polled_at - batch.whole_since
-            self.committer.metrics.polls.labels(self.hosted.name, self.hosted.asset).observe(seconds)
+            self.committer.metrics.observe_poll((self.hosted.name, self.hosted.asset), seconds)
 
     def _note(self, by_trigger: Sequence[Finding]) -> None:
         """Shown as long as they are found, in whatever state the watcher is."""
@@ -223,7 +228,7 @@ class Supervisor:
             return
         for finding in findings:
             if (finding.check, finding.message) not in known:
-                self._log.warning("watcher.finding", **vars(finding))
+                log.warning("watcher.finding", **vars(finding))
         self._record()
 
     async def _fail(self, error: BaseException) -> None:

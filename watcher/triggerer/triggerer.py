@@ -36,7 +36,7 @@ STOP_SOON: Final = 10.0
 log = structlog.get_logger()
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class _Running:
     """A hosted watcher."""
 

@@ -220,7 +220,7 @@ async def items(database):
 async def until(condition):
     with anyio.fail_after(PATIENCE):
         while not await condition():
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.005)
 
 
 async def seen(database, number):

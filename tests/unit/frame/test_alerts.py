@@ -48,10 +48,9 @@ def samples() -> list[Sample]:
     metrics.reloads.labels("applied").inc()
     metrics.alerts.labels("sent").inc()
     metrics.count_writes(AssetStoreWriterKind.TASK, 1, TRACE)
-    metrics.items.labels("files", "inbox").inc()
-    metrics.events.labels("files", "inbox").inc(1, {"trace_id": TRACE})
+    metrics.count_events(("files", "inbox"), 1, 1, TRACE)
     metrics.count_rejected(("files", "inbox"), 1)
-    metrics.polls.labels("files", "inbox").observe(0.1)
+    metrics.observe_poll(("files", "inbox"), 0.1)
     metrics.blocked.labels("files").inc(2)
     metrics.loop_lag.observe(0.1)
     times = {"queued_at": NOW, "start_date": NOW + timedelta(seconds=1), "end_date": NOW + timedelta(seconds=9)}
