@@ -367,7 +367,8 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
                     caught_up = batch.caught_up
                     if batch.position is not None:
                         yield batch
-            position = None  # it may be large
+            position = None  # it may be large, and many rest
+            del batches
             whole_since = began if caught_up else None
             yield TriggerBatch(caught_up=caught_up, whole_since=whole_since, up_to=self.up_to, findings=self.findings)
             if caught_up:

@@ -49,7 +49,7 @@ class WatcherReport:
     """As in the watcher's row; '' before this process has claimed the position."""
     error: str | None = None
     error_count: int = 0
-    findings: Sequence[Mapping[str, str]] = ()
+    findings: tuple[Mapping[str, str], ...] = ()
     """What a person should look at: `check`, `level`, `message`, `remedy` and `since`."""
     history: PollHistory = field(default_factory=PollHistory)
     has_position: bool = False
@@ -71,10 +71,10 @@ class WatcherReport:
         """What was found now, in place of what was before; whether that is something else."""
         since = {finding["check"]: finding["since"] for finding in self.findings}
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        noted = [
+        noted = tuple(
             {**vars(finding), "since": since.get(finding.check, now)} for finding in findings if finding.level != "ok"
-        ]
-        changed = noted != [*self.findings]
+        )
+        changed = noted != self.findings
         self.findings = noted
         return changed
 

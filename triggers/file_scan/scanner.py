@@ -137,6 +137,18 @@ class _Unnamed(Exception):
 class Scanner:
     """Begins anew or goes on from a committed position; every position it returns must be committed before the next page."""
 
+    __slots__ = (
+        "_algorithm",
+        "_handled",
+        "_holds_back",
+        "_min_age",
+        "_nothing_stored",
+        "_state",
+        "_stops",
+        "_unfinished",
+        "_written_at",
+    )
+
     def __init__(
         self,
         algorithm: Algorithm,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from triggers.base import JsonObject, RowChanges
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, parse_moment
@@ -78,16 +78,21 @@ def text_of(moment: Moment | None) -> str | None:
     return None if moment is None else format_moment(moment)
 
 
+_NONE: Final[frozenset[int]] = frozenset()
+
+
 class HandledVersions:
     """The fingerprints of versions already handled, with the moment each version was modified.
 
     Differences to the set that was last committed add up until `take_changes`.
     """
 
+    __slots__ = ("_below", "_deleted", "_inserted", "members")
+
     def __init__(self, rows: Mapping[int, Moment]) -> None:
         self.members = dict(rows)
         self._below: Moment | None = None
-        self._deleted: frozenset[int] = frozenset()
+        self._deleted = _NONE
         self._inserted: dict[int, Moment] = {}
 
     def add(self, member: int, modified: Moment) -> None:
@@ -105,7 +110,8 @@ class HandledVersions:
         for member in members:
             del self.members[member]
             self._inserted.pop(member, None)
-        self._deleted |= {*members}
+        if members:
+            self._deleted |= {*members}
 
     @property
     def has_forgotten(self) -> bool:
@@ -116,5 +122,5 @@ class HandledVersions:
         """All differences since the last call; the caller owes their commit."""
         # A member that was deleted and added again is in both: `RowChanges` inserts last.
         changes = RowChanges(delete_below=self._below, delete=self._deleted, insert=self._inserted)
-        self._below, self._deleted, self._inserted = None, frozenset(), {}
+        self._below, self._deleted, self._inserted = None, _NONE, {}
         return changes

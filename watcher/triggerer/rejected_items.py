@@ -39,6 +39,8 @@ def as_rejections(items: Iterable[RejectedItem]) -> list[Rejection]:
 class RejectedItems:
     """Of one watcher, by key and version."""
 
+    __slots__ = ("_keys", "_watcher")
+
     def __init__(self, watcher: str, loaded: Sequence[Rejection]) -> None:
         self._watcher = watcher
         self._keys = {(each.key, each.version): None for each in loaded}

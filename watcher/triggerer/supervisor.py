@@ -88,6 +88,7 @@ class Supervisor:
     async def run(self, claimed: LoadedPosition, claims: Claims, states: States) -> None:
         """Until cancelled, in a task of its own, from the position that was claimed for it; the caller releases it."""
         self._claimed, self._claims, self._states = claimed, claims, states
+        del claimed  # it may be large
         structlog.contextvars.bind_contextvars(watcher=self.hosted.name, asset=self.hosted.asset)  # of this task
         while True:
             try:
@@ -176,6 +177,7 @@ class Supervisor:
             self._attempt.deadline = math.inf
             while batch is not _END:
                 held = await self._commit(trigger, held, identity, batch)
+                batch = None  # it may be large
                 if self.report.state != "running":
                     self.has_given_up = False
                     self._show("running")
@@ -221,7 +223,7 @@ class Supervisor:
 
     def _note(self, by_trigger: Sequence[Finding]) -> None:
         """Shown as long as they are found, in whatever state the watcher is."""
-        self._found = [finding for finding in by_trigger if finding.level != "ok"]
+        self._found = tuple(finding for finding in by_trigger if finding.level != "ok")
         known = {(finding["check"], finding["message"]) for finding in self.report.findings}
         findings = [*self._found, *self._rejected.findings]
         if not self.report.note(findings):
