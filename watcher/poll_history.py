@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Final
@@ -18,7 +18,7 @@ from triggers.base import TriggerBatch
 MOST_POLLS: Final = 50
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Poll:
     """`seconds` None: how long it took is not known. `times`: so many in a row were like it, and this is the last."""
 
@@ -85,7 +85,7 @@ class PollHistory:
     def take(self) -> str:
         """What is worth a write, as JSON; from here on it counts as saved."""
         self.is_unsaved = False
-        return json.dumps([asdict(poll) for poll in self.polls if not poll.is_idle])
+        return json.dumps([vars(poll) for poll in self.polls if not poll.is_idle])
 
     def begin_with(self, stored: str | None) -> None:
         """What whoever hosted the watcher before has stored."""

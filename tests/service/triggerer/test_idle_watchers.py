@@ -1,14 +1,16 @@
-"""An idle watcher writes nothing, however long it is idle: each of its polls is a minute after the one before."""
+"""An idle watcher writes nothing, however long it is idle: each of its polls is a minute after the one before. And it is small."""
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import asyncpg
@@ -46,7 +48,9 @@ CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at time
 CREATE INDEX ON orders (at);
 """
 POLLS = 40
-TRIGGERS: Mapping[str, tuple[type[BaseEventTrigger], dict[str, object]]] = {
+Configured: TypeAlias = tuple[type[BaseEventTrigger[Any, Any]], dict[str, object]]
+"""A trigger with its options."""
+TRIGGERS: Mapping[str, Configured] = {
     "strict": (FileNewFiles, {"min_age": "0s"}),
     "window": (FileNewFiles, {"min_age": "0s", "mode": "window"}),
     "by_id": (NewRows, {"table": "public.orders"}),
@@ -57,7 +61,7 @@ TRIGGERS: Mapping[str, tuple[type[BaseEventTrigger], dict[str, object]]] = {
 class CountedPolls(dict[str, int]):
     """How many polls of each watcher have ended."""
 
-    def counting(self, trigger: type[BaseEventTrigger]) -> type[BaseEventTrigger]:
+    def counting(self, trigger: type[BaseEventTrigger[Any, Any]]) -> type[BaseEventTrigger[Any, Any]]:
         polls = self
 
         class Counted(trigger):  # type: ignore[valid-type,misc]
@@ -67,25 +71,42 @@ class CountedPolls(dict[str, int]):
 
         return Counted
 
-    async def go_on(self, number: int) -> None:
+    async def go_on(self, number: int, watchers: int = len(TRIGGERS)) -> None:
         """Until every watcher polled so often from now on."""
         begun = dict(self)
         with anyio.fail_after(PATIENCE):
-            while len(self) < len(TRIGGERS) or any(self[name] < begun.get(name, 0) + number for name in self):
+            while len(self) < watchers or any(self[name] < begun.get(name, 0) + number for name in self):
                 await anyio.sleep(0.01)
 
 
+def watched(database: Database, folder: Path, dsn: str, polls: CountedPolls) -> AbstractAsyncContextManager[None]:
+    """The folder and the table, by a trigger of each kind."""
+    options = {
+        name: {"interval": "1ms", **({"path": str(folder)} if trigger is FileNewFiles else {}), **options}
+        for name, (trigger, options) in TRIGGERS.items()
+    }
+    triggers = {name: (trigger, options[name]) for name, (trigger, _) in TRIGGERS.items()}
+    return hosting(database, triggers, dsn, polls)
+
+
 @asynccontextmanager
-async def watched(database: Database, folder: Path, dsn: str, polls: CountedPolls) -> AsyncIterator[None]:
+async def hosting(
+    database: Database,
+    triggers: Mapping[str, Configured],
+    dsn: str,
+    polls: CountedPolls,
+) -> AsyncIterator[None]:
+    """A watcher, and an asset, for each trigger with its options."""
     declared = Declared(
         hash="",
-        assets=[DeclaredAsset(name=name, uri=f"x://{name}", group="", extra="{}") for name in TRIGGERS],
-        watchers=[DeclaredWatcher(name=name, asset=name, trigger="t") for name in TRIGGERS],
+        assets=[DeclaredAsset(name=name, uri=f"x://{name}", group="", extra="{}") for name in triggers],
+        watchers=[DeclaredWatcher(name=name, asset=name, trigger="t") for name in triggers],
         jobs=[],
     )
     async with database.transaction() as connection:
         ids = (await catalog_sync.apply(connection, declared, database.dialect)).asset_ids
     connections: Mapping[str, BaseModel] = {"shop": PostgresConnection.model_validate({"type": "postgres", "dsn": dsn})}
+    counted = {trigger: polls.counting(trigger) for trigger, _ in triggers.values()}
     process = Process(id=str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
     hosted = {
@@ -93,13 +114,11 @@ async def watched(database: Database, folder: Path, dsn: str, polls: CountedPoll
             name=name,
             asset=name,
             asset_id=ids[name],
-            trigger=polls.counting(trigger),
-            options=trigger.Options.model_validate(
-                {"interval": "1ms", **({"path": str(folder)} if trigger is FileNewFiles else {}), **options}
-            ),
+            trigger=counted[trigger],
+            options=trigger.Options.model_validate(options),
             connection=None if trigger is FileNewFiles else "shop",
         )
-        for name, (trigger, options) in TRIGGERS.items()
+        for name, (trigger, options) in triggers.items()
     }
     async with anyio.create_task_group() as tasks:
         clients = Clients(connections, tasks, Children(ForkServer(), tasks, ChildSettings()))
@@ -168,3 +187,33 @@ async def test_an_idle_watcher_writes_nothing(
 
 def up_to(watermark: str | None) -> Any:
     return json.loads(watermark or "")["up_to"]
+
+
+MANY = 60
+AT_REST = 17_000
+"""Bytes, at most, of a watcher of a folder, its options among them."""
+
+
+async def memory_of(database: Database, watchers: int, folder: Path) -> int:
+    """Bytes that so many watchers take while they rest, each with a folder of its own."""
+    triggers: dict[str, Configured] = {}
+    for number in range(watchers):
+        own = folder / f"{watchers}" / f"{number}"
+        own.mkdir(parents=True)
+        triggers[f"of_{watchers}_{number}"] = (FileNewFiles, {"path": str(own), "interval": "1h", "start": "all"})
+    polls = CountedPolls()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        async with hosting(database, triggers, "postgresql://nowhere", polls):
+            await polls.go_on(0, watchers)
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_watcher_at_rest_takes_a_few_kilobytes(database: Database, tmp_path: Path) -> None:
+    await memory_of(database, 1, tmp_path)  # what is made once
+    few = await memory_of(database, 2, tmp_path)
+    assert (await memory_of(database, MANY, tmp_path) - few) / MANY < AT_REST
