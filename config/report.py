@@ -26,7 +26,8 @@ def checked(model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None) 
     data, faults = without_reserved(model, data, path)
     try:
         value = model.model_validate(data, context=scope)
-        object.__setattr__(value, "__pydantic_fields_set__", _shared(frozenset(value.model_fields_set)))
+        if model.model_config.get("frozen"):
+            object.__setattr__(value, "__pydantic_fields_set__", _shared(frozenset(value.model_fields_set)))
         return Checked(value=value, data=data, faults=faults)
     except ValidationError as error:
         faults += sentences(error, model, data)

@@ -68,11 +68,11 @@ def _turn(item: pytest.Item) -> tuple[int, bytes]:
     shared = _shared_by(item.nodeid)
     if shared.startswith("tests/unit/"):
         return 3, b""
-    if not shared.startswith(LONG):
-        rank = 2 if shared.startswith("tests/") else 0
+    if shared == item.nodeid:
+        turn = 1
     else:
-        rank = 1 if shared == item.nodeid else 0
-    return rank, sha256(shared.encode()).digest()  # as chance has it, and the same each time
+        turn = 2 if shared.startswith("tests/") and not shared.startswith(LONG) else 0
+    return turn, sha256(shared.encode()).digest()  # as chance has it, and the same each time
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
