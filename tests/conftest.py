@@ -68,11 +68,11 @@ def _turn(item: pytest.Item) -> tuple[int, bytes]:
     shared = _shared_by(item.nodeid)
     if shared.startswith("tests/unit/"):
         return 3, b""
+    by_chance = sha256(shared.encode()).digest()  # the same each time
     if shared == item.nodeid:
-        turn = 1
-    else:
-        turn = 2 if shared.startswith("tests/") and not shared.startswith(LONG) else 0
-    return turn, sha256(shared.encode()).digest()  # as chance has it, and the same each time
+        return 1, by_chance
+    are_long = shared.startswith(LONG) or not shared.startswith("tests/")
+    return 0 if are_long else 2, by_chance
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
