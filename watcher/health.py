@@ -190,14 +190,13 @@ class Health:
         report = self.watchers.get(row.name)
         if report is None or not report.state or row.paused:
             return row
-        row = replace(
-            row,
-            state=report.state,
-            error=report.error,
-            error_count=report.error_count,
-            findings=report.findings_json,
-        )
-        if (polled := report.polled) is None:
-            return row
-        row = replace(row, up_to_now=polled.up_to, up_to_version=polled.version)
-        return replace(row, last_poll_at=row.seen_at - polled.ago, lag_at_poll=polled.lag)
+        known: dict[str, Any] = {
+            "state": report.state,
+            "error": report.error,
+            "error_count": report.error_count,
+            "findings": report.findings_json,
+        }
+        if (polled := report.polled) is not None:
+            known |= {"up_to_now": polled.up_to, "up_to_version": polled.version}
+            known |= {"last_poll_at": row.seen_at - polled.ago, "lag_at_poll": polled.lag}
+        return replace(row, **known)

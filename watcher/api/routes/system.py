@@ -184,7 +184,8 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
     snapshot = Snapshot(is_ready=False, has_database=False)
     try:
         async with context.database.reading(PROBE_DEADLINE) as connection:
-            rows, expected = await watchers.listed(connection), await assets.expected(connection)
+            rows = [context.health.merged(row) for row in await watchers.listed(connection)]
+            expected = await assets.expected(connection)
             depths, stuck = await outbox.depths(connection), await outbox.stuck(connection)
     except UNAVAILABLE as error:
         log.warning("api.metrics_incomplete", error=str(error))
@@ -192,7 +193,7 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
         snapshot = Snapshot(
             is_ready=not await _reasons(context),
             has_database=context.database.outage is None,
-            watchers=[context.health.merged(row) for row in rows],
+            watchers=rows,
             expected=expected,
             outbox_depths=depths,
             stuck=stuck,
