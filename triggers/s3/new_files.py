@@ -109,12 +109,13 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         return ("s3.new_files", self.client.endpoint, self.options.bucket, self._listed_prefix)
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        url = self.options.notifications
+        url, batches = self.options.notifications, super().events(position)
+        del position  # it may be large
         async with AsyncExitStack() as stack:
             if url is not None and not self.context.dry_run:
                 listening = self.client.queues.listening(url, watcher=self.context.watcher, wake=super().wake)
                 self._queue = stack.enter_context(listening)
-            async for batch in await stack.enter_async_context(aclosing(super().events(position))):
+            async for batch in await stack.enter_async_context(aclosing(batches)):
                 yield batch
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:

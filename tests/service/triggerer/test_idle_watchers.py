@@ -23,6 +23,7 @@ from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredWatcher
 from store.database import Database
 from store.database.schema import asset_event, asset_store_history, watcher_position
+from store.detection.positions import LoadedPosition
 from store.processes.triggerers import Process
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
@@ -208,6 +209,7 @@ async def memory_of(database: Database, watchers: int, folder: Path) -> int:
         async with hosting(database, triggers, "postgresql://nowhere", polls):
             await polls.go_on(0, watchers)
             gc.collect()
+            assert not any(type(each) is LoadedPosition for each in gc.get_objects())  # it may be large
             return tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
