@@ -29,7 +29,7 @@ from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase
 from tests.service.store.words import rows
-from triggers.base import BaseEventTrigger
+from triggers.base import BaseEventTrigger, StoredPosition
 from triggers.local_folder.new_files import FileNewFiles
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
@@ -219,3 +219,18 @@ async def test_a_watcher_at_rest_takes_a_few_kilobytes(database: Database, tmp_p
     await memory_of(database, 1, tmp_path)  # what is made once
     few = await memory_of(database, 2, tmp_path)
     assert (await memory_of(database, MANY, tmp_path) - few) / MANY < AT_REST
+
+
+async def test_at_rest_no_trigger_keeps_the_position_it_began_with(
+    database: Database, postgres_database: PostgresDatabase, tmp_path: Path
+) -> None:
+    """Which may be large: with all that was handled."""
+    source = await asyncpg.connect(postgres_database.dsn)
+    await source.execute(ORDERS)
+    await source.close()
+    for _ in range(2):  # the first time there is none yet
+        polls = CountedPolls()
+        async with watched(database, tmp_path, postgres_database.dsn, polls):
+            await polls.go_on(0)
+            gc.collect()
+            assert not any(type(each) is StoredPosition for each in gc.get_objects())
