@@ -25,6 +25,7 @@ class States:
     database: Database
     owner: str
     _changed: anyio.Event = field(default_factory=anyio.Event)
+    _recording: anyio.Lock = field(default_factory=anyio.Lock)
     _pending: dict[str, WatcherState] = field(default_factory=dict)
 
     def show(self, watcher: str, state: WatcherState) -> None:
@@ -32,9 +33,10 @@ class States:
         self._pending[watcher] = state
         self._changed.set()
 
-    def forget(self, watcher: str) -> None:
-        """Nothing more is to be recorded of it: it is hosted here no more."""
-        self._pending.pop(watcher, None)
+    async def forget(self, watcher: str) -> None:
+        """What was shown of it is recorded by now, or never: something else is about to be."""
+        async with self._recording:
+            self._pending.pop(watcher, None)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -47,12 +49,13 @@ class States:
 
     async def flush(self) -> bool:
         """Whether all that was shown is recorded; what is not stays to be."""
-        states, self._pending = self._pending, {}
-        try:
-            async with self.database.statements() as connection:
-                await watchers.set_states(connection, self.owner, states)
-        except Exception as refused:  # noqa: BLE001  states are for people; the watchers go on
-            log.warning("watcher.states_not_recorded", states=len(states), error=str(refused))
-            self._pending = {**states, **self._pending}
-            return False
-        return True
+        async with self._recording:
+            states, self._pending = self._pending, {}
+            try:
+                async with self.database.statements() as connection:
+                    await watchers.set_states(connection, self.owner, states)
+            except Exception as refused:  # noqa: BLE001  states are for people; the watchers go on
+                log.warning("watcher.states_not_recorded", states=len(states), error=str(refused))
+                self._pending = {**states, **self._pending}
+                return False
+            return True

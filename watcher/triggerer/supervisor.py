@@ -264,6 +264,8 @@ class Supervisor:
         name, failures = self.hosted.name, self._failed_polls
         why = f"{failures} polls in a row failed, so that it was paused; mend it and `watcher resume {name}`. The last: {words}"
         detail = {"failures": failures, "error": words}
+        if self._states is not None:
+            await self._states.forget(name)
         try:
             async with self.database.transaction() as connection:
                 paused = await watchers.give_up(connection, self.owner, name, error=why, error_count=failures)
@@ -271,6 +273,7 @@ class Supervisor:
                     await audit.record(connection, "watcher", "watcher.pause", name, detail)
         except StoreError as error:
             log.warning("watcher.not_paused", error=str(error))
+            self._record()
             return
         self.has_given_up = paused
         if paused:

@@ -251,7 +251,7 @@ class Triggerer:
             await task.wait()
         while True:
             async with keep_going("triggerer.release_failed"):
-                self._states.forget(name)
+                await self._states.forget(name)
                 supervisor = self._ending[name].supervisor
                 history = supervisor.report.history
                 async with self.database.transaction() as connection:

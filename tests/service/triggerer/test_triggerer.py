@@ -349,6 +349,37 @@ async def test_a_watcher_that_only_fails_is_paused_and_told_of_until_somebody_re
         assert of_watcher(await state()) is None, "now a person has paused it"
 
 
+@on_both
+async def test_a_state_that_is_slowly_recorded_does_not_hide_that_the_watcher_gave_up(database, source, monkeypatch):
+    recorded, given_up = [], anyio.Event()
+    set_states, give_up = watchers.set_states, watchers.give_up
+
+    async def slow_set_states(connection, owner, states):
+        with anyio.move_on_after(0.2):
+            await given_up.wait()
+        await set_states(connection, owner, states)
+        recorded.extend(state.error for state in states.values())
+
+    async def told_give_up(connection, owner, name, *, error, error_count):
+        paused = await give_up(connection, owner, name, error=error, error_count=error_count)
+        recorded.append(error)
+        given_up.set()
+        return paused
+
+    monkeypatch.setattr(watchers, "set_states", slow_set_states)
+    monkeypatch.setattr(watchers, "give_up", told_give_up)
+    async with triggerer(database, {"tape": source.name}, refused=("tape",), pause_after=1):
+
+        async def is_let_go():
+            async with database.reading() as session:
+                row = await watchers.get(session, "tape_items")
+            return row.has_given_up and row.owner is None
+
+        await until(is_let_go)
+    assert "watcher resume tape_items" in recorded[-1]
+    assert len(set(recorded[recorded.index(recorded[-1]) :])) == 1, "nothing older comes after it"
+
+
 async def test_one_that_is_resumed_before_its_host_let_go_of_it_begins_to_count_anew(database, source):
     audited = select(audit.c.detail).order_by(audit.c.id)
     async with triggerer(database, {"tape": source.name}, refused=("tape",), pause_after=2, heartbeat=AGES, lease=AGES):
