@@ -75,6 +75,7 @@ class Database:
         else:
             self._writer = _postgresql_engine(url, pool_size, idle_in_transaction_timeout)
             self._reader = self._writer.execution_options(**READING)
+            self._alone = self._writer.execution_options(isolation_level="AUTOCOMMIT")
             reserved = _postgresql_engine(url, RESERVED, idle_in_transaction_timeout)
             self._single = reserved.execution_options(isolation_level="AUTOCOMMIT")
 
@@ -117,6 +118,17 @@ class Database:
         that may be done again: `ConnectionLost` leaves open what became of the last one.
         """
         return self._writing(self._single)
+
+    @asynccontextmanager
+    async def statement(self) -> AsyncIterator[AsyncConnection]:
+        """A connection for one statement that is a transaction by itself, in one round trip (PostgreSQL).
+
+        Raises as `transaction` does; what breaks while the statement runs is `CommitUnknown`.
+        """
+        outages = Outages(place=self._place, writing=True)
+        async with self._writing(self._alone) as connection:
+            with _outcome_named(outages), anyio.fail_after(COMMIT_DEADLINE):
+                yield connection
 
     @asynccontextmanager
     async def _writing(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:

@@ -9,15 +9,18 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Select, Text, bindparam, insert, null, select
+from sqlalchemy import Select, Text, bindparam, insert, null, select, true
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.base import Writer
 from store.catalog import assets
 from store.database.paging import Page, Window, equal, newest, page
-from store.database.schema import audit, database_now
+from store.database.schema import asset, audit, database_now
 from store.keys import AssetRef
+from store.state import statements
 from store.state.entries import KeyLock
-from store.state.statements import key_lock
+from store.values import check_json, check_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,19 +95,48 @@ async def store_to_change(
     on_postgresql = connection.dialect.name == "postgresql"
     statement = _locking_and_recording(with_key=key is not None) if on_postgresql else assets.REFERENCE
     row = (await connection.execute(statement, {**act, **which} if on_postgresql else which)).one_or_none()
-    asset = assets.referred(row, asset_id, active=active)
+    changed = assets.referred(row, asset_id, active=active)
     if not on_postgresql:
-        await record_all(connection, [{**act, "target": asset.name}])
-    return StoreToChange(asset=asset, lock=None if key is None else KeyLock(asset_id=asset.id, key=key))
+        await record_all(connection, [{**act, "target": changed.name}])
+    return StoreToChange(asset=changed, lock=None if key is None else KeyLock(asset_id=changed.id, key=key))
+
+
+async def set_entry(
+    connection: AsyncConnection, asset_id: int, key: str, value: str, writer: Writer, *, expected_version: int | None
+) -> AssetRef | None:
+    """Set an entry of an active asset, with its history and an entry in the audit, in one round trip: PostgreSQL's.
+
+    None when nothing was written: the asset or the version is not what it must be, or somebody deleted the entry just then;
+    `store_to_change`, and what follows it, finds out. Raises `InvalidValue`.
+    """
+    content = {"b_asset_id": asset_id, "b_key": check_key(key), "b_value": check_json(value), "b_is_ref": False}
+    act = entry(writer.actor or "", "asset_store.set", "", {"key": key}, writer.write_id)
+    given = {**act, **content, "b_expected": expected_version, **statements.attribution(writer)}
+    try:
+        row = (await connection.execute(_setting(), given)).one_or_none()
+    except IntegrityError:
+        return None
+    return None if row is None else AssetRef(id=asset_id, name=row.name, uri=row.uri)
+
+
+@cache
+def _setting() -> Select[Any]:
+    lock = statements.key_lock(asset.c.id, bindparam("b_key", type_=Text())).label("key_lock")
+    changed = assets.REFERENCE.where(asset.c.active).add_columns(lock).cte("changed")
+    written = statements.write_locking(changed).cte("history")
+    values = {**_GIVEN, "target": changed.c.name, "at": database_now()}
+    of_write = changed.join(written, true())
+    recorded = insert(audit).from_select(list(values), select(*values.values()).select_from(of_write))
+    return select(changed.c.name, changed.c.uri).select_from(of_write).add_cte(recorded.cte("recorded"))
 
 
 @cache
 def _locking_and_recording(*, with_key: bool) -> Select[Any]:
-    asset = assets.REFERENCE.cte("changed")
-    values = {**_GIVEN, "target": asset.c.name, "at": database_now()}
-    recorded = insert(audit).from_select(list(values), select(*values.values()).select_from(asset))
-    lock = key_lock(asset.c.id, bindparam("b_key", type_=Text())) if with_key else null()
-    return select(asset, lock.label("key_lock")).add_cte(recorded.cte("recorded"))
+    changed = assets.REFERENCE.cte("changed")
+    values = {**_GIVEN, "target": changed.c.name, "at": database_now()}
+    recorded = insert(audit).from_select(list(values), select(*values.values()).select_from(changed))
+    lock = statements.key_lock(changed.c.id, bindparam("b_key", type_=Text())) if with_key else null()
+    return select(changed, lock.label("key_lock")).add_cte(recorded.cte("recorded"))
 
 
 async def listed(connection: AsyncConnection, write_id: str | None, window: Window) -> Page[AuditEntry]:

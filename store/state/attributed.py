@@ -41,6 +41,11 @@ class AttributedEntries:
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
+    @property
+    def set_in_one_statement(self) -> bool:
+        """Whether an entry can be set by a statement alone, which locks its key: `store.processes.audit.set_entry`."""
+        return self.dialect == "postgresql"
+
     async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:
         """The stored JSON text, or None."""
         row = await connection.execute(statements.VALUE, {"b_asset_id": asset.id, "b_key": check_key(key)})

@@ -39,6 +39,10 @@ class PlainEntries(AttributedEntries):
         self._backend = backend
         self._name = type(backend).__name__
 
+    @property
+    def set_in_one_statement(self) -> bool:
+        return False
+
     async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:
         return await self._ask(self._backend.aget, _scope(asset), key, session=_session(connection))
 

@@ -100,15 +100,29 @@ def write(dialect: str, *, attributed: bool) -> ReturningInsert[Any]:
     return _write_history(written.c.version).returning(_h.version)
 
 
-def _write_entry(dialect: str, *, attributed: bool) -> ReturningInsert[Any]:
+def write_locking(locked: FromClause) -> ReturningInsert[Any]:
+    """PostgreSQL's `write` where `locked` is a row, which holds the lock on the key: that one, too, in one round trip.
+
+    It reads as of before it waited for the lock. An entry that was written meanwhile is seen nevertheless, because it is
+    what the new one meets; where one was deleted, the version that it would have is taken: the database refuses it
+    (`IntegrityError`), and whoever asks again sees what there is now.
+    """
+    written = _write_entry("postgresql", attributed=True, of=locked).cte("written")
+    return _write_history(written.c.version).returning(_h.version)
+
+
+def _write_entry(dialect: str, *, attributed: bool, of: FromClause | None = None) -> ReturningInsert[Any]:
     """Without a writer the recorded kind and ids stay; only the link to the log lines of this write is unknown."""
     names = _ATTRIBUTION if attributed else ("write_id",)
     content = {name: bindparam(f"b_{name}", type_=_e[name].type) for name in ("value", "is_ref")}
     by = {_ATTRIBUTION[name].name: bindparam(f"b_{name}", type_=_ATTRIBUTION[name].type) for name in names}
     new = _new_entry({"asset_id": _ASSET, "key": _KEY, **content, **by})
     expected = bindparam("b_expected", type_=BigInteger())
-    version = func.coalesce(VERSION.scalar_subquery(), 0)
-    return _upsert(dialect, new, select(*new.values()).where(or_(expected.is_(None), expected == version)))
+    is_expected = or_(expected.is_(None), expected == func.coalesce(VERSION.scalar_subquery(), 0))
+    source = select(*new.values()).where(is_expected)
+    if of is not None:
+        source = source.select_from(of)
+    return _upsert(dialect, new, source, where=or_(expected.is_(None), expected == _e.version))
 
 
 def _new_entry(values: Mapping[str, ColumnElement[Any]]) -> dict[str, ColumnElement[Any]]:
@@ -121,12 +135,18 @@ def _new_entry(values: Mapping[str, ColumnElement[Any]]) -> dict[str, ColumnElem
     return {**values, "version": version, "updated_at": database_now()}
 
 
-def _upsert(dialect: str, new: Mapping[str, ColumnElement[Any]], source: Select[Any]) -> ReturningInsert[Any]:
+def _upsert(
+    dialect: str,
+    new: Mapping[str, ColumnElement[Any]],
+    source: Select[Any],
+    where: ColumnElement[bool] | None = None,
+) -> ReturningInsert[Any]:
     keys = [column.name for column in asset_store.primary_key]
     entry = upsert(asset_store, dialect).from_select(list(new), source)
     changed: dict[str, ColumnElement[Any]] = {name: entry.excluded[name] for name in new if name not in keys}
     changed["version"] = _e.version + 1
-    return entry.on_conflict_do_update(index_elements=keys, set_=changed).returning(_e.version, _e.asset_id, _e.key)
+    entry = entry.on_conflict_do_update(index_elements=keys, set_=changed, where=where)
+    return entry.returning(_e.version, _e.asset_id, _e.key)
 
 
 WATERMARKS: Final = {name: _e[name].type for name in ("asset_id", "key", "value")} | {

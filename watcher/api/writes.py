@@ -121,6 +121,35 @@ class EntryWrite:
         self.context.metrics.count_writes(self.writer.kind, written, self.trace_id)
 
 
+async def set_entry(
+    context: ApiContext, actor: Actor, asset_id: int, key: str, value: str, *, expected_version: int | None
+) -> None:
+    """A person or tool sets an entry, as by `api_write`; in one round trip to the database where that is possible.
+
+    `value` is JSON text. Raises as `api_write` and `EntryWrite.set` do.
+    """
+    in_one = context.entries.set_in_one_statement and not key.endswith(WATERMARK_SUFFIX)
+    if in_one and await _set_in_one_statement(context, actor, asset_id, key, value, expected_version):
+        return
+    async with api_write(context, actor, asset_id, action="set", key=key) as write:
+        await write.set(value, expected_version=expected_version)
+
+
+async def _set_in_one_statement(
+    context: ApiContext, actor: Actor, asset_id: int, key: str, value: str, expected_version: int | None
+) -> bool:
+    """False when it was not set: why is for a transaction to find out, which reads what there is then."""
+    writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
+    async with context.database.statement() as connection:
+        said = {"write_id": writer.write_id, "action": "set", "asset_id": asset_id, "key": key, "actor": actor.name}
+        log.info("store.writing", **said)
+        asset = await audit.set_entry(connection, asset_id, key, value, writer, expected_version=expected_version)
+    if asset is None:
+        return False
+    EntryWrite(context=context, connection=connection, asset=asset, writer=writer, action="set", key=key).confirm()
+    return True
+
+
 @asynccontextmanager
 async def api_write(
     context: ApiContext, actor: Actor, asset_id: int, *, action: str, key: str | None = None

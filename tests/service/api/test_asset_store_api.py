@@ -8,6 +8,7 @@ from urllib.parse import quote
 import anyio
 import pytest
 from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.catalog import assets
@@ -142,6 +143,76 @@ async def test_a_change_waits_for_another_of_its_key_and_judges_what_that_left(a
     assert (await api.get(path))["version"] == 2
     entries = (await api.get("/api/v2/audit"))["audit"]
     assert [entry["target"] for entry in entries if entry["action"] == "asset_store.set"] == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "if_version", "status", "versions"),
+    [
+        pytest.param("1", "2", None, 204, [1, 2, 3], id="written"),
+        pytest.param("1", "2", 1, 409, [1, 2], id="written-expected-as-before"),
+        pytest.param("1", "2", 2, 204, [1, 2, 3], id="written-expected-as-now"),
+        pytest.param("1", None, None, 204, [1, 2, 3], id="deleted"),
+        pytest.param("1", None, 1, 409, [1, 2], id="deleted-expected-as-before"),
+        pytest.param("1", None, 0, 204, [1, 2, 3], id="deleted-expected-as-now"),
+        pytest.param(None, "2", None, 204, [1, 2], id="made"),
+        pytest.param(None, "2", 0, 409, [1], id="made-expected-as-before"),
+    ],
+)
+async def test_what_somebody_does_to_an_entry_while_another_write_waits_is_seen_by_it(
+    api: Api, before: str | None, meanwhile: str | None, if_version: int | None, status: int, versions: list[int]
+) -> None:
+    path, asset_id = api.store("orders", "a"), api.asset_ids["orders"]
+    entries, answers = AttributedEntries(api.database.dialect), list[int]()
+
+    async def change(connection: AsyncConnection, value: str | None) -> None:
+        asset = await assets.reference(connection, asset_id)
+        await entries.apply(connection, EntryChange(asset=asset, key="a", value=value, writer=None))
+
+    async def put() -> None:
+        answer = await api.client.put(path, json={"value": "mine", "if_version": if_version})
+        answers.append(answer.status_code)
+
+    if before is not None:
+        async with api.database.transaction() as connection:
+            await change(connection, before)
+    async with anyio.create_task_group() as tasks, api.database.transaction() as connection:
+        await change(connection, meanwhile)
+        tasks.start_soon(put)
+        if api.database.dialect == "postgresql":
+            await until_somebody_waits(api.database)
+        assert answers == []
+
+    assert answers == [status]
+    history = (await api.get(f"/api/v2/assets/{asset_id}/store-history?key=a"))["history"]
+    assert sorted(row["version"] for row in history) == versions
+    found = await api.client.get(path)
+    if status == 204:
+        assert (found.json()["value"], found.json()["version"]) == ("mine", versions[-1])
+    else:
+        assert found.status_code == 404 if meanwhile is None else found.json()["value"] == 2
+    acts = [entry["action"] for entry in (await api.get("/api/v2/audit"))["audit"]]
+    assert acts == ["asset_store.set"] * (status == 204), "and what was refused is in no audit"
+
+
+async def test_a_write_waits_for_whoever_has_locked_its_key_and_still_decides_what_it_becomes(api: Api) -> None:
+    path, asset_id = api.store("orders", "a"), api.asset_ids["orders"]
+    entries, answers = AttributedEntries(api.database.dialect), list[int]()
+    await api.put("orders", "a", 1)
+
+    async def put() -> None:
+        answers.append((await api.client.put(path, json={"value": "mine", "if_version": 1})).status_code)
+
+    async with anyio.create_task_group() as tasks, api.database.transaction() as connection:
+        asset = await assets.reference(connection, asset_id)
+        lock = await entries.lock(connection, asset_id, ["a"])
+        tasks.start_soon(put)
+        if api.database.dialect == "postgresql":
+            await until_somebody_waits(api.database)
+        await entries.apply(connection, EntryChange(asset=asset, key="a", value="2", writer=None, lock=lock))
+        assert answers == []
+
+    assert answers == [409]
+    assert (await api.get(path))["value"] == 2
 
 
 async def test_a_watermark_is_its_watchers_alone(api: Api) -> None:

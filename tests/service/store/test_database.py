@@ -366,6 +366,37 @@ async def test_a_connection_that_breaks_in_commit_leaves_the_outcome_to_the_data
     assert await stored(postgres) == kept
 
 
+@pytest.mark.parametrize(("breaks_at", "kept"), [(b"INSERT INTO", {}), (b"INSERT 0 1\x00", {"one": "1"})])
+async def test_a_connection_that_breaks_in_a_statement_alone_leaves_the_outcome_to_the_database(
+    postgres: Database, postgres_url: str, breaks_at: bytes, kept: dict[str, str]
+) -> None:
+    """Before it reaches the server, or before its answer comes back."""
+    async with proxied(postgres_url) as proxy, Database.open(proxy.url) as database:
+        proxy.breaks_at = breaks_at
+        with pytest.raises(CommitUnknown):
+            async with database.statement() as session:
+                await write(session)
+        proxy.breaks_at = b""
+        assert await stored(database) == kept
+    assert await stored(postgres) == kept
+
+
+async def test_a_statement_alone_is_a_transaction_by_itself(postgres: Database, postgres_url: str) -> None:
+    async with proxied(postgres_url) as proxy, Database.open(proxy.url) as database:
+        async with database.transaction() as session:
+            await write(session)
+        proxy.breaks_at = b"BEGIN"
+        async with database.statement() as session:
+            await session.execute(setting.delete())
+            assert await stored(postgres) == {}, "committed, while its session is still held"
+        async with postgres.transaction() as session:
+            await write(session)
+        with pytest.raises(IntegrityError):
+            async with database.statement() as session:
+                await write(session)
+        assert database.outage is None, "that was its own error"
+
+
 async def test_a_commit_that_takes_too_long_has_an_unknown_outcome(
     postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from store.database.paging import Page, Window
 from store.errors import Conflict
 from store.state import history
 from store.state.entries import Entry
+from watcher.api import writes
 from watcher.api.auth import Admin, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.document import MAY_CONFLICT
@@ -72,8 +73,7 @@ async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) ->
 @router.put("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key, body: SetEntry) -> None:
     text = json_within_limit(context, body.value)
-    async with api_write(context, actor, asset_id, action="set", key=key) as write:
-        await write.set(text, expected_version=body.if_version)
+    await writes.set_entry(context, actor, asset_id, key, text, expected_version=body.if_version)
 
 
 @router.post("/store/{key:path}/undo", response_model=EntryResponse, responses={**MAY_CONFLICT, **_NOTHING_LEFT})
