@@ -83,6 +83,10 @@ class WatcherReport:
         return to_json(self.findings) if self.findings else None
 
     @property
+    def is_starting(self) -> bool:
+        return self.state in {"", "starting"}
+
+    @property
     def is_awaited(self) -> bool:
         """Readiness waits for its first position."""
         return self.starts_now and not self.has_position and not self.has_failed
@@ -120,6 +124,8 @@ class Health:
     """Assets of Airflow's whose events were not looked at yet: what comes before the first look is not told."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The watchers that no living triggerer hosts although it should, as far as this one knows, each with the reason."""
+    to_begin: int = 0
+    """Watchers of this process that wait until others have begun."""
     _beats: dict[str, Beat] = field(default_factory=dict)
     _ended: list[str] = field(default_factory=list)
 
@@ -151,6 +157,8 @@ class Health:
                     f"the {part}'s heartbeat is late: the last was {silent:.0f} s ago, and one is due every "
                     f"{beat.every:g} s; look after the database and the CPU"
                 )
+        if self.to_begin:
+            yield f"{self.to_begin} watchers have not begun yet; wait until they have"
         for name, report in self._named():
             if report.is_awaited:
                 yield f"the watcher {name} has no position yet, and starts at now; wait for its first look at the source"

@@ -5,14 +5,14 @@ A trace that a counter was last moved by stands beside it as its exemplar, for w
 
 from __future__ import annotations
 
+import collections
 import re
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, partial
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
@@ -80,7 +80,7 @@ class Metrics:
             "rejected", "Files and rows that could not be told, and were kept aside", *_WATCHER
         )
         self._writes_of = cache(self.store_writes.labels)
-        self._watchers: defaultdict[Labels, _Counts] = defaultdict(_Counts)
+        self._watchers: collections.defaultdict[Labels, _Counts] = collections.defaultdict(_Counts)
         self.registry.register(_WatcherCounts(self._watchers))
         text = "How long the event loop took to give a waiting task its turn"
         self.loop_lag = self._histogram("event_loop_lag_seconds", text, _LOOP_LAGS)
@@ -179,13 +179,15 @@ class Metrics:
     def exposition(self, snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
         """The text that Prometheus scrapes, in a form that it accepts, and the name of that form.
 
-        Blocking: the snapshot's `descriptions` may ask children.
+        Blocking: the snapshot's `descriptions` may ask children. A family at a time: one takes several times its text.
         """
         encode, content_type = choose_encoder(accept)
         together = CollectorRegistry()
         together.register(self.registry)
         together.register(snapshot)
-        return encode(together), content_type
+        end = encode(CollectorRegistry())
+        families = (encode(_Family(family)).removesuffix(end) for family in together.collect())
+        return b"".join(families) + end, content_type
 
 
 def _of_state(drivers: Callable[[], Mapping[str, int]], state: str) -> float:
@@ -225,15 +227,24 @@ class _WatcherCounts(Collector):
     watchers: dict[Labels, _Counts]
 
     def collect(self) -> Iterator[Metric]:
-        items = CounterMetricFamily("watcher_items", "Files and rows found", labels=_WATCHER)
-        events = CounterMetricFamily("watcher_events", "Asset events committed", labels=_WATCHER)
+        watchers = self.watchers.copy().items()
+        items = ((labels, counts.items) for labels, counts in watchers)
+        yield _filled(CounterMetricFamily("watcher_items", "Files and rows found", labels=_WATCHER), items)
+        events = ((labels, counts.events, None, None, counts.exemplar) for labels, counts in watchers)
+        yield _filled(CounterMetricFamily("watcher_events", "Asset events committed", labels=_WATCHER), events)
         text = "Whole looks at the source that are committed, or found nothing, from beginning to end"
-        polls = SummaryMetricFamily("watcher_poll_seconds", text, labels=_WATCHER)
-        for labels, counts in self.watchers.copy().items():
-            items.add_metric(labels, counts.items)
-            events.add_metric(labels, counts.events, exemplar=counts.exemplar)
-            polls.add_metric(labels, counts.polls, counts.poll_seconds)
-        yield from (items, events, polls)
+        polls = ((labels, counts.polls, counts.poll_seconds) for labels, counts in watchers)
+        yield _filled(SummaryMetricFamily("watcher_poll_seconds", text, labels=_WATCHER), polls)
+
+
+@dataclass(frozen=True, eq=False)
+class _Family(Collector):
+    """One alone."""
+
+    family: Metric
+
+    def collect(self) -> Iterator[Metric]:
+        yield self.family
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -252,37 +263,36 @@ class Snapshot(Collector):
     descriptions: Descriptions = field(default_factory=Descriptions)
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("ready", "1: the process is ready, as /readyz says", (), {(): self.is_ready})
-        yield _gauge("database_up", "1: the metadata database answers, and commits", (), {(): self.has_database})
+        yield _gauge("ready", "1: the process is ready, as /readyz says", (), [((), self.is_ready)])
+        yield _gauge("database_up", "1: the metadata database answers, and commits", (), [((), self.has_database)])
         yield from self._of_watchers()
         yield from self._described()
-        late: dict[Labels, float] = {(asset.name,): asset.is_late for asset in self.expected}
+        late = (((asset.name,), asset.is_late) for asset in self.expected)
         yield _gauge("asset_late", "1: no event came for longer than expect_every", ("asset",), late)
-        ages: dict[Labels, float] = {(asset.name,): asset.age.total_seconds() for asset in self.expected}
+        ages = (((asset.name,), asset.age.total_seconds()) for asset in self.expected)
         yield _gauge("asset_age_seconds", "Since the asset's newest event", ("asset",), ages)
         text = "Messages that another system is owed"
-        depths: dict[Labels, float] = {(name,): messages for name, messages in self.outbox_depths.items()}
+        depths = (((name,), messages) for name, messages in self.outbox_depths.items())
         yield _gauge("outbox_depth", text, ("destination",), depths)
 
     def _of_watchers(self) -> Iterator[Metric]:
         rows: dict[Labels, WatcherRow] = {(row.name, row.asset): row for row in self.watchers}
-        errors = CounterMetricFamily("watcher_errors", "Failures of a watcher since it last worked", labels=_WATCHER)
-        for labels, row in rows.items():
-            errors.add_metric(labels, row.error_count)
-        yield errors
+        text = "Failures of a watcher since it last worked"
+        errors = ((labels, row.error_count) for labels, row in rows.items())
+        yield _filled(CounterMetricFamily("watcher_errors", text, labels=_WATCHER), errors)
         text = "Commits and rewinds of a watcher's position"
-        versions = {labels: row.position_version or 0 for labels, row in rows.items()}
+        versions = ((labels, row.position_version or 0) for labels, row in rows.items())
         yield _gauge("position_version", text, _WATCHER, versions)
-        states: dict[Labels, float] = {(*labels, row.state): 1 for labels, row in rows.items()}
+        states = (((*labels, row.state), 1) for labels, row in rows.items())
         yield _gauge("state", "1: how the watcher is doing", (*_WATCHER, "state"), states)
         text = "1: no triggerer hosts the watcher although one should"
-        yield _gauge("left_out", text, _WATCHER, {labels: row.is_left_out for labels, row in rows.items()})
+        yield _gauge("left_out", text, _WATCHER, ((labels, row.is_left_out) for labels, row in rows.items()))
         text = "Findings: what breaks, or may break, a condition of exact detection, or keeps an asset's events from Airflow"
         checks = [(*labels, finding["check"]) for labels, row in rows.items() for finding in row.findings_now]
         checks += [("", lane.asset, "forward") for lane in self.stuck if lane.refused and lane.asset is not None]
-        yield _gauge("findings", text, (*_WATCHER, "check"), {labels: checks.count(labels) for labels in checks})
+        yield _gauge("findings", text, (*_WATCHER, "check"), collections.Counter(checks).items())
         text = "Since the last whole look of a watcher that is committed, or found nothing, began"
-        lags = {labels: row.lag_seconds for labels, row in rows.items() if row.lag_seconds is not None}
+        lags = ((labels, lag) for labels, row in rows.items() if (lag := row.lag_seconds) is not None)
         yield _gauge("lag_seconds", text, _WATCHER, lags)
 
     def _described(self) -> Iterator[Metric]:
@@ -298,11 +308,15 @@ class Snapshot(Collector):
                 else:
                     gauges.setdefault(name, {})[watcher.name, watcher.asset] = number
         text = "A number in the watermark, as the watcher's trigger describes it"
-        yield from (_gauge(name, text, _WATCHER, numbers) for name, numbers in gauges.items())
+        yield from (_gauge(name, text, _WATCHER, numbers.items()) for name, numbers in gauges.items())
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], numbers: Mapping[Labels, float]) -> GaugeMetricFamily:
-    gauge = GaugeMetricFamily(f"watcher_{name}", text, labels=labels)
-    for of, number in numbers.items():
-        gauge.add_metric(of, number)
-    return gauge
+def _gauge(name: str, text: str, labels: Sequence[str], numbers: Iterable[tuple[Labels, float]]) -> Metric:
+    return _filled(GaugeMetricFamily(f"watcher_{name}", text, labels=labels), numbers)
+
+
+def _filled(family: CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily, rows: Iterable[Any]) -> Metric:
+    """`rows` hold what the family's `add_metric` takes."""
+    for row in rows:
+        family.add_metric(*row)
+    return family

@@ -116,7 +116,7 @@ async def set_entry(
         row = (await connection.execute(_setting(), given)).one_or_none()
     except IntegrityError:
         return None
-    return None if row is None else AssetRef(id=asset_id, name=row.name, uri=row.uri)
+    return None if row is None else AssetRef(id=row.id, name=row.name, uri=row.uri)
 
 
 @cache
@@ -127,7 +127,7 @@ def _setting() -> Select[Any]:
     values = {**_GIVEN, "target": changed.c.name, "at": database_now()}
     of_write = changed.join(written, true())
     recorded = insert(audit).from_select(list(values), select(*values.values()).select_from(of_write))
-    return select(changed.c.name, changed.c.uri).select_from(of_write).add_cte(recorded.cte("recorded"))
+    return select(changed.c.id, changed.c.name, changed.c.uri).select_from(of_write).add_cte(recorded.cte("recorded"))
 
 
 @cache

@@ -33,6 +33,12 @@ FORGET_AFTER: Final = timedelta(days=1)
 STOP_SOON: Final = 10.0
 """Seconds after which a trigger that goes on although it was cancelled is named."""
 
+BEGIN_TOGETHER: Final = 1_000
+"""Watchers that make and check their triggers at the same time: each takes half as much again as one that rests, and whoever
+waits for its turn takes nothing."""
+BEGIN_ANYHOW: Final = 100
+"""Of those that wait, at each look: others may hang for as long as `poll_timeout`."""
+
 log = structlog.get_logger()
 
 
@@ -71,7 +77,7 @@ class Triggerer:
     _applied_hash: str | None = None
     _announced: Mapping[str, Hosted] | None = None
     _assignment: Assignment = field(default_factory=Assignment)
-    _unreadable: Mapping[str, str] = field(default_factory=dict)
+    _unreadable: dict[str, str] = field(default_factory=dict)
     _unclaimed: frozenset[str] = frozenset()
     _beat_at: float = 0.0
 
@@ -189,21 +195,33 @@ class Triggerer:
             self._running[name].supervisor.look_again(held.get(name))
 
     async def _host(self, tasks: TaskGroup, names: frozenset[str]) -> None:
-        """Claim these positions, as far as they are free, with one statement, and begin with their watchers."""
-        self._unclaimed = names = names - self._running.keys() - self._ending.keys()
-        self._unreadable = {}
-        if not names:
-            return
+        """Claim these positions, as far as they are free, and begin with their watchers; with many, some at each look."""
+        self._unclaimed = names - self._running.keys() - self._ending.keys()
+        self._unreadable = {name: why for name, why in self._unreadable.items() if name in self._unclaimed}
+        waiting = sorted(self._unclaimed)
+        room = max(
+            BEGIN_TOGETHER - sum(each.supervisor.report.is_starting for each in self._running.values()), BEGIN_ANYHOW
+        )
+        while waiting and room > 0:
+            some, waiting = waiting[:room], waiting[room:]
+            room -= await self._begin(tasks, some)
+        self._unclaimed -= self._unreadable.keys()
+        self.health.to_begin = len(waiting)
+
+    async def _begin(self, tasks: TaskGroup, names: Sequence[str]) -> int:
+        """With those of them whose positions one statement could claim; returns how many."""
         hosted = {name: self.hosted[name] for name in names}
         formats = {name: each.trigger.format for name, each in hosted.items()}
         async with self.database.statements() as connection:
             claimed = await positions.claim_all(connection, formats, self.process.id, self.database.dialect)
-            stored = await positions.formats(connection, names - claimed.keys())
+            stored = await positions.formats(connection, formats.keys() - claimed.keys())
             histories = await watchers.stored_polls(connection, claimed.keys())
         for name, position in sorted(claimed.items()):
             self._start(tasks, hosted[name], position, histories.get(name))
-        self._unreadable = {name: _newer(number) for name, number in stored.items() if number > formats[name]}
-        self._unclaimed = names - claimed.keys() - self._unreadable.keys()
+        unreadable = {name: _newer(number) for name, number in stored.items() if number > formats[name]}
+        self._unreadable = {name: why for name, why in self._unreadable.items() if name not in hosted} | unreadable
+        self._unclaimed -= claimed.keys()
+        return len(claimed)
 
     async def _show_left_out(self) -> None:
         """The first of the living records what nobody has room for, each what it cannot read."""

@@ -106,6 +106,8 @@ class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
         return all(event.watermark["to"] <= kept.state["read"] for event in batch.events)
 
     async def check(self):
+        if self.source.stall is not None:
+            await self.source.stall.wait()
         return [Finding(check="tape", level="ok", message="the tape is there")]
 
     def source_identity(self):
@@ -378,6 +380,46 @@ async def test_a_state_that_is_slowly_recorded_does_not_hide_that_the_watcher_ga
         await until(is_let_go)
     assert "watcher resume tape_items" in recorded[-1]
     assert len(set(recorded[recorded.index(recorded[-1]) :])) == 1, "nothing older comes after it"
+
+
+@on_both
+async def test_of_many_watchers_some_begin_at_a_time_and_nobody_waits_for_ever(database, source, monkeypatch):
+    """Six, of which two may begin together, and one more at each look while those hang."""
+    monkeypatch.setattr("watcher.triggerer.triggerer.BEGIN_TOGETHER", 2)
+    monkeypatch.setattr("watcher.triggerer.triggerer.BEGIN_ANYHOW", 1)
+    health, source.stall = Health(), anyio.Event()
+    tapes = dict.fromkeys(["a", "b", "c", "d", "e", "f"], source.name)
+    async with triggerer(database, tapes, health=health, heartbeat=AGES, lease=AGES) as running:
+        assert [*running._running] == ["a_items", "b_items"]
+        assert health.reasons(None) == ["4 watchers have not begun yet; wait until they have"]
+
+        async def one_more_has_begun():
+            return len(running._running) > 2
+
+        await until(one_more_has_begun)
+        assert [*running._running][2] == "c_items"
+        source.stall.set()
+        for name in tapes:
+            await in_state(database, f"{name}_items", "running")
+        assert health.reasons(None) == []
+
+
+@on_both
+async def test_those_that_another_has_not_let_go_of_keep_nobody_from_beginning(database, source, monkeypatch):
+    for bound in ("BEGIN_TOGETHER", "BEGIN_ANYHOW"):
+        monkeypatch.setattr(f"watcher.triggerer.triggerer.{bound}", 1)
+    tapes = dict.fromkeys(["a", "b", "c"], source.name)
+    async with database.transaction() as session:
+        await catalog_sync.apply(session, declared(*tapes), database.dialect)
+        await triggerers.beat(session, Process(id=ONE, host="there", pid=1), AGES, database.dialect, capacity=0)
+        for name in ("a_items", "b_items"):
+            await positions.claim(session, name, ONE, database.dialect)
+    health = Health()
+    async with triggerer(database, tapes, health=health, heartbeat=AGES, lease=AGES) as running:
+        await in_state(database, "c_items", "running")
+        assert [*running._running] == ["c_items"]
+        assert running._unclaimed == {"a_items", "b_items"}
+        assert health.to_begin == 0
 
 
 async def test_one_that_is_resumed_before_its_host_let_go_of_it_begins_to_count_anew(database, source):
