@@ -333,7 +333,7 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
     def __init__(self, options: OptionsT, client: ClientT, context: TriggerContext) -> None:
         super().__init__(options, client, context)
         self._is_woken = False
-        self._rest: anyio.CancelScope | None = None
+        self._on_wake: Callable[[], None] | None = None
 
     @property
     @abstractmethod
@@ -356,8 +356,8 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
     def wake(self) -> None:
         """A hint that something may be new: the pause between two polls ends now. Loses nothing when it never comes."""
         self._is_woken = True
-        if self._rest is not None:
-            self._rest.cancel()
+        if self._on_wake is not None:
+            self._on_wake()
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         while True:
@@ -394,7 +394,20 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
 
     async def rest(self, seconds: float) -> bool:
         """Until the time is over or `wake` was called; whether it was."""
-        with anyio.CancelScope() as self._rest:
+        with anyio.CancelScope() as scope:
+            self._on_wake = scope.cancel
             await anyio.sleep(0 if self._is_woken else seconds)
-        woken, self._is_woken = self._is_woken, False
+        woken, self._is_woken, self._on_wake = self._is_woken, False, None
         return woken
+
+    def park(self, on_wake: Callable[[], None]) -> float | None:  # noqa: ARG002  for those who override it
+        """Rest without `events`, which is closed next: `on_wake` is called when something may be new, or after these seconds.
+
+        Asked after the last batch of a poll that found everything. Whoever only waits to be woken takes a fraction of the
+        memory so. None: not now, and `events` goes on.
+        """
+        return None
+
+    def unpark(self, *, for_good: bool) -> None:  # noqa: ARG002  for those who override it
+        """The rest is over: `events(None)` is called next, or with `for_good` nothing any more."""
+        self._is_woken, self._on_wake = False, None

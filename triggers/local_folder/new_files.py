@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -123,19 +123,41 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
 
     async def pause(self) -> None:
         """Who waits for nothing but a change of a small folder has it looked at together with others."""
-        now = anyio.current_time()
-        if self.client is None or self._digest is None or not self.is_settled or now < self._alone_until:
+        longest = self._rest_among_others()
+        if longest is None:
             await super().pause()
             return
-        path, matcher, every = self.options.path, self._matcher, self.interval.total_seconds()
-        self._resting = RestingFolder(root=path, matcher=matcher, digest=self._digest, wake=self.wake)
-        self.client.join(self._resting, every)
         try:
-            await self.rest(self.seconds_of_rest())
+            await self.rest(longest)
         finally:
-            self.client.leave(self._resting, every)
-        if self._resting.is_slow:
-            self._alone_until = anyio.current_time() + ALONE
+            self._rise()
+
+    def park(self, on_wake: Callable[[], None]) -> float | None:
+        if self._is_woken or (longest := self._rest_among_others()) is None:
+            return None
+        self._on_wake = on_wake
+        return longest
+
+    def unpark(self, *, for_good: bool) -> None:
+        super().unpark(for_good=for_good)
+        self._rise()
+
+    def _rest_among_others(self) -> float | None:
+        """For how long at most; None for who polls by itself."""
+        now = anyio.current_time()
+        if self.client is None or self._digest is None or not self.is_settled or now < self._alone_until:
+            return None
+        self._resting = RestingFolder(
+            root=self.options.path, matcher=self._matcher, digest=self._digest, wake=self.wake
+        )
+        self.client.join(self._resting, self.interval.total_seconds())
+        return self.seconds_of_rest()
+
+    def _rise(self) -> None:
+        if self.client is not None and self._resting is not None:
+            self.client.leave(self._resting, self.interval.total_seconds())
+            if self._resting.is_slow:
+                self._alone_until = anyio.current_time() + ALONE
 
     @property
     def quiet_look(self) -> QuietLook | None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from triggers.base import Finding
@@ -38,6 +41,12 @@ class Relation:
     name: str
     kind: str
     file: int
+
+
+@lru_cache(maxsize=1000)
+def _columns_of(text: str) -> Mapping[str, str]:
+    """The same of all tables that are alike: there may be thousands."""
+    return MappingProxyType(json.loads(text))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,8 +93,10 @@ class TableFacts:
     def from_row(cls, row: Mapping[str, Any]) -> TableFacts:
         sequences = [IdSequence(**json.loads(text)) for text in row["sequences"]]
         stored = {int(oid): Relation(**relation) for oid, relation in json.loads(row["stored"]).items()}
-        columns = json.loads(row["columns"] or "{}")
-        return cls(**{**row, "sequences": sequences, "columns": columns, "stored": stored})
+        known = {name: sys.intern(row[name]) for name in ("role", "type") if row[name] is not None}
+        return cls(
+            **{**row, **known, "sequences": sequences, "columns": _columns_of(row["columns"] or "{}"), "stored": stored}
+        )
 
     @property
     def locked_relations(self) -> list[int]:

@@ -75,6 +75,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         """Of the last check."""
         self._examined_at = self._examine_at = 0.0
         self._probed: Probed | None = None
+        self._is_parked = False
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -134,7 +135,8 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
                     async for batch in batches:
                         yield batch
         finally:
-            self._leave_probes()
+            if not self._is_parked:
+                self._leave_probes()
 
     def _listening(self) -> AbstractContextManager[object]:
         if not self.options.listen:
@@ -143,10 +145,33 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
 
     async def pause(self) -> None:
         """Who waits for nothing but new rows is probed together with others, and woken when there may be some."""
-        place = None if self._reader is None or self._polls_alone else self._reader.rests_at()
-        if self._reader is None or place is None:
+        longest = self._rest_among_others()
+        if longest is None:
             await super().pause()
             return
+        try:
+            await self.rest(longest)
+        finally:
+            self._rise()
+
+    def park(self, on_wake: Callable[[], None]) -> float | None:
+        if self._is_woken or self.options.listen or (longest := self._rest_among_others()) is None:
+            return None
+        self._is_parked, self._on_wake = True, on_wake
+        return longest
+
+    def unpark(self, *, for_good: bool) -> None:
+        super().unpark(for_good=for_good)
+        self._is_parked = False
+        self._rise()
+        if for_good:
+            self._leave_probes()
+
+    def _rest_among_others(self) -> float | None:
+        """For how long at most; None for who polls by itself."""
+        place = None if self._reader is None or self._polls_alone else self._reader.rests_at()
+        if self._reader is None or place is None:
+            return None
         if self._probed is None:
             self._probed = self.client.probes.join(
                 self._reader.question(self._reader.source),
@@ -154,13 +179,14 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
                 self.interval.total_seconds(),
                 self.wake,
             )
+        self._probed.rest(place, self._reader.source.server)
         longest = max(0.0, self._examine_at - anyio.current_time())
         if self.up_to is not None:  # which only a poll moves
             longest = min(longest, self.look_again_every.total_seconds())
-        self._probed.rest(place, self._reader.source.server)
-        try:
-            await self.rest(longest)
-        finally:
+        return longest
+
+    def _rise(self) -> None:
+        if self._probed is not None:
             self._probed.rise()
 
     @property

@@ -85,7 +85,7 @@ class _Table:
     question: Question
     size: int
     group: _Group = field(init=False)
-    watchers: set[Probed] = field(default_factory=set)
+    watchers: list[Probed] = field(default_factory=list)
     is_stale: bool = True
     """Somebody began or ended to rest since the arguments were put together."""
     quiet_at: float = 0.0
@@ -179,7 +179,7 @@ class _Round:
             self._tables[question] = _Table(question=question, size=len(facts.relations))
             self._place(self._tables[question])
         watcher = Probed(self._tables[question], facts, wake)
-        watcher.table.watchers.add(watcher)
+        watcher.table.watchers.append(watcher)
         return watcher
 
     def leave(self, watcher: Probed) -> None:

@@ -75,9 +75,16 @@ class _Open:
     retired: bool = False
     over: anyio.Event = field(default_factory=anyio.Event)
 
+    def let_go(self) -> None:
+        self.users -= 1
+        self.close_if_unused()
+
     def close_if_unused(self) -> None:
         if self.retired and not self.users:
             self.over.set()
+
+
+def _nothing() -> None: ...
 
 
 class Clients:
@@ -100,8 +107,17 @@ class Clients:
         try:
             yield opened.client
         finally:
-            opened.users -= 1
-            opened.close_if_unused()
+            opened.let_go()
+
+    def hold(self, name: str | None, client: Any) -> Callable[[], None] | None:
+        """Lets go of a client, which its block's end then does not; None: it is being replaced. `name` None: no connection."""
+        if name is None:
+            return _nothing
+        opened = self._open.get(name)
+        if opened is None or opened.client is not client:
+            return None
+        opened.users += 1
+        return opened.let_go
 
     def replace(self, connections: Mapping[str, BaseModel], changed: Collection[str]) -> None:
         """From now on these are the connections. Who uses a client of a `changed` one goes on with it until he lets go."""

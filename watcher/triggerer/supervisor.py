@@ -18,7 +18,7 @@ import math
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -34,7 +34,7 @@ from store.database import Database
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.errors import CommitUnknown, PositionLost, StoreError
 from store.processes import audit
-from triggers.base import BaseEventTrigger, Finding, StoredPosition, TriggerBatch, refuse_errors
+from triggers.base import BaseEventTrigger, Finding, IncrementalTrigger, StoredPosition, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
 from watcher.containment import is_cancelled, sentence
@@ -51,9 +51,21 @@ LONGEST_PAUSE: Final = timedelta(minutes=5)
 LATER: Final = 1.2
 LONGEST_WAIT: Final = timedelta(seconds=2)
 """Between two tries of a source that somebody keeps for himself."""
+WORTH_PARKING: Final = 10.0
+"""Seconds: who goes on sooner keeps its task."""
 _END: Final[Any] = object()
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class _Parked:
+    """A trigger that waits to be woken, without a task; `let_go` of the client that it keeps open."""
+
+    trigger: IncrementalTrigger[Any, Any]
+    identity: str
+    until: float
+    let_go: Callable[[], None]
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -72,7 +84,8 @@ class Supervisor:
     _failures: int = 0
     _failed_polls: int = 0
     """Of those, without those of our own database, and those that wait for a person's decision."""
-    _attempt: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _attempt: anyio.CancelScope | None = None
+    _parked: _Parked | None = None
     _doing: str = ""
     _committing: bool = False
     _held: HeldPosition | None = None
@@ -84,17 +97,28 @@ class Supervisor:
     _claimed: LoadedPosition | None = None
     _claims: Claims | None = None
     _states: States | None = None
+    _on_wake: Callable[[str], None] | None = None
 
-    async def run(self, claimed: LoadedPosition, claims: Claims, states: States) -> None:
-        """Until cancelled, in a task of its own, from the position that was claimed for it; the caller releases it."""
-        self._claimed, self._claims, self._states = claimed, claims, states
-        del claimed  # it may be large
+    def host(
+        self, claimed: LoadedPosition, claims: Claims, states: States, on_wake: Callable[[str], None] | None = None
+    ) -> None:
+        """From this position, which was claimed for it. `on_wake`, called with its name, makes a task that runs it again."""
+        self._claimed, self._claims, self._states, self._on_wake = claimed, claims, states, on_wake
+
+    async def run(self) -> None:
+        """Until cancelled, in a task of its own, or until the trigger is parked: `on_wake` asks for another task then.
+
+        The caller calls `let_go` in the end, and releases the position.
+        """
         structlog.contextvars.bind_contextvars(watcher=self.hosted.name, asset=self.hosted.asset)  # of this task
         while True:
             try:
                 with anyio.CancelScope() as self._attempt:
-                    await self._claim_and_watch()
+                    await (self._claim_and_watch() if self._parked is None else self._go_on(self._parked))
                 self._refuse_delay()
+                if self._parked is not None:
+                    self._attempt = None
+                    return
             except (PositionLost, CommitUnknown) as error:
                 log.warning("watcher.position_lost", error=str(error))
             except BaseException as error:
@@ -110,7 +134,26 @@ class Supervisor:
             ours = stored is not None and stored.epoch == self._held.epoch
             log.info("watcher.rewound" if ours else "watcher.position_lost", watcher=self.hosted.name)
             self._held = None
-            self._attempt.cancel()
+            if self._attempt is not None:
+                self._attempt.cancel()
+            self.wake()
+
+    @property
+    def parked_until(self) -> float:
+        """The moment, of the event loop's clock, at which it is to go on; infinite while it is not parked."""
+        return math.inf if self._parked is None else self._parked.until
+
+    def wake(self) -> None:
+        """Somebody has something for the trigger that is parked."""
+        if self._on_wake is not None:
+            self._on_wake(self.hosted.name)
+
+    def let_go(self) -> None:
+        """Of the trigger that is parked, if it is: nobody goes on with it."""
+        if (parked := self._parked) is not None:
+            self._parked = None
+            parked.trigger.unpark(for_good=True)
+            parked.let_go()
 
     def _begin(self, doing: str) -> None:
         """What is left undone when `poll_timeout` and a bit are over ends the attempt: a trigger's own limit comes first.
@@ -119,10 +162,15 @@ class Supervisor:
         """
         self._doing = doing
         if not isinstance(self.hosted.trigger, ForeignTrigger):
-            self._attempt.deadline = anyio.current_time() + self.poll_timeout.total_seconds() * LATER
+            self._allow(self.poll_timeout.total_seconds() * LATER)
+
+    def _allow(self, seconds: float) -> None:
+        if self._attempt is not None:
+            self._attempt.deadline = anyio.current_time() + seconds
 
     def _refuse_delay(self) -> None:
-        if self._attempt.cancelled_caught and anyio.current_time() >= self._attempt.deadline:
+        attempt = self._attempt
+        if attempt is not None and attempt.cancelled_caught and anyio.current_time() >= attempt.deadline:
             raise SourceUnavailable(
                 f"{self._doing} took longer than {self.poll_timeout.total_seconds():g} s; look why the source is slow, "
                 "or raise settings.triggerer.poll_timeout"
@@ -149,6 +197,19 @@ class Supervisor:
             del loaded  # it may be large
             await self._watch(trigger, batches, held, identity)
 
+    async def _go_on(self, parked: _Parked) -> None:
+        """With the trigger that was parked, unless its position moved meanwhile: then with another."""
+        if self._held is None:
+            self.let_go()
+            return
+        self._parked = None
+        try:
+            parked.trigger.unpark(for_good=False)
+            await self._watch(parked.trigger, parked.trigger.events(None), self._held, parked.identity, parked.let_go)
+        finally:
+            if self._parked is None:
+                parked.let_go()
+
     async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:
         """The identity of the source that the trigger watches, which is the position's."""
         findings = await trigger.check()
@@ -168,23 +229,43 @@ class Supervisor:
         batches: AsyncGenerator[TriggerBatch, None],
         held: HeldPosition,
         identity: str,
+        let_go: Callable[[], None] | None = None,
     ) -> None:
+        """Until the trigger is parked; `let_go` of its client, if that is held so that it may be."""
         if isinstance(trigger, IsolatedTrigger) and self._kept is not None:
             await trigger.keep(self._kept)
         async with aclosing(batches):
             self._begin("the first batch")
             batch = await anext(batches, _END)
-            self._attempt.deadline = math.inf
+            self._allow(math.inf)
             while batch is not _END:
                 held = await self._commit(trigger, held, identity, batch)
-                batch = None  # it may be large
+                is_whole, batch = batch.whole_since is not None, None  # it may be large
                 if self.report.state != "running":
                     self.has_given_up = False
                     self._show("running")
                 self._failures = self._failed_polls = 0
                 await checkpoint()  # also with a trigger that never waits, the others get their turn
+                if is_whole and self._park(trigger, identity, let_go):
+                    return
                 batch = await anext(batches, _END)
         raise ConfigurationError("the trigger stopped yielding; `events` must go on without end")
+
+    def _park(self, trigger: BaseEventTrigger[Any, Any], identity: str, let_go: Callable[[], None] | None) -> bool:
+        """If it only waits to be woken, for a while: without a task it takes a third of the memory."""
+        if self._on_wake is None or not isinstance(trigger, IncrementalTrigger):
+            return False
+        seconds = trigger.park(self.wake)
+        if seconds is None:
+            return False
+        if seconds >= WORTH_PARKING:
+            let_go = let_go or self.clients.hold(self.hosted.connection, trigger.client)
+        if seconds < WORTH_PARKING or let_go is None:
+            trigger.unpark(for_good=False)
+            return False
+        until = anyio.current_time() + seconds
+        self._parked = _Parked(trigger=trigger, identity=identity, until=until, let_go=let_go)
+        return True
 
     def _end_of_undo(self, trigger: BaseEventTrigger[Any, Any], batch: TriggerBatch) -> str | None:
         """Why the last rewind cannot be undone once this batch is committed, if it can be so far and not then."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import anyio
@@ -30,6 +31,8 @@ from watcher.triggerer.supervisor import CLAIM_AGAIN, Supervisor
 from watcher.watchdog import WATCHER_TASK
 
 FORGET_AFTER: Final = timedelta(days=1)
+PARKED_PRECISELY: Final = 1.0
+"""Seconds by which a watcher that is parked may go on too late."""
 STOP_SOON: Final = 10.0
 """Seconds after which a trigger that goes on although it was cancelled is named."""
 
@@ -44,11 +47,12 @@ log = structlog.get_logger()
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class _Running:
-    """A hosted watcher."""
+    """A hosted watcher, without a task while its trigger is parked; `is_woken` since it was."""
 
     hosted: Hosted
     supervisor: Supervisor
-    task: anyio.TaskHandle[None]
+    task: anyio.TaskHandle[None] | None = None
+    is_woken: bool = False
 
 
 @dataclass(kw_only=True, eq=False)
@@ -80,6 +84,7 @@ class Triggerer:
     _unreadable: dict[str, str] = field(default_factory=dict)
     _unclaimed: frozenset[str] = frozenset()
     _beat_at: float = 0.0
+    _on_wake: Callable[[str], None] = lambda _name: None
 
     def __post_init__(self) -> None:
         self._claims = Claims(database=self.database, owner=self.process.id)
@@ -95,13 +100,17 @@ class Triggerer:
         """Until cancelled; then the commit in flight finishes and everything is released."""
         try:
             async with anyio.create_task_group() as tasks:
+                self._on_wake = partial(self._wake, tasks)
                 tasks.start_soon(self._states.run)
                 tasks.start_soon(self._claims.run)
+                tasks.start_soon(self._wake_in_time, tasks)
                 await insist("triggerer.heartbeat_failed", lambda: self._beat(tasks))
                 task_status.started()
                 while True:
                     await self._next_look(tasks)
         finally:
+            for running in self._running.values():
+                running.supervisor.let_go()
             with anyio.CancelScope(shield=True):
                 async with keep_going("triggerer.release_failed"):
                     await self._leave()
@@ -249,24 +258,54 @@ class Triggerer:
         name, supervisor = hosted.name, self.supervise(hosted)
         self.health.watchers[name] = supervisor.report
         supervisor.report.history.begin_with(polls)
-        task = tasks.start_soon(supervisor.run, position, self._claims, self._states, name=WATCHER_TASK + name)
-        self._running[name] = _Running(hosted=hosted, supervisor=supervisor, task=task)
+        supervisor.host(position, self._claims, self._states, self._on_wake)
+        self._running[name] = _Running(hosted=hosted, supervisor=supervisor)
+        self._wake(tasks, name)
+
+    def _wake(self, tasks: TaskGroup, name: str) -> None:
+        """Let a watcher go on, if it is parked."""
+        if (running := self._running.get(name)) is None:
+            return
+        if running.task is None:
+            running.task = tasks.start_soon(self._run_until_parked, running, name=WATCHER_TASK + name)
+        else:
+            running.is_woken = True
+
+    @staticmethod
+    async def _run_until_parked(running: _Running) -> None:
+        while True:
+            running.is_woken = False
+            await running.supervisor.run()
+            if not running.is_woken:
+                break
+        running.task = None
+
+    async def _wake_in_time(self, tasks: TaskGroup) -> None:
+        while True:
+            await anyio.sleep(PARKED_PRECISELY)
+            now = anyio.current_time()
+            for name in [name for name, each in self._running.items() if each.supervisor.parked_until <= now]:
+                self._wake(tasks, name)
 
     def _stop(self, tasks: TaskGroup, name: str, state: str | None) -> None:
         """Let go of a watcher; the heart beats on meanwhile, however long its trigger takes."""
-        self._ending[name] = self._running.pop(name)
+        self._ending[name] = running = self._running.pop(name)
         self.health.watchers.pop(name, None)
-        self._ending[name].task.cancel()
+        if running.task is not None:
+            running.task.cancel()
         tasks.start_soon(self._release, name, state)
 
     async def _release(self, name: str, state: str | None) -> None:
         """Once the commit in flight has finished, the position is free."""
-        task = self._ending[name].task
-        with anyio.move_on_after(STOP_SOON) as soon:
-            await task.wait()
-        if soon.cancelled_caught:
-            log.error("watcher.not_stopping", watcher=name, remedy="mend its trigger: it must end when it is cancelled")
-            await task.wait()
+        if (task := self._ending[name].task) is not None:
+            with anyio.move_on_after(STOP_SOON) as soon:
+                await task.wait()
+            if soon.cancelled_caught:
+                log.error(
+                    "watcher.not_stopping", watcher=name, remedy="mend its trigger: it must end when it is cancelled"
+                )
+                await task.wait()
+        self._ending[name].supervisor.let_go()
         while True:
             async with keep_going("triggerer.release_failed"):
                 await self._states.forget(name)

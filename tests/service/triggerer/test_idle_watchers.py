@@ -6,7 +6,7 @@ import gc
 import json
 import tracemalloc
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -40,7 +40,7 @@ from watcher.isolation.fork_server import ForkServer
 from watcher.metrics import Metrics
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
-from watcher.triggerer.supervisor import Supervisor
+from watcher.triggerer.supervisor import WORTH_PARKING, Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
 pytestmark = pytest.mark.service
@@ -67,10 +67,19 @@ class CountedPolls(dict[str, int]):
 
         class Counted(trigger):  # type: ignore[valid-type,misc]
             async def pause(self) -> None:
-                polls[self.context.watcher] = polls.get(self.context.watcher, 0) + 1
+                polls.count(self.context.watcher)
                 await super().pause()
 
+            def park(self, on_wake: Callable[[], None]) -> float | None:
+                seconds: float | None = super().park(on_wake)
+                if seconds is not None and seconds >= WORTH_PARKING:
+                    polls.count(self.context.watcher)
+                return seconds
+
         return Counted
+
+    def count(self, watcher: str) -> None:
+        self[watcher] = self.get(watcher, 0) + 1
 
     async def go_on(self, number: int, watchers: int = len(TRIGGERS)) -> None:
         """Until every watcher polled so often from now on."""

@@ -69,6 +69,11 @@ class Source:
         self.break_after: int | None = None
         self.polls = 0
         self.stall: anyio.Event | None = None
+        self.park_for: float | None = None
+        self.parked: list[TapeTrigger] = []
+        self.left: list[TapeTrigger] = []
+        self.made = 0
+        self.closing = lambda _trigger: None
 
 
 SOURCES: dict[str, Source] = {}
@@ -90,6 +95,7 @@ class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
         if options.refuse:
             raise ConfigurationError("the tape is refused; give another one")
         self.source = SOURCES[options.tape]
+        self.source.made += 1
         self.read = 0
 
     def rewound(self, _position, to):
@@ -112,6 +118,25 @@ class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
 
     def source_identity(self):
         return {"tape": self.options.tape, "edition": self.source.identity}
+
+    async def events(self, position):
+        try:
+            async for batch in super().events(position):
+                yield batch
+        finally:
+            self.source.closing(self)
+
+    def park(self, on_wake):
+        if self.source.park_for is None or self._is_woken:
+            return None
+        self._on_wake = on_wake
+        self.source.parked.append(self)
+        return self.source.park_for
+
+    def unpark(self, *, for_good):
+        super().unpark(for_good=for_good)
+        if for_good:
+            self.source.left.append(self)
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if position is not None:
@@ -560,6 +585,108 @@ async def test_an_undo_puts_the_whole_position_back_until_something_would_be_tol
         ):
             await control.undo("tape_items", "maria")
     assert Counter(await items(database)) == {"a": 1, "b": 3, "c": 3, "d": 1}
+
+
+async def is_parked(running, times=1):
+    """So often, and still."""
+    [name] = running.hosted
+    source = SOURCES[running.hosted[name].options.tape]
+
+    async def without_a_task():
+        return len(source.parked) == times and running._running[name].task is None
+
+    await until(without_a_task)
+    return source.parked[-1]
+
+
+@on_both
+async def test_a_watcher_whose_trigger_only_waits_has_no_task_until_it_is_woken(database, source):
+    source.park_for, source.items = 3600.0, ["a"]
+    async with triggerer(database, {"tape": source.name}) as running:
+        trigger = await is_parked(running)
+        for times, item in enumerate("bcd", start=2):
+            source.items += [item]
+            trigger.wake()
+            await seen(database, times)
+            assert await is_parked(running, times) is trigger
+        assert source.polls == 4
+        await in_state(database, "tape_items", "running")
+    assert await items(database) == ["a", "b", "c", "d"]
+    assert (source.made, source.left) == (1, [trigger]), "the same goes on, and learns that it is over"
+
+
+async def test_a_hint_while_a_trigger_is_being_parked_is_not_lost(database, source):
+    """Nothing else would wake it within the hour."""
+    source.park_for, source.items = 3600.0, ["a"]
+
+    def wake_once(trigger):
+        source.closing = lambda _trigger: None
+        source.items += ["b"]
+        trigger.wake()
+
+    source.closing = wake_once
+    async with triggerer(database, {"tape": source.name}) as running:
+        await seen(database, 2)
+        await is_parked(running, 2)
+    assert await items(database) == ["a", "b"]
+
+
+async def test_a_parked_watcher_goes_on_when_its_time_has_come(database, source, monkeypatch):
+    monkeypatch.setattr("watcher.triggerer.supervisor.WORTH_PARKING", 0.0)
+    source.park_for, source.items = 0.5, ["a"]
+    async with triggerer(database, {"tape": source.name}) as running:
+        await is_parked(running)
+        source.items += ["b"]
+        await seen(database, 2)
+    assert source.made == 1
+
+
+@on_both
+async def test_a_rewind_moves_a_parked_watcher(database, source):
+    source.park_for, source.items = 3600.0, ["a", "b"]
+    tapes = {"tape": source.name}
+    async with triggerer(database, tapes) as running, controlled(database, tapes) as control:
+        before = await is_parked(running)
+        await control.rewind("tape_items", "1", "maria")
+        await seen(database, 3)
+        assert await is_parked(running, 2) is not before
+        assert source.left == [before]
+    assert await items(database) == ["a", "b", "b"]
+
+
+async def test_a_parked_watcher_is_paused_resumed_and_released_like_any_other(database, source):
+    source.park_for, source.items = 3600.0, ["a"]
+    async with triggerer(database, {"tape": source.name}) as running:
+        trigger = await is_parked(running)
+        async with database.transaction() as session:
+            await watchers.set_paused(session, "tape_items", paused=True)
+
+        async def is_let_go():
+            return source.left == [trigger] and "tape_items" not in running._ending
+
+        await until(is_let_go)
+        source.items += ["b"]
+        trigger.wake()
+        assert running._running == {}
+        async with database.transaction() as session:
+            await watchers.set_paused(session, "tape_items", paused=False)
+        await seen(database, 2)
+        await is_parked(running, 2)
+    async with database.reading() as session:
+        assert (await watchers.get(session, "tape_items")).owner is None
+    assert await items(database) == ["a", "b"]
+
+
+async def test_one_that_fails_after_it_was_parked_begins_anew(database, source):
+    source.park_for, source.items = 3600.0, ["a"]
+    async with triggerer(database, {"tape": source.name}) as running:
+        trigger = await is_parked(running)
+        source.items, source.break_after = ["a", "b", "c"], 2
+        trigger.wake()
+        await seen(database, 3)
+        assert await is_parked(running, 2) is not trigger
+    assert source.made == 2
+    assert await items(database) == ["a", "b", "c"]
 
 
 async def test_a_rewind_decides_for_a_blocked_watcher(database, source):

@@ -76,6 +76,22 @@ async def test_a_rotated_secret_reaches_who_comes_next_and_the_old_client_ends_w
     assert JOURNAL[-1] == "close old", "a client that is current stays open between users"
 
 
+async def test_a_client_that_is_held_stays_open_behind_its_block_and_one_that_is_replaced_cannot_be(
+    clients: Clients,
+) -> None:
+    async with clients.use("lake") as before:
+        let_go = clients.hold("lake", before)
+        assert let_go is not None
+    clients.replace({"lake": connection("new")}, {"lake"})
+    assert clients.hold("lake", before) is None
+    assert JOURNAL == ["open old"]
+    let_go()
+    await until_journal("open old", "close old")
+    async with clients.use("lake") as after:
+        assert (clients.hold("lake", before), after) == (None, "new")
+    assert clients.hold(None, None) is not None, "without a connection there is nothing to keep open"
+
+
 async def test_a_client_that_nobody_uses_ends_at_once_when_its_connection_went(clients: Clients) -> None:
     async with clients.use("lake"):
         pass
