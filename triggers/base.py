@@ -245,10 +245,7 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
 
     @classmethod
     def open_shared(cls) -> AbstractAsyncContextManager[Any]:
-        """What triggers of this class have in common in one process where they have no connection; as `BaseConnection.open`.
-
-        A trigger in a process of its own gets None instead.
-        """
+        """What they have in common in one process without a connection, as `BaseConnection.open`; in one of their own None."""
         return nullcontext()
 
     @classmethod
@@ -298,10 +295,7 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
 
     @property
     def looked_at(self) -> float | None:
-        """When a look began of which no batch tells, since it was made for many and has nothing for this one; None: there is none.
-
-        By `time.monotonic`. Asked with every heartbeat, of triggers that wait in `events` for such looks.
-        """
+        """When, by `time.monotonic`, a look began that was made for many and has nothing for this one; None: there is none."""
         return None
 
     @property
@@ -312,8 +306,7 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:  # noqa: ARG002  for those who override it
         """Whether nothing that `batch` tells or keeps aside would come again from `kept`, the position before a rewind; pure.
 
-        As long as it is so, the rewind can be undone: then nothing is told twice but what was wanted, and nothing is lost.
-        Asked of batches with events or rejected items, as `events` yielded them.
+        As long as it is so, the rewind can be undone. Asked of batches with events or rejected items, as `events` yielded them.
         """
         return False
 
@@ -376,13 +369,12 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
 
     async def _next(self, batches: AsyncGenerator[TriggerBatch, None]) -> TriggerBatch | None:
         seconds = self.context.poll_timeout.total_seconds()
+        late = f"the source did not answer within {seconds:g} s; look why it is slow, or raise settings.triggerer.poll_timeout"
         try:
             with anyio.fail_after(seconds):
                 return await anext(batches, None)
         except TimeoutError as error:
-            raise SourceUnavailable(
-                f"the source did not answer within {seconds:g} s; look why it is slow, or raise settings.triggerer.poll_timeout"
-            ) from error
+            raise SourceUnavailable(late) from error
 
     def seconds_between_polls(self) -> float:
         """The interval with its jitter."""
@@ -400,14 +392,9 @@ class IncrementalTrigger(BaseEventTrigger[OptionsT, ClientT]):
         woken, self._is_woken, self._on_wake = self._is_woken, False, None
         return woken
 
-    def park(self, on_wake: Callable[[], None]) -> float | None:  # noqa: ARG002  for those who override it
-        """Rest without `events`, which is closed next: `on_wake` is called when something may be new, or after these seconds.
-
-        Asked after the last batch of a poll that found everything. Whoever only waits to be woken takes a fraction of the
-        memory so. None: not now, and `events` goes on.
-        """
-        return None
+    def park(self, on_wake: Callable[[], None]) -> float | None:
+        """Rest without `events`, which is closed next, for these seconds or until `on_wake` is called; None: not now."""
 
     def unpark(self, *, for_good: bool) -> None:  # noqa: ARG002  for those who override it
-        """The rest is over: `events(None)` is called next, or with `for_good` nothing any more."""
+        """`events(None)` is called next, or with `for_good` nothing any more."""
         self._is_woken, self._on_wake = False, None

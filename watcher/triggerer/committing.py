@@ -160,3 +160,15 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
 def identity_json(identity: JsonValue) -> str:
     """A source's identity as it is stored and compared: canonical JSON."""
     return json.dumps(identity, sort_keys=True)
+
+
+def told_since(batch: TriggerBatch, *, knows: bool) -> str:
+    """Why an undo would repeat something; `knows`: the trigger has said that not all of it had been told before."""
+    items, events, aside = sum(event.count for event in batch.events), len(batch.events), len(batch.rejected)
+    parts = [f"{items:,} item{'s' * (items != 1)} in {events:,} event{'s' * (events != 1)}"] if events else []
+    parts += [f"{aside:,} kept aside"] if aside else []
+    upto = f", up to {json.dumps(batch.events[-1].watermark.get('to'))}" if events else ""
+    which = (
+        "not all of them were told before it" if knows else "its trigger does not say whether they were told before it"
+    )
+    return f"since then it told {' and '.join(parts)}{upto}; {which}, and an undo would tell those again"

@@ -42,7 +42,7 @@ from watcher.health import WatcherReport
 from watcher.isolation.trigger import ForeignTrigger, IsolatedTrigger
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
-from watcher.triggerer.committing import Committer, identity_json, kept, stored
+from watcher.triggerer.committing import Committer, identity_json, kept, stored, told_since
 from watcher.triggerer.rejected_items import RejectedItems
 from watcher.triggerer.states import States
 
@@ -273,7 +273,7 @@ class Supervisor:
             return None
         if self._kept.state and trigger.retold(self._kept, batch):
             return None
-        return _told_since(batch, knows=trigger.knows_what_is_retold)
+        return told_since(batch, knows=trigger.knows_what_is_retold)
 
     async def _commit(
         self, trigger: BaseEventTrigger[Any, Any], held: HeldPosition, identity: str, batch: TriggerBatch
@@ -379,18 +379,6 @@ class Supervisor:
                 state=report.state, error=report.error, error_count=report.error_count, findings=report.findings_json
             )
             self._states.show(self.hosted.name, state)
-
-
-def _told_since(batch: TriggerBatch, *, knows: bool) -> str:
-    """Why an undo would repeat something; `knows`: the trigger has said that not all of it had been told before."""
-    items, events, aside = sum(event.count for event in batch.events), len(batch.events), len(batch.rejected)
-    parts = [f"{items:,} item{'s' * (items != 1)} in {events:,} event{'s' * (events != 1)}"] if events else []
-    parts += [f"{aside:,} kept aside"] if aside else []
-    upto = f", up to {json.dumps(batch.events[-1].watermark.get('to'))}" if events else ""
-    which = (
-        "not all of them were told before it" if knows else "its trigger does not say whether they were told before it"
-    )
-    return f"since then it told {' and '.join(parts)}{upto}; {which}, and an undo would tell those again"
 
 
 def _changes(watcher: str, stored: str, configured: str) -> str:
