@@ -149,10 +149,13 @@ class Supervisor:
             self._on_wake(self.hosted.name)
 
     def let_go(self) -> None:
-        """Of the trigger that is parked, if it is: nobody goes on with it."""
+        """Of the trigger that is parked, if it is: nobody goes on with it. Raises nothing."""
         if (parked := self._parked) is not None:
             self._parked = None
-            parked.trigger.unpark(for_good=True)
+            try:
+                parked.trigger.unpark(for_good=True)
+            except BaseException as error:
+                log.error("watcher.not_unparked", watcher=self.hosted.name, error=sentence(error), exc_info=True)
             parked.let_go()
 
     def _begin(self, doing: str) -> None:

@@ -109,7 +109,7 @@ class Triggerer:
                 while True:
                     await self._next_look(tasks)
         finally:
-            for running in self._running.values():
+            for running in (*self._running.values(), *self._ending.values()):
                 running.supervisor.let_go()
             with anyio.CancelScope(shield=True):
                 async with keep_going("triggerer.release_failed"):

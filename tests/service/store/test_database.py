@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 import pytest
@@ -21,6 +22,7 @@ from tests.postgres_proxy import proxied
 from tests.service.store.words import until_somebody_waits
 
 ONE = {"key": "one", "value": "1"}
+Begin: TypeAlias = Callable[[Database], AbstractAsyncContextManager[AsyncConnection]]
 
 
 async def stored(database: Database) -> dict[str, str]:
@@ -351,30 +353,23 @@ async def test_an_unreachable_database_is_told_in_a_sentence() -> None:
         assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("breaks_at", "kept"), [(b"COMMIT;", {}), (b"COMMIT\x00", {"one": "1"})])
+@pytest.mark.parametrize(
+    ("begin", "breaks_at", "kept"),
+    [
+        (Database.transaction, b"COMMIT;", {}),
+        (Database.transaction, b"COMMIT\x00", {"one": "1"}),
+        (Database.statement, b"INSERT INTO", {}),
+        (Database.statement, b"INSERT 0 1\x00", {"one": "1"}),
+    ],
+)
 async def test_a_connection_that_breaks_in_commit_leaves_the_outcome_to_the_database(
-    postgres: Database, postgres_url: str, breaks_at: bytes, kept: dict[str, str]
+    postgres: Database, postgres_url: str, begin: Begin, breaks_at: bytes, kept: dict[str, str]
 ) -> None:
-    """Before it reaches the server, or before its answer comes back."""
+    """Before it reaches the server, or before its answer comes back; of a statement alone as of a transaction."""
     async with proxied(postgres_url) as proxy, Database.open(proxy.url) as database:
         proxy.breaks_at = breaks_at
         with pytest.raises(CommitUnknown):
-            async with database.transaction() as session:
-                await write(session)
-        proxy.breaks_at = b""
-        assert await stored(database) == kept
-    assert await stored(postgres) == kept
-
-
-@pytest.mark.parametrize(("breaks_at", "kept"), [(b"INSERT INTO", {}), (b"INSERT 0 1\x00", {"one": "1"})])
-async def test_a_connection_that_breaks_in_a_statement_alone_leaves_the_outcome_to_the_database(
-    postgres: Database, postgres_url: str, breaks_at: bytes, kept: dict[str, str]
-) -> None:
-    """Before it reaches the server, or before its answer comes back."""
-    async with proxied(postgres_url) as proxy, Database.open(proxy.url) as database:
-        proxy.breaks_at = breaks_at
-        with pytest.raises(CommitUnknown):
-            async with database.statement() as session:
+            async with begin(database) as session:
                 await write(session)
         proxy.breaks_at = b""
         assert await stored(database) == kept

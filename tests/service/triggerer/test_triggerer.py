@@ -74,6 +74,7 @@ class Source:
         self.left: list[TapeTrigger] = []
         self.made = 0
         self.closing = lambda _trigger: None
+        self.refuses_to_leave = False
 
 
 SOURCES: dict[str, Source] = {}
@@ -137,6 +138,8 @@ class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
         super().unpark(for_good=for_good)
         if for_good:
             self.source.left.append(self)
+            if self.source.refuses_to_leave:
+                raise SystemExit("it does not want to")
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if position is not None:
@@ -599,6 +602,13 @@ async def is_parked(running, times=1):
     return source.parked[-1]
 
 
+async def is_let_go(running, name):
+    async def neither_runs_nor_ends():
+        return name not in running._running.keys() | running._ending.keys()
+
+    await until(neither_runs_nor_ends)
+
+
 @on_both
 async def test_a_watcher_whose_trigger_only_waits_has_no_task_until_it_is_woken(database, source):
     source.park_for, source.items = 3600.0, ["a"]
@@ -661,10 +671,8 @@ async def test_a_parked_watcher_is_paused_resumed_and_released_like_any_other(da
         async with database.transaction() as session:
             await watchers.set_paused(session, "tape_items", paused=True)
 
-        async def is_let_go():
-            return source.left == [trigger] and "tape_items" not in running._ending
-
-        await until(is_let_go)
+        await is_let_go(running, "tape_items")
+        assert source.left == [trigger]
         source.items += ["b"]
         trigger.wake()
         assert running._running == {}
@@ -675,6 +683,25 @@ async def test_a_parked_watcher_is_paused_resumed_and_released_like_any_other(da
     async with database.reading() as session:
         assert (await watchers.get(session, "tape_items")).owner is None
     assert await items(database) == ["a", "b"]
+
+
+async def test_a_trigger_that_raises_when_it_is_let_go_of_stops_nobody(database, source):
+    source.park_for, source.items, source.refuses_to_leave = 3600.0, ["a"], True
+    with capture_logs() as logs:
+        async with triggerer(database, {"tape": source.name}) as running:
+            await is_parked(running)
+            async with database.transaction() as session:
+                await watchers.set_paused(session, "tape_items", paused=True)
+            await is_let_go(running, "tape_items")
+            async with database.transaction() as session:
+                await watchers.set_paused(session, "tape_items", paused=False)
+            await is_parked(running, 2)
+    assert len(source.left) == 2, "paused, and at the end"
+    told = [record for record in logs if record["event"] == "watcher.not_unparked"]
+    assert [record["watcher"] for record in told] == ["tape_items"] * 2
+    assert all("it does not want to" in record["error"] for record in told)
+    async with database.reading() as session:
+        assert (await watchers.get(session, "tape_items")).owner is None
 
 
 async def test_one_that_fails_after_it_was_parked_begins_anew(database, source):
