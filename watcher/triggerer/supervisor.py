@@ -155,7 +155,7 @@ class Supervisor:
             try:
                 parked.trigger.unpark(for_good=True)
             except BaseException as error:
-                log.error("watcher.not_unparked", watcher=self.hosted.name, error=sentence(error), exc_info=True)
+                log.exception("watcher.not_unparked", watcher=self.hosted.name, error=sentence(error))
             parked.let_go()
 
     def _begin(self, doing: str) -> None:

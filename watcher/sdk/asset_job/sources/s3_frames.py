@@ -1,23 +1,22 @@
-"""Files of S3 by `s3files`, with Spark's own parsers on top, so that a file means the same wherever it lies."""
+"""Files of S3 by `s3files`, as Spark's own parsers read them, so that a file means the same wherever it lies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyspark
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from ..errors import SourceFailed
 from .arrow import arrow_schema, load
+from .json_lines import ReadJson, rows_of
 from .request import ReadRequest, S3File
 from .s3_objects import FileUnreadable, S3Access, errors_naming
 from .s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, first_line_of, header_of, parquet_columns
 from .shares import split_files
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 Result = TypeVar("Result")
 _LARGEST_SHARE = 128 << 20
@@ -43,10 +42,19 @@ class S3Frames:
             case "csv":
                 return self._csv()
             case "json":
-                lines = self._lines(ReadLines())
-                return self._parsed("json", lines, request.options)
+                return self._json()
             case _:
                 return self._lines(ReadLines())
+
+    def _json(self) -> DataFrame:
+        """By Arrow as far as it reads what Spark's parser would, to which options and settings may tell otherwise."""
+        frame = self._parsed("json", self._lines(ReadLines()), self.request.options)
+        setting = self.request.spark.conf.get
+        corrupt, times = setting("spark.sql.columnNameOfCorruptRecord"), setting("spark.sql.legacy.timeParserPolicy")
+        by_arrow = ReadJson.of(frame.schema)
+        if by_arrow is None or self.request.options or corrupt in frame.columns or times == "LEGACY":
+            return frame
+        return rows_of(self._loaded(by_arrow, by_arrow.mixed(frame.schema)), frame.schema)
 
     def parquet(self, *, from_path: Sequence[str] = ()) -> DataFrame:
         """Columns `from_path` are not in the files: their folders tell their values."""

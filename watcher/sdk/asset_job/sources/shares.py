@@ -13,10 +13,14 @@ _OPENING_COSTS = 1 << 20
 
 
 def split_files(files: Iterable[S3File], *, tasks: int, most: int) -> list[list[S3File]]:
-    """Files in their order, in shares of at most `most` bytes each unless a file alone is larger; at least `tasks` where they suffice."""
+    """Files in their order, in shares of at most `most` bytes each unless a file alone is larger.
+
+    As many as `tasks` where they suffice, or as twice, three times as many: so all tasks end at the same time.
+    """
     files = list(files)
     total = sum(file.size + _OPENING_COSTS for file in files)
-    share = min(most, -(-total // max(tasks, 1)))
+    rounds = -(-total // (most * max(tasks, 1)))
+    share = -(-total // max(rounds * tasks, 1))
     shares: list[list[S3File]] = []
     room = 0
     for file in files:

@@ -1,0 +1,137 @@
+"""Which lines of JSON Arrow reads, and which are left to Spark; that both read the same is tested with Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DateType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from watcher.sdk.asset_job.sources import json_lines
+from watcher.sdk.asset_job.sources.json_lines import FEW, LINE, PATIENCE, ReadJson
+
+SCHEMA = StructType(
+    [
+        StructField("id", LongType()),
+        StructField("amount", DoubleType()),
+        StructField("note", StringType()),
+        StructField("day", DateType()),
+        StructField("at", TimestampType()),
+        StructField("tags", ArrayType(StructType([StructField("name", StringType())]))),
+    ]
+)
+
+
+def reader() -> ReadJson:
+    found = ReadJson.of(SCHEMA)
+    assert found is not None
+    return found
+
+
+def read(lines: bytes) -> list[dict[str, Any] | str]:
+    """Each row as what is in it, each line that is left as it is."""
+    rows: list[dict[str, Any] | str] = []
+    for batch in reader().batches(lines):
+        for row in batch.to_pylist():
+            named = {SCHEMA.names[int(at)]: value for at, value in row.items() if at != LINE and value is not None}
+            assert row[LINE] is None or not named
+            rows.append(named if row[LINE] is None else row[LINE])
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        (
+            '{"id": 1, "amount": 2, "note": "\\u00fc ü", "more": [{"a": null}]}',
+            {"id": 1, "amount": 2.0, "note": "ü ü"},
+        ),
+        ('{"day": "2026-11-20"}', {"day": date(2026, 11, 20)}),
+        ('{"at": "2026-11-20T10:00:00.5+01:00"}', {"at": datetime(2026, 11, 20, 9, 0, 0, 500_000, tzinfo=UTC)}),
+        ('{"tags": [{"name": "a", "more": 1}, {}]}', {"tags": [{"name": "a"}, {"name": None}]}),
+        ('{"note": "Info, -0.5 and NaN"}', {"note": "Info, -0.5 and NaN"}),
+        ("{}", {}),
+    ],
+)
+def test_what_fits_its_columns_is_read_by_arrow(line, row):
+    assert read(line.encode()) == [row]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "1"}',
+        '{"id": 1.0}',
+        '{"id": 1, "id": 2}',
+        '{"id": 1}{"id": 2}',
+        '{"id": 1} ',
+        '[{"id": 1}]',
+        "{'id': 1}",
+        '{"id": 1',
+        '{"amount": -0}',
+        '{"amount": NaN}',
+        '{"more": Inf}',
+        '{"note": "\\ud800"}',
+        '{"day": 20000}',
+        '{"day": "2026-1-2"}',
+        '{"at": "2026-11-20T09:00:00"}',
+        '{"at": "2026-11-20T09:00Z"}',
+        '{"at": "2026-11-20T09:00:00+23:59"}',
+        '{"id": 1}\0}',
+        '{"more": ' + "[" * 1001 + "]" * 1001 + "}",
+        '{"more": ' + "1" * 1001 + "}",
+        '{"' + "k" * 50_001 + '": 1}',
+    ],
+)
+def test_what_spark_may_read_otherwise_is_left_to_it(line):
+    assert read(line.encode()) == [line]
+
+
+@pytest.mark.parametrize("kind", [BinaryType(), MapType(StringType(), StringType()), ArrayType(TimestampType())])
+def test_columns_that_only_spark_reads_leave_all_to_it(kind):
+    assert ReadJson.of(StructType([StructField("id", LongType()), StructField("other", kind)])) is None
+    assert ReadJson.of(StructType([])) is None
+
+
+LINES = ['{"id": 1}', '{"note": "a"}', '{"id": "x"}', "", " ", '{"id": 2}{"id": 3}', '{"note": "}', '{"}', "{"]
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=200))
+def test_each_line_is_there_once_in_its_order_whatever_stands_around_it(lines):
+    def alone(row: dict[str, Any] | str) -> list[dict[str, Any] | str]:
+        return read(row.encode()) if isinstance(row, str) else [row]
+
+    together = [row for found in read("\n".join(lines).encode()) for row in alone(found)]
+    assert together == [row for line in lines for row in read(line.encode())]
+
+
+def test_a_line_that_does_not_fit_leaves_few_others_to_spark():
+    lines = [json.dumps({"id": number, "note": "x" * (number % 50)}) for number in range(20_000)]
+    lines[7_000] = lines[15_000] = '{"id": "three"}'
+    rows = read("\n".join(lines).encode())
+    assert len(rows) == 20_000
+    assert 2 <= sum(isinstance(row, str) for row in rows) <= 2 * FEW
+
+
+def test_a_file_that_is_not_as_the_columns_say_is_soon_left_to_spark(monkeypatch):
+    tries = []
+    parse = json_lines.json.read_json
+    monkeypatch.setattr(json_lines.json, "read_json", lambda *given: tries.append(1) or parse(*given))
+    lines = ['{"id": "three"}'] * 20_000
+    assert read("\n".join(lines).encode()) == lines
+    assert len(tries) <= PATIENCE
