@@ -200,23 +200,18 @@ def up_to(watermark: str | None) -> Any:
 
 
 MANY = 60
-AT_REST = 17_000
-"""Bytes, at most, of a watcher of a folder, its options among them."""
+AT_REST = {"folders": 9_000, "tables": 14_500}
+"""Bytes, at most, of a watcher, its options among them."""
 
 
-async def memory_of(database: Database, watchers: int, folder: Path) -> int:
-    """Bytes that so many watchers take while they rest, each with a folder of its own."""
-    triggers: dict[str, Configured] = {}
-    for number in range(watchers):
-        own = folder / f"{watchers}" / f"{number}"
-        own.mkdir(parents=True)
-        triggers[f"of_{watchers}_{number}"] = (FileNewFiles, {"path": str(own), "interval": "1h", "start": "all"})
+async def memory_of(database: Database, triggers: Mapping[str, Configured], dsn: str) -> int:
+    """Bytes that these take while they rest."""
     polls = CountedPolls()
     gc.collect()
     tracemalloc.start()
     try:
-        async with hosting(database, triggers, "postgresql://nowhere", polls):
-            await polls.go_on(0, watchers)
+        async with hosting(database, triggers, dsn, polls):
+            await polls.go_on(0, len(triggers))
             gc.collect()
             assert not any(type(each) is LoadedPosition for each in gc.get_objects())  # it may be large
             return tracemalloc.get_traced_memory()[0]
@@ -224,10 +219,30 @@ async def memory_of(database: Database, watchers: int, folder: Path) -> int:
         tracemalloc.stop()
 
 
-async def test_a_watcher_at_rest_takes_a_few_kilobytes(database: Database, tmp_path: Path) -> None:
-    await memory_of(database, 1, tmp_path)  # what is made once
-    few = await memory_of(database, 2, tmp_path)
-    assert (await memory_of(database, MANY, tmp_path) - few) / MANY < AT_REST
+@pytest.mark.parametrize("of", AT_REST)
+async def test_a_watcher_at_rest_takes_a_few_kilobytes(
+    database: Database, postgres_database: PostgresDatabase, tmp_path: Path, of: str
+) -> None:
+    """Each with a folder, or a table, of its own."""
+    sources = [tmp_path / f"t{number}" for number in range(MANY)]
+    source = await asyncpg.connect(postgres_database.dsn)
+    for folder in sources:
+        folder.mkdir()
+        await source.execute(f"CREATE TABLE {folder.name} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY)")
+    await source.close()
+
+    def configured(round_: str, folder: Path) -> tuple[str, Configured]:
+        more = {"interval": "1h", "start": "all"}
+        of_folder: Configured = (FileNewFiles, {"path": str(folder), **more})
+        of_table: Configured = (NewRows, {"table": f"public.{folder.name}", **more})
+        return f"{round_}_{folder.name}", of_folder if of == "folders" else of_table
+
+    few, many = (
+        dict(configured(round_, each) for each in sources[:count]) for round_, count in (("few", 2), ("many", MANY))
+    )
+    await memory_of(database, few, postgres_database.dsn)  # what is made once
+    least = await memory_of(database, few, postgres_database.dsn)
+    assert (await memory_of(database, many, postgres_database.dsn) - least) / MANY < AT_REST[of]
 
 
 async def test_at_rest_no_trigger_keeps_the_position_it_began_with(
