@@ -7,7 +7,7 @@ import json
 import tracemalloc
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,13 +27,15 @@ from store.detection.positions import LoadedPosition
 from store.processes.triggerers import Process
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
-from tests.servers import PostgresDatabase
+from tests.servers import PostgresDatabase, S3Server
 from tests.service.store.words import rows
 from triggers.base import BaseEventTrigger, StoredPosition
 from triggers.local_folder.new_files import FileNewFiles
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.reader import Reader
+from triggers.s3.connection import S3Connection
+from triggers.s3.new_files import S3NewFiles
 from watcher.isolation.child_handle import ChildSettings
 from watcher.isolation.children import Children
 from watcher.isolation.fork_server import ForkServer
@@ -89,14 +91,12 @@ class CountedPolls(dict[str, int]):
                 await anyio.sleep(0.01)
 
 
-def watched(database: Database, folder: Path, dsn: str, polls: CountedPolls) -> AbstractAsyncContextManager[None]:
+def configured(folder: Path) -> dict[str, Configured]:
     """The folder and the table, by a trigger of each kind."""
-    options = {
-        name: {"interval": "1ms", **({"path": str(folder)} if trigger is FileNewFiles else {}), **options}
+    return {
+        name: (trigger, {"interval": "1ms", **({"path": str(folder)} if trigger is FileNewFiles else {}), **options})
         for name, (trigger, options) in TRIGGERS.items()
     }
-    triggers = {name: (trigger, options[name]) for name, (trigger, _) in TRIGGERS.items()}
-    return hosting(database, triggers, dsn, polls)
 
 
 @asynccontextmanager
@@ -105,8 +105,9 @@ async def hosting(
     triggers: Mapping[str, Configured],
     dsn: str,
     polls: CountedPolls,
+    **more: BaseModel,
 ) -> AsyncIterator[None]:
-    """A watcher, and an asset, for each trigger with its options."""
+    """A watcher, and an asset, for each trigger with its options; `more` connections by the types that triggers name."""
     declared = Declared(
         hash="",
         assets=[DeclaredAsset(name=name, uri=f"x://{name}", group="", extra="{}") for name in triggers],
@@ -115,7 +116,7 @@ async def hosting(
     )
     async with database.transaction() as connection:
         ids = (await catalog_sync.apply(connection, declared, database.dialect)).asset_ids
-    connections: Mapping[str, BaseModel] = {"shop": PostgresConnection.model_validate({"type": "postgres", "dsn": dsn})}
+    connections = {"postgres": PostgresConnection.model_validate({"type": "postgres", "dsn": dsn}), **more}
     counted = {trigger: polls.counting(trigger) for trigger, _ in triggers.values()}
     process = Process(id=str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
@@ -126,7 +127,7 @@ async def hosting(
             asset_id=ids[name],
             trigger=counted[trigger],
             options=trigger.Options.model_validate(options),
-            connection=None if trigger is FileNewFiles else "shop",
+            connection=trigger.connection_type,
         )
         for name, (trigger, options) in triggers.items()
     }
@@ -169,7 +170,7 @@ async def test_an_idle_watcher_writes_nothing(
     folder.mkdir()
     (folder / "there").touch()
     polls = CountedPolls()
-    async with watched(database, folder, postgres_database.dsn, polls):
+    async with hosting(database, configured(folder), postgres_database.dsn, polls):
         await polls.go_on(2)
         (folder / "new").touch()
         await source.execute("INSERT INTO orders DEFAULT VALUES")
@@ -231,14 +232,14 @@ async def test_a_watcher_at_rest_takes_a_few_kilobytes(
         await source.execute(f"CREATE TABLE {folder.name} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY)")
     await source.close()
 
-    def configured(round_: str, folder: Path) -> tuple[str, Configured]:
+    def named(round_: str, folder: Path) -> tuple[str, Configured]:
         more = {"interval": "1h", "start": "all"}
         of_folder: Configured = (FileNewFiles, {"path": str(folder), **more})
         of_table: Configured = (NewRows, {"table": f"public.{folder.name}", **more})
         return f"{round_}_{folder.name}", of_folder if of == "folders" else of_table
 
     few, many = (
-        dict(configured(round_, each) for each in sources[:count]) for round_, count in (("few", 2), ("many", MANY))
+        dict(named(round_, each) for each in sources[:count]) for round_, count in (("few", 2), ("many", MANY))
     )
     await memory_of(database, few, postgres_database.dsn)  # what is made once
     least = await memory_of(database, few, postgres_database.dsn)
@@ -246,15 +247,25 @@ async def test_a_watcher_at_rest_takes_a_few_kilobytes(
 
 
 async def test_at_rest_no_trigger_keeps_the_position_it_began_with(
-    database: Database, postgres_database: PostgresDatabase, tmp_path: Path
+    database: Database, postgres_database: PostgresDatabase, s3_server: S3Server, bucket: str, tmp_path: Path
 ) -> None:
     """Which may be large: with all that was handled."""
     source = await asyncpg.connect(postgres_database.dsn)
     await source.execute(ORDERS)
     await source.close()
+    keys = {
+        "access_key_id": s3_server.access_key,
+        "secret_access_key": s3_server.secret_key,
+        "region": s3_server.region,
+    }
+    lake = S3Connection.model_validate({"type": "s3", "endpoint_url": s3_server.endpoint, **keys})
+    triggers: dict[str, Configured] = {
+        **configured(tmp_path),
+        "of_s3": (S3NewFiles, {"bucket": bucket, "interval": "1ms"}),
+    }
     for _ in range(2):  # the first time there is none yet
         polls = CountedPolls()
-        async with watched(database, tmp_path, postgres_database.dsn, polls):
-            await polls.go_on(0)
+        async with hosting(database, triggers, postgres_database.dsn, polls, s3=lake):
+            await polls.go_on(0, len(triggers))
             gc.collect()
             assert not any(type(each) is StoredPosition for each in gc.get_objects())
