@@ -13,24 +13,20 @@ _OPENING_COSTS = 1 << 20
 
 
 def split_files(files: Iterable[S3File], *, tasks: int, most: int) -> list[list[S3File]]:
-    """Files in their order, in shares of at most `most` bytes each unless a file alone is larger.
+    """Files in their order, in shares of about the same number of bytes, which is at most `most`; a file is not divided.
 
     As many as `tasks` where they suffice, or as twice, three times as many: so all tasks end at the same time.
     """
-    files = list(files)
-    total = sum(file.size + _OPENING_COSTS for file in files)
-    rounds = -(-total // (most * max(tasks, 1)))
-    share = -(-total // max(rounds * tasks, 1))
-    shares: list[list[S3File]] = []
-    room = 0
-    for file in files:
-        cost = file.size + _OPENING_COSTS
-        if not shares or cost > room:
-            shares.append([])
-            room = share
-        shares[-1].append(file)
-        room -= cost
-    return shares
+    costs = [(file, file.size + _OPENING_COSTS) for file in files]
+    total = sum(cost for _, cost in costs)
+    tasks = max(tasks, 1)
+    count = tasks * -(-total // (most * tasks))
+    shares: list[list[S3File]] = [[] for _ in range(count)]
+    done = 0
+    for file, cost in costs:
+        shares[(2 * done + cost) * count // (2 * total)].append(file)  # where its middle lies
+        done += cost
+    return [share for share in shares if share]
 
 
 def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
