@@ -69,17 +69,19 @@ async def page(
     columns: Mapping[str, ColumnElement[Any]],
     shape: Callable[..., T],
     *,
-    counted: Select[Any] | None = None,
+    numbered: Select[Any] | None = None,
 ) -> Page[T]:
     """Run a list's query; `columns` are what it may be ordered by, and the first of them settles ties.
 
-    `counted`: has as many rows and is quicker to count, for a list that grows long.
+    `numbered`: the same rows, of each only what settles ties, for a list that grows long: it is counted by an index alone,
+    and by that one, too, an offset passes over the rows before the page.
     """
-    rows_of_all = (query.order_by(None) if counted is None else counted).subquery()
+    rows_of_all = (query.order_by(None) if numbered is None else numbered).subquery()
     total = (await connection.execute(select(func.count()).select_from(rows_of_all))).scalar_one()
     tie = next(iter(columns.values()))
-    ordered = query.order_by(*(_direction(columns, name) for name in window.order_by), tie)
-    rows = await all_of(connection, ordered.limit(window.limit).offset(window.offset), shape)
+    order = [*(_direction(columns, name) for name in window.order_by), tie]
+    part = (query if numbered is None else numbered).order_by(*order).limit(window.limit).offset(window.offset)
+    rows = await all_of(connection, part if numbered is None else query.where(tie.in_(part)).order_by(*order), shape)
     return Page(rows=rows, total=total)
 
 

@@ -353,12 +353,12 @@ def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
 
 
 async def listed(connection: AsyncConnection, which: EventFilter, window: Window) -> Page[AssetEvent]:
-    """A part of the events; a million are counted by an index alone, where no asset's name is asked for."""
+    """A part of the events; a million are counted, and passed over, by an index alone, where no asset's name is asked for."""
     conditions = _matching(which)
     names_matter = which.name_pattern is not None or which.name_prefix is not None
-    counted = None if names_matter else select(_e.id).where(*conditions)
+    numbered = None if names_matter else select(_e.id).where(*conditions)
     query = with_assets().where(*conditions)
-    return await page(connection, query, window, EVENT_ORDERS, AssetEvent.stored, counted=counted)
+    return await page(connection, query, window, EVENT_ORDERS, AssetEvent.stored, numbered=numbered)
 
 
 async def latest(

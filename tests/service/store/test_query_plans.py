@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
+from store.database.paging import Window
 from store.database.schema import watcher_position_row
 from store.detection import activity, detections, events, positions
 from store.detection.detections import Committed, Detection
+from store.detection.events import EventFilter
 from store.detection.positions import HeldPosition, NewPosition, RowDifferences
 from store.keys import AssetRef
 from store.metastore import MetastoreStoreBackend
@@ -253,3 +255,23 @@ async def rolled_back(session: AsyncConnection, what: Awaitable[Any]) -> None:
 
 async def test_a_scheduler_that_finds_nothing_due_sends_two_statements(world: World) -> None:
     assert await count(world, lambda session: queues.lock_queue(session, "load")) == 2
+
+
+async def test_what_lies_before_a_page_of_events_is_passed_over_before_anything_is_joined(postgres: Database) -> None:
+    asset_id = (await apply(postgres, declared(assets={"a": "test://a"}))).asset_ids["a"]
+    await append(postgres, [event(asset_id) for _ in range(300)])
+    async with postgres.transaction() as connection:
+        with statements_of(postgres) as sent:
+            page = await events.listed(connection, EventFilter(), Window(limit=10, offset=200, order_by=["-timestamp"]))
+        statement, parameters = sent[-1]
+        answer = await connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+        [plan] = answer.scalar_one()
+    joined = [node["Actual Rows"] * node["Actual Loops"] for node in nodes(plan["Plan"]) if "Join Type" in node]
+    assert [row.id for row in page.rows] == list(range(100, 90, -1))
+    assert max(joined) == 10
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes(below)
