@@ -245,7 +245,7 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
 
     @classmethod
     def open_shared(cls) -> AbstractAsyncContextManager[Any]:
-        """What they have in common in one process without a connection, as `BaseConnection.open`; in one of their own None."""
+        """What triggers of this class share in a process where they have no connection, as `BaseConnection.open`; isolated ones None."""
         return nullcontext()
 
     @classmethod
@@ -295,7 +295,7 @@ class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
 
     @property
     def looked_at(self) -> float | None:
-        """When, by `time.monotonic`, a look began that was made for many and has nothing for this one; None: there is none."""
+        """When, by `time.monotonic`, the last look began that was made for many and had nothing for this one; None: there is none."""
         return None
 
     @property

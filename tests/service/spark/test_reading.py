@@ -27,6 +27,7 @@ PASSWORD = "a-password-to-hide"
 JOB = """
 import io, json, pathlib, contextlib
 from asset_job import AssetJobError, run
+from pyspark.sql.datasource import DataSourceRegistration
 
 found = {}
 def rows(name, frame):
@@ -41,7 +42,12 @@ def fault(name, function):
 with run() as r:
     new = r.triggering_asset_events
     orders = "id long, amount double"
-    rows("json", r.read(new.files("json"), schema=orders))
+    register = DataSourceRegistration.register
+    sources = found["sources of a read"] = []
+    DataSourceRegistration.register = lambda self, source: (sources.append(source.name()), register(self, source))[1]
+    frame = r.read(new.files("json"), schema=orders)
+    DataSourceRegistration.register = register
+    rows("json", frame)
     rows("json inferred", r.read(new.files("json"), format="json"))
     rows("csv", r.read(new.files("csv"), schema=orders, comment="#"))
     rows("csv inferred", r.read(new["csv"], comment="#"))
@@ -189,6 +195,7 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
         assert status.exit_code == 0, log
 
     found = json.loads(result.read_text())
+    assert len(found["sources of a read"]) == 1, "each takes a sixth of a second"
     assert found["json"] == [["1", "2.5"], ["2", "None"], ["4", "1.0"], ["None", "None"]]
     assert sorted(row[1] for row in found["json inferred"]) == ["1", "2", "4", "three"]
     assert found["csv"] == found["csv inferred"] == [["1", "2.5"], ["2", "3.0"], ["3", "4.0"]]

@@ -72,13 +72,11 @@ def batches_of_lines(pieces: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
 def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Many at a time, with LF between them, in UTF-8. Of a piece no more copies are made than that needs.
 
-    Lines end with LF, CR LF or CR; a byte order mark is left out, and what is no UTF-8 becomes U+FFFD, as Spark has it.
+    Lines end with LF, CR LF or CR, and a CR at a piece's end waits for what may follow it; a byte order mark is left out, and what is no UTF-8 becomes U+FFFD, as Spark has it.
     """
     begun: list[bytes | memoryview] = []
     for piece in _without_mark(pieces):
-        cut = max(
-            piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1)
-        )  # a CR at the end waits for what may follow
+        cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1))
         if cut >= 0:
             lines = b"".join([*begun, memoryview(piece)[:cut]])
             yield _in_utf8(lines.removesuffix(b"\r") if piece[cut] == _LF else lines)

@@ -48,12 +48,15 @@ class S3Frames:
 
     def _json(self) -> DataFrame:
         """By Arrow as far as it reads what Spark's parser would, to which options and settings may tell otherwise."""
-        frame = self._parsed("json", self._lines(ReadLines()), self.request.options)
-        setting = self.request.spark.conf.get
+        request, setting = self.request, self.request.spark.conf.get
+        is_inferred = request.schema is None
+        # A source takes a sixth of a second, so for the columns alone none is made.
+        lines = self._lines(ReadLines()) if is_inferred else request.spark.createDataFrame([], "value string")
+        frame = self._parsed("json", lines, request.options)
         corrupt, times = setting("spark.sql.columnNameOfCorruptRecord"), setting("spark.sql.legacy.timeParserPolicy")
         by_arrow = ReadJson.of(frame.schema)
-        if by_arrow is None or self.request.options or corrupt in frame.columns or times == "LEGACY":
-            return frame
+        if by_arrow is None or request.options or corrupt in frame.columns or times == "LEGACY":
+            return frame if is_inferred else self._parsed("json", self._lines(ReadLines()), request.options)
         return rows_of(self._loaded(by_arrow, by_arrow.mixed(frame.schema)), frame.schema)
 
     def parquet(self, *, from_path: Sequence[str] = ()) -> DataFrame:

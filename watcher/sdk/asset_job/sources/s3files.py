@@ -110,10 +110,8 @@ class ReadParquet:
         parquet = open_parquet(store, file)
         constants = {name: value for name, value in partition_values(file.key).items() if name in self.from_path}
         names = _names_in(parquet.schema_arrow, [name for name in self.schema.names if name not in constants])
-        wanted = list(names.values())
-        for batch in parquet.iter_batches(
-            batch_size=_BATCH_ROWS, columns=wanted, use_threads=False
-        ):  # a task has one core
+        how: dict[str, Any] = {"columns": list(names.values()), "use_threads": False}  # a task has one core
+        for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, **how):
             columns = [
                 _repeated(constants[field.name], field.type, batch.num_rows)
                 if field.name in constants
