@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any
 
 import boto3
 import obstore
+import pyarrow as pa
 import pytest
+from obstore.store import MemoryStore, ObjectStore
+from pyarrow import parquet
+from pyspark.sql import types
 
 from tests.effort import PATIENCE
 from tests.servers import S3Server
 from watcher.sdk.asset_job.errors import SourceFailed
+from watcher.sdk.asset_job.sources import s3files
+from watcher.sdk.asset_job.sources.json_lines import ReadJson
 from watcher.sdk.asset_job.sources.request import S3File
 from watcher.sdk.asset_job.sources.s3_objects import (
     FileUnreadable,
@@ -25,6 +36,7 @@ from watcher.sdk.asset_job.sources.s3_objects import (
     pieces,
     s3_access,
 )
+from watcher.sdk.asset_job.sources.s3files import ReadFile, ReadLines, ReadParquet
 
 pytestmark = pytest.mark.service
 
@@ -170,3 +182,81 @@ def test_a_file_that_cannot_be_had_is_named_when_it_is_its_turn(
         except FileUnreadable as error:
             outcomes.append(str(error).partition(" since")[0])
     assert outcomes == ["1", f"s3://{bucket}/2 was deleted", "3", f"s3://{bucket}/4 was deleted"]
+
+
+ORDERS = [{"id": number, "note": "x" * (200_000 if number % 10 == 3 else number % 97)} for number in range(200)]
+"""Some are longer than what is asked for at once behind a part's end."""
+OF_ORDERS = types.StructType().add("id", "long").add("note", "string")
+
+
+def parquet_of_orders() -> bytes:
+    sink = pa.BufferOutputStream()
+    parquet.write_table(pa.Table.from_pylist(ORDERS), sink, row_group_size=7)
+    return bytes(sink.getvalue())
+
+
+def orders_by_json(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
+    """Lines that are left to Spark, as very long ones are, are read here."""
+    reader = ReadJson.of(OF_ORDERS)
+    assert reader is not None
+    for batch in reader(store, file):
+        rows = [(row["0"], row["1"], row["line"]) for row in batch.to_pylist()]
+        yield pa.RecordBatch.from_pylist(
+            [json.loads(line) if line else {"id": number, "note": note} for number, note, line in rows]
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "read_file"),
+    [
+        ("\r\n".join(map(json.dumps, ORDERS)).encode(), orders_by_json),
+        (
+            "\n".join(["id,note", *(f"{order['id']},{order['note']}" for order in ORDERS)]).encode(),
+            ReadLines(header=["id", "note"]),
+        ),
+        (parquet_of_orders(), ReadParquet(schema=pa.schema([("id", pa.int64()), ("note", pa.string())]))),
+    ],
+    ids=["JSON", "CSV", "Parquet"],
+)
+def test_wherever_a_file_is_divided_its_parts_are_the_whole(
+    s3_server: S3Server, bucket: str, access: S3Access, body: bytes, read_file: ReadFile
+) -> None:
+    etag = s3_server.client.put_object(Bucket=bucket, Key="large", Body=body)["ETag"].strip('"')
+    whole = S3File(bucket=bucket, key="large", size=len(body), etag=etag)
+
+    def rows(file: S3File) -> list[dict[str, Any]]:
+        return [row for batch in read_file(access.store(bucket), file) for row in batch.to_pylist()]
+
+    expected = rows(whole)
+    assert len(expected) == len(ORDERS)
+    for count in (2, 3, 40):
+        cuts = [len(body) * at // count for at in range(count + 1)]
+        assert [row for part in pairwise(cuts) for row in rows(replace(whole, part=part))] == expected
+
+
+def test_a_header_behind_the_first_part_is_an_error_and_no_row(
+    s3_server: S3Server, bucket: str, access: S3Access
+) -> None:
+    body = b"\n" * 100 + b"id,note\n1,a\n"
+    etag = s3_server.client.put_object(Bucket=bucket, Key="late.csv", Body=body)["ETag"].strip('"')
+    first = S3File(bucket=bucket, key="late.csv", size=len(body), etag=etag, part=(0, 50))
+    with pytest.raises(
+        SourceFailed, match=r"late\.csv has no header in its first 50 bytes: take what is before it away"
+    ):
+        list(ReadLines(header=["id", "note"])(access.store(bucket), first))
+
+
+def test_of_a_parquet_file_little_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many row groups as are fetched at once, and not all that was read so far."""
+    sink, table = pa.BufferOutputStream(), pa.table({"note": [os.urandom(100) for _ in range(100_000)]})
+    parquet.write_table(table, sink, row_group_size=5_000)
+    store, size = MemoryStore(), len(sink.getvalue())
+    obstore.put(store, "large", bytes(sink.getvalue()))
+    monkeypatch.setattr(s3files, "_TOGETHER", 2 << 20)
+    tracemalloc.start()
+    try:
+        batches = ReadParquet(schema=table.schema)(store, S3File(bucket="b", key="large", size=size, etag=None))
+        assert sum(batch.num_rows for batch in batches) == len(table)
+        assert tracemalloc.get_traced_memory()[1] < size // 2
+    finally:
+        tracemalloc.stop()

@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.service]
 
 EVENT_LOG = {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false"}
 PASSWORD = "a-password-to-hide"
+LARGE = b"id,note\r\n" + b"".join(b"%d,%s\r\n" % (number, b"x" * 999) for number in range(20_000))
 
 JOB = """
 import io, json, pathlib, contextlib
@@ -55,13 +56,17 @@ with run() as r:
     rows("parquet", r.read(new.files("parquet"), schema="id long, amount double, more string"))
     rows("parquet inferred", r.read(new["parquet"]))
     rows("local", r.read(new["local"], schema=orders))
+    for more in ({}, {"missing": "skip"}):
+        large = r.read(new.files("large"), schema="id long, note string", **more)
+        rows(f"large {more}", large.agg({"id": "count"}).join(large.agg({"id": "sum"})))
+        found[f"large {more} tasks"] = large.rdd.getNumPartitions()
     rows("skipped", r.read(new.files("gone"), schema=orders, missing="skip"))
     rows("local skipped", r.read(new.files("local gone"), schema=orders, missing="skip"))
     rows("nothing", r.read([], schema=orders))
     fault("gone", lambda: r.read(new.files("gone"), schema=orders).collect())
     fault("overwritten", lambda: r.read(new.files("overwritten"), schema=orders).collect())
     fault("overwritten parquet", lambda: r.read(new.files("overwritten parquet"), schema=orders).collect())
-    fault("other header", lambda: r.read(new.files("csv"), schema="id long, price double").collect())
+    fault("other header", lambda: r.read(new.files("csv")[:1], schema="id long, price double").collect())
     fault("local gone", lambda: r.read(new.files("local gone"), schema=orders))
     fault("broken", lambda: r.read(new["broken"], schema=orders).collect())
     fault("several lines", lambda: r.read(new["json"], schema=orders, multiLine=True))
@@ -145,6 +150,7 @@ def new(s3_server: S3Server, bucket: str, tmp_path: Path) -> dict[str, list[dict
             on_s3("a.parquet", parquet_bytes(id=pa.array([1, 2], pa.int32()), amount=[2.5, None])),
             on_s3("b.parquet", parquet_bytes(amount=[1.0], ID=pa.array([3]).dictionary_encode())),
         ],
+        "large": [on_s3("large.csv", LARGE)],
         "gone": [plain, gone],
         "overwritten": [replaced],
         "overwritten parquet": [replaced_parquet],
@@ -183,6 +189,7 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
         submission = new_try(
             f"RESULT = {str(result)!r}\n{EVERYTHING}\n{JOB}",
             context=daemon.context(connections=connections),
+            master="local[2]",
             conf={
                 **EVENT_LOG,
                 "spark.eventLog.dir": (tmp_path / "events").as_uri(),
@@ -199,6 +206,9 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
     assert found["json"] == [["1", "2.5"], ["2", "None"], ["4", "1.0"], ["None", "None"]]
     assert sorted(row[1] for row in found["json inferred"]) == ["1", "2", "4", "three"]
     assert found["csv"] == found["csv inferred"] == [["1", "2.5"], ["2", "3.0"], ["3", "4.0"]]
+    assert found["large {}"] == found["large {'missing': 'skip'}"] == [["20000", str(sum(range(20_000)))]]
+    assert found["large {} tasks"] == 2, "a large file occupies all tasks"
+    assert found["large {'missing': 'skip'} tasks"] == 1, "and is left out as a whole"
     assert found["text"] == [[""], ["one"], ["two"]]
     assert found["parquet"] == [["1", "2.5", "None"], ["2", "None", "None"], ["3", "1.0", "None"]]
     assert found["parquet inferred"] == [row[:2] for row in found["parquet"]]

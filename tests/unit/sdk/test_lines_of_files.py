@@ -1,16 +1,24 @@
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.sdk.asset_job.sources.arrow import batches_of_lines
+from watcher.sdk.asset_job.sources.arrow import batches_of_lines, lines_of_part
+
+TEXTS = st.lists(st.sampled_from(["a", "ä", "\n", "\r", "\r\n", "bc"])).map("".join)
+CUTS = st.lists(st.integers(0, 12))
 
 
-def lines(*pieces: bytes) -> list[str]:
-    return [line for batch in batches_of_lines(pieces) for line in batch.column(0).to_pylist()]
+def lines(*pieces: bytes, has_start: bool = True) -> list[str]:
+    return [line for batch in batches_of_lines(pieces, has_start=has_start) for line in batch.column(0).to_pylist()]
+
+
+def cut(content: bytes, cuts: Sequence[int]) -> list[tuple[int, int]]:
+    return list(pairwise(sorted({min(cut, len(content)) for cut in cuts} | {0, len(content)})))
 
 
 @pytest.mark.parametrize(
@@ -30,10 +38,35 @@ def test_lines_are_cut_as_spark_cuts_them(content, expected):
     assert lines(content) == expected
 
 
-@given(st.lists(st.sampled_from(["a", "ä", "\n", "\r", "\r\n", "bc"])).map("".join), st.lists(st.integers(0, 12)))
+@given(TEXTS, CUTS)
 def test_where_the_pieces_are_cut_makes_no_difference(text, cuts):
     content = text.encode()
-    places = sorted({min(cut, len(content)) for cut in cuts} | {0, len(content)})
-    pieces = [content[start:end] for start, end in pairwise(places)]
+    pieces = [content[start:end] for start, end in cut(content, cuts)]
     expected = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n") if text else []
     assert lines(*pieces) == lines(content) == expected
+
+
+@given(TEXTS, CUTS, CUTS)
+def test_each_line_is_in_the_part_in_which_it_begins(text, parts, pieces):
+    content = text.encode()
+
+    def of_part(begin: int, end: int) -> list[str]:
+        rest = content[max(begin - 1, 0) :]
+        given = (rest[start:stop] for start, stop in cut(rest, pieces))
+        return lines(*lines_of_part(given, begin, end), has_start=begin == 0)
+
+    assert [line for part in cut(content, parts) for line in of_part(*part)] == lines(content)
+
+
+def test_of_what_is_behind_a_part_only_its_last_line_is_asked_for():
+    def pieces() -> Iterator[bytes]:
+        yield b"a\nb"
+        yield b"b\nc"
+        raise AssertionError
+
+    assert lines(*lines_of_part(pieces(), 0, 3)) == ["a", "bb"]
+
+
+def test_a_mark_within_a_file_is_no_byte_order_mark():
+    content = b"a\n\xef\xbb\xbfb"
+    assert lines(*lines_of_part([content[1:]], 2, len(content)), has_start=False) == ["\ufeffb"]

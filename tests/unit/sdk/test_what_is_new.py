@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from watcher.sdk.asset_job import AssetJobError
 from watcher.sdk.asset_job.errors import SourceFailed, describe, require, sentence_from
 from watcher.sdk.asset_job.events import TriggeringAssetEvents
 from watcher.sdk.asset_job.sources.request import LocalFile, Rows, S3File, connection_of, items_of
-from watcher.sdk.asset_job.sources.shares import merged, split_files, split_ranges
+from watcher.sdk.asset_job.sources.shares import SMALLEST_PART, merged, split_files, split_ranges
 
 A = {"bucket": "landing", "key": "a.json", "size": 3, "etag": "1"}
 RANGES = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9)).map(lambda one: (one[0], one[0] + one[1])))
@@ -90,20 +91,51 @@ def test_shares_of_ranges_hold_all_ids_once_and_no_share_is_too_large(ranges, ta
     assert all(share and len(share) <= most_ranges and len(ids(share)) <= most_ids for share in shares)
 
 
-@given(st.lists(st.integers(0, 1 << 30)), st.integers(1, 8))
+MOST = 128 << 20
+SIZES = st.lists(st.integers(0, 1 << 30) | st.integers(0, 40 << 20))
+
+
+def files_of(sizes: Sequence[int]) -> list[S3File]:
+    return [S3File(bucket="b", key=str(at), size=size, etag="1") for at, size in enumerate(sizes)]
+
+
+@given(SIZES, st.integers(1, 8))
 def test_shares_of_files_keep_all_files_and_none_is_larger_than_the_others_by_more_than_a_file(sizes, tasks):
-    files = [S3File(bucket="b", key=str(at), size=size, etag=None) for at, size in enumerate(sizes)]
-    shares = split_files(files, tasks=tasks, most=128 << 20)
+    files = files_of(sizes)
+    shares = split_files(files, tasks=tasks, most=MOST, may_divide=lambda _: False)
     assert [file for share in shares for file in share] == files
     assert all(shares)
-    bound = (128 << 20) + max(sizes, default=0)
+    bound = MOST + max(sizes, default=0)
     assert all(len(share) == 1 or sum(file.size for file in share) <= bound for share in shares)
+
+
+@given(SIZES, st.integers(1, 300))
+def test_files_are_divided_where_shares_end_and_each_byte_is_in_one_part(sizes, tasks):
+    shares = split_files(files_of(sizes), tasks=tasks, most=MOST, may_divide=lambda _: True)
+    parts = [part for share in shares for part in share]
+    for number, size in enumerate(sizes):
+        cuts = [part.part or (0, size) for part in parts if part.key == str(number)]
+        assert [begin for begin, _ in cuts] + [size] == [0] + [end for _, end in cuts]
+        assert len(cuts) == 1 or all(end - begin >= SMALLEST_PART for begin, end in cuts)
+    costs = [sum(end - begin for begin, end in (part.part or (0, part.size) for part in share)) for share in shares]
+    assert all(cost <= MOST + 2 * SMALLEST_PART for cost in costs), "what was not worth a cut goes to its neighbour"
+
+
+def test_a_large_file_occupies_all_tasks_unless_it_may_not_be_divided():
+    def parts(size: int, tasks: int, *, whole: bool = False) -> list[tuple[int, int] | None]:
+        shares = split_files(files_of([size]), tasks=tasks, most=MOST, may_divide=lambda _: not whole)
+        assert all(len(share) == 1 for share in shares)
+        return [share[0].part for share in shares]
+
+    assert parts(1 << 30, 2, whole=True) == parts(10 << 20, 2) == [None]
+    assert len(parts(1 << 30, 2)) == 10
+    assert len(parts(1 << 30, 100)) == 100
+    assert len(parts(40 << 20, 100)) == 4, "a part has its price, too"
 
 
 def test_few_files_occupy_all_tasks_and_many_small_ones_share_them():
     def shares(count: int, size: int) -> int:
-        files = [S3File(bucket="b", key=str(at), size=size, etag=None) for at in range(count)]
-        return len(split_files(files, tasks=4, most=128 << 20))
+        return len(split_files(files_of([size] * count), tasks=4, most=MOST, may_divide=lambda _: False))
 
     assert shares(4, 10) == 4
     assert shares(1000, 10) in range(4, 20)

@@ -63,19 +63,61 @@ def _in_utc(kind: Any) -> Any:
     return kind
 
 
-def batches_of_lines(pieces: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+def batches_of_lines(pieces: Iterable[bytes], *, has_start: bool = True) -> Iterator[pa.RecordBatch]:
     """As `whole_lines`, each by itself."""
-    for lines in whole_lines(pieces):
+    for lines in whole_lines(pieces, has_start=has_start):
         yield pa.record_batch([pc.list_flatten(pc.split_pattern(_text(lines), "\n"))], schema=LINES)
 
 
-def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def lines_of_part(pieces: Iterable[bytes], begin: int, end: int) -> Iterator[bytes]:
+    """The lines that begin at one of the bytes from `begin` to before `end`: each line of a file is in one of its parts.
+
+    `pieces` are the file's bytes from the one before `begin` on; what is behind `end` is asked for as far as the last line goes.
+    """
+    place, is_in_part = max(begin - 1, 0), begin == 0
+    for piece in _ends_whole(pieces):
+        first = 0 if is_in_part else _line_after(piece, 0)
+        if first is None:
+            place += len(piece)
+            if place >= end:
+                return
+            continue
+        if not is_in_part and place + first >= end:
+            return
+        is_in_part = True
+        behind = None if place + len(piece) < end else _line_after(piece, max(end - 1 - place, 0))
+        yield piece[first:behind]
+        if behind is not None:
+            return
+        place += len(piece)
+
+
+def _line_after(piece: bytes, at: int) -> int | None:
+    """Where a line begins behind the first end of one that is not before `at`."""
+    ends = [end for end in (piece.find(b"\n", at), piece.find(b"\r", at)) if end >= 0]
+    return min(ends) + (2 if piece.startswith(b"\r\n", min(ends)) else 1) if ends else None
+
+
+def _ends_whole(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes, with no piece between CR and LF."""
+    kept = b""
+    for piece in pieces:
+        joined = kept + piece if kept else piece
+        kept = b"\r" if joined.endswith(b"\r") else b""
+        if whole := joined.removesuffix(kept):
+            yield whole
+    if kept:
+        yield kept
+
+
+def whole_lines(pieces: Iterable[bytes], *, has_start: bool = True) -> Iterator[bytes]:
     """Many at a time, with LF between them, in UTF-8. Of a piece no more copies are made than that needs.
 
-    Lines end with LF, CR LF or CR, and a CR at a piece's end waits for what may follow it; a byte order mark is left out, and what is no UTF-8 becomes U+FFFD, as Spark has it.
+    Lines end with LF, CR LF or CR, and a CR at a piece's end waits for what may follow it; a byte order mark at a file's
+    start is left out, and what is no UTF-8 becomes U+FFFD, as Spark has it.
     """
     begun: list[bytes | memoryview] = []
-    for piece in _without_mark(pieces):
+    for piece in _without_mark(pieces) if has_start else pieces:
         cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1))
         if cut >= 0:
             lines = b"".join([*begun, memoryview(piece)[:cut]])

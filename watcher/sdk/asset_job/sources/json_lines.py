@@ -90,7 +90,7 @@ class ReadJson:
         return types.StructType([*columns, types.StructField(LINE, types.StringType())])
 
     def __call__(self, store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
-        for lines in whole_lines(pieces(store, file)):
+        for lines in whole_lines(pieces(store, file), has_start=file.has_start):
             yield from self.batches(lines)
 
     def batches(self, lines: bytes) -> Iterator[pa.RecordBatch]:

@@ -75,10 +75,17 @@ class S3File:
     key: str
     size: int
     etag: str | None
+    part: tuple[int, int] | None = None
+    """Of a large file, what one task reads of it: what begins at one of these bytes, the second excluded. None: all."""
 
     @property
     def url(self) -> str:
         return f"s3://{self.bucket}/{self.key}"
+
+    @property
+    def has_start(self) -> bool:
+        """Whether what is read of it begins where the file does."""
+        return self.part is None or self.part[0] == 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from ..errors import SourceFailed
 from .arrow import arrow_schema, load
 from .json_lines import ReadJson, rows_of
 from .request import ReadRequest, S3File
-from .s3_objects import FileUnreadable, S3Access, errors_naming
+from .s3_objects import FileUnreadable, S3Access, codec_of, errors_naming
 from .s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, first_line_of, header_of, parquet_columns
 from .shares import split_files
 
@@ -74,8 +74,13 @@ class S3Frames:
         return self._loaded(how, "value string")
 
     def _loaded(self, read_file: ReadFile, columns: StructType | str) -> DataFrame:
-        shares = split_files(self.files, tasks=self.request.tasks, most=_LARGEST_SHARE)
         skip = self.request.missing == "skip"
+
+        def may_divide(file: S3File) -> bool:
+            """Not where parts could be of two versions, or be left out each by itself."""
+            return not skip and file.etag is not None and codec_of(file) is None
+
+        shares = split_files(self.files, tasks=self.request.tasks, most=_LARGEST_SHARE, may_divide=may_divide)
         reader = S3FilesReader(access=self.access, shares=shares, read_file=read_file, skip=skip)
         return load(self.request.spark, "s3files", reader, columns)
 

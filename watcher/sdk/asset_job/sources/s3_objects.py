@@ -23,6 +23,7 @@ from obstore import exceptions
 from obstore.store import MemoryStore, ObjectStore, S3Store
 
 from ..errors import SourceFailed
+from .arrow import lines_of_part
 from .request import S3File
 
 Found: TypeAlias = tuple[ObjectStore, S3File]
@@ -127,6 +128,7 @@ def _store(access: S3Access, bucket: str) -> S3Store:
 
 
 _PIECE = 4 << 20
+_BEHIND = 64 << 10
 _LARGE_PIECE = 16 << 20
 """Of what is packed, by one request each."""
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -188,16 +190,36 @@ def _found(access: S3Access, file: S3File) -> Found:
     return memory, replace(file, size=len(content), etag=None)
 
 
+def codec_of(file: S3File) -> str | None:
+    """How it is packed, as its name says."""
+    return next((codec for ending, codec in _COMPRESSIONS.items() if file.key.endswith(ending)), None)
+
+
 def pieces(store: ObjectStore, file: S3File) -> Iterator[bytes]:
-    """The file's bytes, a few megabytes at a time; unpacked where its name says how it is packed."""
-    packed = next((codec for ending, codec in _COMPRESSIONS.items() if file.key.endswith(ending)), None)
+    """The file's bytes, a few megabytes at a time, unpacked where it is packed; of a part, the lines that begin in it."""
+    packed = codec_of(file)
+    if file.part is not None:
+        yield from lines_of_part(_from(store, file, *file.part), *file.part)
+        return
     if packed is None:
-        yield from map(bytes, _get(store, file).stream(min_chunk_size=_PIECE))
+        yield from _streamed(store, file)
         return
     raw = pa.BufferedInputStream(pa.PythonFile(PinnedObject(store, file), mode="r"), _LARGE_PIECE)
     with pa.CompressedInputStream(raw, packed) as unpacked:
         while piece := _read_packed(unpacked):
             yield piece
+
+
+def _from(store: ObjectStore, file: S3File, begin: int, end: int) -> Iterator[bytes]:
+    """The file's bytes from the one before `begin` on; by one request to a little behind `end`, where most last lines end."""
+    at, upto = max(begin - 1, 0), end + _BEHIND
+    while at < file.size:
+        yield from _streamed(store, file, range=(at, min(upto, file.size)))
+        at, upto = upto, upto + _PIECE
+
+
+def _streamed(store: ObjectStore, file: S3File, **options: Any) -> Iterator[bytes]:
+    return map(bytes, _get(store, file, **options).stream(min_chunk_size=_PIECE))
 
 
 def _read_packed(unpacked: Any) -> bytes:

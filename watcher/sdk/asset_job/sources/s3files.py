@@ -6,6 +6,7 @@ import csv
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ log = logging.getLogger("asset_job")
 
 ReadFile: TypeAlias = Callable[[ObjectStore, S3File], Iterator[pa.RecordBatch]]
 _BATCH_ROWS = 65_536
+_TOGETHER = 32 << 20
+"""Bytes of a Parquet file that are fetched at once, unless one row group has more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +63,18 @@ class ReadLines:
     """What lines begin with that say nothing."""
 
     def __call__(self, store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
-        header_expected = self.header is not None
-        for batch in batches_of_lines(pieces(store, file)):
+        header_expected = self.header is not None and file.has_start
+        for batch in batches_of_lines(pieces(store, file), has_start=file.has_start):
             rest = batch
             if header_expected and (at := _first_content(batch, self.comment)) is not None:
                 self._check(batch.column(0)[at].as_py(), file)
                 header_expected, rest = False, batch.slice(at + 1)
             if not header_expected and rest.num_rows:
                 yield rest
+        if header_expected and file.part is not None:
+            raise SourceFailed(
+                f"{file.url} has no header in its first {file.part[1]} bytes: take what is before it away"
+            )
 
     def _check(self, line: str, file: S3File) -> None:
         header = header_of(line, self.dialect or {})
@@ -111,14 +118,45 @@ class ReadParquet:
         constants = {name: value for name, value in partition_values(file.key).items() if name in self.from_path}
         names = _names_in(parquet.schema_arrow, [name for name in self.schema.names if name not in constants])
         how: dict[str, Any] = {"columns": list(names.values()), "use_threads": False}  # a task has one core
-        for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, **how):
-            columns = [
-                _repeated(constants[field.name], field.type, batch.num_rows)
-                if field.name in constants
-                else _column(batch, names.get(field.name), field)
-                for field in self.schema
-            ]
-            yield pa.record_batch(columns, schema=self.schema)
+        for groups in _read_together(_groups_of(parquet.metadata, file)):
+            for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, row_groups=groups, **how):
+                columns = [
+                    _repeated(constants[field.name], field.type, batch.num_rows)
+                    if field.name in constants
+                    else _column(batch, names.get(field.name), field)
+                    for field in self.schema
+                ]
+                yield pa.record_batch(columns, schema=self.schema)
+
+
+def _read_together(groups: Iterator[tuple[int, int]]) -> Iterator[list[int]]:
+    """Of row groups and their sizes those that are fetched at once, which are in memory until the last of them was read."""
+    together: list[int] = []
+    room = _TOGETHER
+    for group, size in groups:
+        if together and size > room:
+            yield together
+            together, room = [], _TOGETHER
+        together.append(group)
+        room -= size
+    if together:
+        yield together
+
+
+def _groups_of(metadata: Any, file: S3File) -> Iterator[tuple[int, int]]:
+    """Each row group, with its bytes, whose middle lies in the file's part, as Spark divides such files."""
+    begins = [_begin_of(metadata.row_group(group)) for group in range(metadata.num_row_groups)]
+    for group, (begin, end) in enumerate(pairwise([*begins, file.size])):
+        middle = min(begin + end, 2 * file.size - 1) // 2
+        if file.part is None or file.part[0] <= middle < file.part[1]:
+            yield group, end - begin
+
+
+def _begin_of(group: Any) -> int:
+    if group.num_columns == 0:
+        return 0
+    chunk = group.column(0)
+    return int(chunk.dictionary_page_offset or chunk.data_page_offset)
 
 
 def _names_in(schema: pa.Schema, columns: Sequence[str]) -> dict[str, str]:

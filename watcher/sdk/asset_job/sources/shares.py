@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final, TypeVar
 
 from .request import S3File
 
 T = TypeVar("T")
-_OPENING_COSTS = 1 << 20
+_OPENING_COSTS: Final = 1 << 20
 """Bytes that could be read while a file is opened, so that very many small files make more than one task."""
+SMALLEST_PART: Final = 8 << 20
+"""Bytes that are worth a request, and a task, of their own."""
 
 
-def split_files(files: Iterable[S3File], *, tasks: int, most: int) -> list[list[S3File]]:
-    """Files in their order, in shares of about the same number of bytes, which is at most `most`; a file is not divided.
+def split_files(
+    files: Iterable[S3File], *, tasks: int, most: int, may_divide: Callable[[S3File], bool]
+) -> list[list[S3File]]:
+    """Files in their order, in shares of about the same number of bytes, which is at most `most`.
 
-    As many as `tasks` where they suffice, or as twice, three times as many: so all tasks end at the same time.
+    As many as `tasks` where they suffice, or as twice, three times as many: so all tasks end at the same time. A file that
+    may be divided is, where one share ends in it and the next one begins, unless that leaves a part that is too small.
     """
     costs = [(file, file.size + _OPENING_COSTS) for file in files]
     total = sum(cost for _, cost in costs)
@@ -24,9 +31,24 @@ def split_files(files: Iterable[S3File], *, tasks: int, most: int) -> list[list[
     shares: list[list[S3File]] = [[] for _ in range(count)]
     done = 0
     for file, cost in costs:
-        shares[(2 * done + cost) * count // (2 * total)].append(file)  # where its middle lies
+        first, last = done * count // total, (done + cost) * count // total
+        ends = [at * total // count - done - _OPENING_COSTS for at in range(first + 1, last + 1)]
+        for part, begin, end in _divided(file, ends if may_divide(file) else ()):
+            shares[(2 * done + _OPENING_COSTS + begin + end) * count // (2 * total)].append(
+                part
+            )  # where its middle lies
         done += cost
     return [share for share in shares if share]
+
+
+def _divided(file: S3File, ends: Iterable[int]) -> Iterator[tuple[S3File, int, int]]:
+    """With the bytes at which each part begins and ends."""
+    cuts = [0]
+    for end in ends:
+        if end - cuts[-1] >= SMALLEST_PART <= file.size - end:
+            cuts.append(end)
+    for begin, end in pairwise([*cuts, file.size]):
+        yield (file if len(cuts) == 1 else replace(file, part=(begin, end))), begin, end
 
 
 def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
