@@ -81,7 +81,8 @@ def make_archive(folder: Path | None, runtime: Runtime, daemon: Mapping[str, str
             unfinished = Path(name) / "new.jsa"
             _run_program(Path(name), unfinished, runtime, daemon)
             # A JVM that cannot use it fails here.
-            options = [f"-XX:SharedArchiveFile={unfinished}", "-Xshare:on", "-cp", _class_path(runtime.spark_home)]
+            made = command.ClassArchive(file=unfinished, class_path=_class_path(runtime.spark_home))
+            options = [*made.options, "-Xshare:on", "-cp", made.class_path]
             _run([str(runtime.java / "bin" / "java"), *command.SMALL, *options, "-version"], {})
             identity = _identity(runtime.java, runtime.spark_home)
             archive = place / _name(identity)

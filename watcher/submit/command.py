@@ -31,7 +31,11 @@ ADDRESS_FILE = "spark-ui.txt"
 REDACTION = "spark.redaction.regex"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CLASS_PATH = "spark.driver.extraClassPath"
-SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SMALL = (
+    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+    # The quick compiler keeps Arrow's checks of each value, which Spark makes itself: a sixth of what reading columns takes.
+    *("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false"),
+)
 _QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 """An archive that does not fit, say in a heap of more than 32 GB, is no news to the job's author."""
 
@@ -81,6 +85,11 @@ class ClassArchive:
 
     file: Path
     class_path: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Mapped where it was made for: moved elsewhere each of its pages would be a copy, 80 MB of every JVM's own."""
+        return (f"-XX:SharedArchiveFile={self.file}", "-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +202,7 @@ def _java(application: SparkApplication, paths: Paths) -> dict[str, str]:
         ours += SMALL
         # A class path of the job's own has to come first, and then no archive fits.
         if paths.class_archive is not None and CLASS_PATH not in application.conf:
-            ours += [f"-XX:SharedArchiveFile={paths.class_archive.file}", "-Xshare:auto", *_QUIETLY]
+            ours += [*paths.class_archive.options, "-Xshare:auto", *_QUIETLY]
             class_path[CLASS_PATH] = paths.class_archive.class_path
     own = application.conf.get(JAVA_OPTIONS, "")
     return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **class_path}

@@ -71,7 +71,7 @@ def quick_executors() -> dict[str, str]:
     archive = find_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ))
     if archive is None:
         return {"spark.executor.extraJavaOptions": " ".join(SMALL)}
-    options = [*SMALL, f"-XX:SharedArchiveFile={archive.file}", "-Xshare:auto", "-Xlog:disable"]
+    options = [*SMALL, *archive.options, "-Xshare:auto", "-Xlog:disable"]
     return {
         "spark.executor.extraJavaOptions": " ".join(options),
         "spark.executor.extraClassPath": archive.class_path,

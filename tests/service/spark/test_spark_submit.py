@@ -19,6 +19,7 @@ from watcher.submit.runtime import spark_home_of
 pytestmark = pytest.mark.spark
 
 JOB = """
+import os, re
 import pyspark
 from pyspark.sql import SparkSession
 spark, port = SparkSession.builder.getOrCreate(), sys.argv[1]
@@ -31,6 +32,10 @@ def work(number):
 
 found = spark.sparkContext.parallelize([0, 1, 2], 3).map(work).collect()
 print(spark.range(10).count(), *{*found, pyspark.__file__})
+maps = re.split(r"\\n(?=[0-9a-f]+-)", open(f"/proc/{os.getppid()}/smaps").read())
+def megabytes(what):
+    return sum(int(re.search(rf"{what}: +(\\d+)", each)[1]) for each in maps if ".jsa" in each) // 1024
+print("of the archives:", megabytes("Rss"), megabytes("Private_Dirty"))
 spark.range(3).select("amount")
 """
 
@@ -74,3 +79,6 @@ async def test_a_job_starts_from_the_archive_and_compiled_python_and_tells_how_f
     from_jars = sum("/jars/spark-" in line for line in lines)  # the UI's REST brings classes of others
     assert archived > 1000
     assert from_jars < archived / 10
+    [sizes] = (line.split()[-2:] for line in log.splitlines() if line.startswith("of the archives:"))
+    in_memory, of_its_own = map(int, sizes)
+    assert of_its_own < in_memory / 2, "the rest is the file's, which all JVMs share"

@@ -67,8 +67,14 @@ def test_a_job_cannot_take_over_what_a_try_must_have() -> None:
 
 
 ARCHIVE = ClassArchive(file=Path("/home/cds/1.jsa"), class_path="/spark/jars/a.jar:/spark/jars/b.jar")
-TUNED = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-ARCHIVED = " -XX:SharedArchiveFile=/home/cds/1.jsa -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+TUNED = (
+    " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
+ARCHIVED = (
+    " -XX:SharedArchiveFile=/home/cds/1.jsa -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+    " -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +89,7 @@ def test_only_the_small_profile_tunes_the_jvm(profile: str, archive: ClassArchiv
     )
     assert found.get(CLASS_PATH) == (ARCHIVE.class_path if ARCHIVED in tuned else None)
     launcher = environment(a_try(profile=profile), paths, {}).get("SPARK_LAUNCHER_OPTS")
-    assert launcher == ("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if profile == "small" else None)
+    assert launcher == (TUNED.strip() if profile == "small" else None)
 
 
 def test_a_class_path_of_the_jobs_own_stays_first_and_no_archive_fits() -> None:
@@ -140,7 +146,7 @@ def test_a_job_gets_little_of_the_daemons_environment() -> None:
         "LC_ALL": "C.UTF-8",
         "TMPDIR": "/run/scratch",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_LAUNCHER_OPTS": TUNED.strip(),
         "STAGE": "test",
         "SPARK_HOME": "/spark",
         "PYSPARK_PYTHON": "/usr/bin/python3.12",
