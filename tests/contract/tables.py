@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 from uuid import uuid4
 
@@ -56,6 +57,9 @@ class Kind(ABC):
     def by_duckdb(self) -> Rows: ...
 
     @abstractmethod
+    def drop(self) -> None: ...
+
+    @abstractmethod
     def smallest_ids(self) -> list[int]:
         """Of each file, as the table tells it."""
 
@@ -84,6 +88,9 @@ class Delta(Kind):
     ) -> DeltaLakeTable:
         words = self.words(run, try_number)
         return DeltaLakeTable(place=self.place, access=self.access, still_ours=ask, evolution=evolution, **words)
+
+    def drop(self) -> None:
+        rmtree(self.place.path)
 
     def open(self) -> DeltaTable:
         return DeltaTable(self.url, storage_options=self.options)
@@ -141,6 +148,9 @@ class Iceberg(Kind):
         number = self.open().schema().find_field("id").field_id
         files = [task.file for task in self.open().scan().plan_files()]
         return [int.from_bytes(file.lower_bounds[number], "little", signed=True) for file in files]
+
+    def drop(self) -> None:
+        self.catalog().drop_table(("shop", "orders"))
 
     def open(self) -> Any:
         return self.catalog().load_table(("shop", "orders"))

@@ -90,6 +90,15 @@ def test_a_commit_whose_answer_was_lost_is_not_made_again(kind: Kind) -> None:
     assert kind.ids() == [1, 2]
 
 
+def test_rows_for_a_table_that_was_dropped_meanwhile_are_not_silently_lost(kind: Kind) -> None:
+    table = kind.table("manual__1", 1)
+    files = files_of(table, rows(1))
+    kind.drop()
+    with pytest.raises(TargetFailed, match="was dropped while the run wrote to it: repeat the run"):
+        table.replace(files)
+    table.replace([])
+
+
 def test_a_try_that_was_made_twice_by_hand_is_not_silently_left_out(kind: Kind) -> None:
     append(kind.table("local__1", 1), rows(1))
     again = kind.table("local__1", 1)

@@ -149,6 +149,8 @@ class VersionedTable(Table):
         """These are the task instance's rows from now on. Raises `Fenced` and `TargetFailed`; then nothing is changed."""
         for wait in _pauses():
             version = self.load()
+            if version is None and files:
+                raise TargetFailed(f"{self.place} was dropped while the run wrote to it: repeat the run")
             if version is None:
                 return
             removed = self._plan(version)
