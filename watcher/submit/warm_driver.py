@@ -13,10 +13,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from shutil import rmtree
 from stat import S_ISREG
 from typing import Final
 
+from watcher.logs import event_logs
 from watcher.submit import command, warm_shim
 from watcher.submit.base import Submission
 from watcher.submit.folder import TryFolder, Warm
@@ -46,7 +46,7 @@ class WarmDriver:
         try:
             self._start(order)
         except BaseException:
-            bury(self.folder, self.tag, self.log)
+            bury(self.folder, self.tag)
             raise
 
     def _start(self, order: Command) -> None:
@@ -55,7 +55,8 @@ class WarmDriver:
             os.mkfifo(self.folder.path / name, 0o600)
         for name, content in order.files.items():
             self.folder.write_private(name, content)
-        words = {"argv": order.argv, "tag": self.tag, "log": str(self.log)}
+        logs = {"log": str(self.log), "event_logs": str(event_logs(self.log.parents[1]))}
+        words = {"argv": order.argv, "tag": self.tag, **logs}
         self.folder.write_private("command.json", json.dumps(words))
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -97,7 +98,7 @@ class WarmDriver:
         finally:
             self.control.close()
         if self.folder.path.exists():
-            bury(self.folder, self.tag, self.log)
+            bury(self.folder, self.tag)
 
     def _ask(self, folder: TryFolder) -> bool:
         try:
@@ -122,11 +123,10 @@ class WarmDriver:
         return not folder.started()
 
 
-def bury(folder: TryFolder, tag: str, log: Path) -> None:
+def bury(folder: TryFolder, tag: str) -> None:
     """Kill what is left of a driver that has no try, and remove its files."""
     kill_tagged(tag)
-    rmtree(folder.path, ignore_errors=True)
-    log.unlink(missing_ok=True)
+    warm_shim.remove_files(folder.path)
 
 
 def fingerprint(order: Command, connections: object, runtime: Mapping[str, str]) -> str:
@@ -152,7 +152,7 @@ def _stamp(word: str) -> tuple[int, int] | None:
     return (status.st_mtime_ns, status.st_size) if S_ISREG(status.st_mode) else None
 
 
-def bury_left_behind(home: Path, logs: Path) -> int:
+def bury_left_behind(home: Path) -> int:
     """Those in `home` whose daemon is gone and that have no try; returns how many. One that is being given a try is let."""
     buried = 0
     for path in sorted((home / "warm").glob("*")):
@@ -160,7 +160,7 @@ def bury_left_behind(home: Path, logs: Path) -> int:
         while _lives(path) and not _has_try(path) and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY)
         if not _has_try(path):
-            bury(TryFolder(path), f"warm-{path.name}", logs / "warm" / f"{path.name}.log")
+            bury(TryFolder(path), f"warm-{path.name}")
             buried += 1
     return buried
 

@@ -100,8 +100,7 @@ class WarmDrivers:
 
     async def run(self, around: Surroundings, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled; then nothing waits any more. Started once nothing is left of those of an earlier daemon."""
-        workspace = self.submitter.workspace
-        if buried := await run_sync(bury_left_behind, workspace.home, workspace.logs):
+        if buried := await run_sync(bury_left_behind, self.submitter.workspace.home):
             log.info("warm.buried", drivers=buried)
         self._around = around
         try:

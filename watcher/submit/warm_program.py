@@ -37,6 +37,7 @@ def main(folder: Path, application: str) -> None:
         from pyspark.sql import SparkSession  # noqa: PLC0415  after the import path is the application's
 
         session = SparkSession.builder.getOrCreate()
+        (folder / "application").write_text(session.sparkContext.applicationId, encoding="utf-8")
         rehearse(session, folder)
     load_sdk()
     one_try = wait(folder)

@@ -1,6 +1,6 @@
 """Keeps a driver that was started ahead, and gives it the one try it is used for: `python -I warm_shim.py FOLDER FD`.
 
-FOLDER is laid out as a try's (`shim.py`), command.json has the {"tag", "log"} of the driver, too, and it has two named pipes. The driver
+FOLDER is laid out as a try's (`shim.py`), command.json has {"tag", "log", "event_logs"} too, and it has two named pipes. The driver
 writes to `ready` when it waits, and reads from `gate`, which this process holds open: the driver runs when the folder
 of its try comes out of it, and it ends when nothing can come any more. FD is a socket of which the daemon alone has the
 other end:
@@ -61,12 +61,23 @@ def main(folder: Path, descriptor: int) -> int:
         shim.kill_what_is_left()
         while hear(driver.control):  # until the daemon, too, has done with us
             pass
-        rmtree(folder, ignore_errors=True)
-        Path(order["log"]).unlink(missing_ok=True)
+        remove_files(folder)
         return 0
     driver.control.close()
     run_try(driver, one_try, Path(order["log"]))
     return 0
+
+
+def remove_files(folder: Path) -> None:
+    """Of a driver that has no try: its folder, its log, and Spark's event log, which would seem to go on for ever."""
+    with suppress(OSError, LookupError):  # an earlier release's has less to say
+        order = json.loads((folder / "command.json").read_bytes())
+        Path(order["log"]).unlink(missing_ok=True)
+        application = (folder / "application").read_text(encoding="utf-8")
+        for file in Path(order["event_logs"]).iterdir():
+            if file.name == application or file.name.startswith(f"{application}."):
+                file.unlink(missing_ok=True)
+    rmtree(folder, ignore_errors=True)
 
 
 def start(folder: Path, argv: list[str], control: socket.socket) -> Driver:

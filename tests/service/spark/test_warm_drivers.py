@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from anyio.to_thread import run_sync
 
 from tests.contract.submitters import ended, log_of
-from tests.unit.submit.plain import spark_submit
+from tests.unit.submit.plain import spark_submit, workspace
 from tests.unit.submit.warm import StartsWarm, starts_warm
+from watcher.logs import event_logs
 from watcher.submit.base import Submission
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -89,6 +92,16 @@ async def test_a_program_sees_what_it_would_see_in_a_cold_start(
     assert of_warm["rows"] == [2, 3]
     assert (submitter.folder(warm.key).path / "work" / "mine.txt").read_text() == "here"
     assert not list((tmp_path / "home" / "warm").iterdir()), "scratch and event log end with the try"
+
+
+async def test_of_a_driver_that_nobody_used_no_event_log_is_left(new_try: NewTry, tmp_path: Path) -> None:
+    """A history server would show an application that goes on for ever."""
+    submitter = StartsWarm(replace(workspace(tmp_path / "home"), event_logs=True))
+    driver = await run_sync(submitter.ready_driver, new_try(""))
+    kept = event_logs(tmp_path / "home" / "logs")
+    assert list(kept.iterdir())
+    await run_sync(driver.end)
+    assert not list(kept.iterdir())
 
 
 PROGRESS = """

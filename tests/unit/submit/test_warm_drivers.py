@@ -18,10 +18,11 @@ from tests.stand_in_spark import stand_in_spark
 from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
+from watcher.logs import event_logs
 from watcher.submit.base import Submission
 from watcher.submit.processes import signal_tagged
 from watcher.submit.spark_submit import SparkSubmit
-from watcher.submit.warm_driver import bury_left_behind
+from watcher.submit.warm_driver import WarmDriver, bury_left_behind
 from watcher.submit.warm_drivers import Surroundings, WarmRequest
 from watcher.submit.warm_pool import Memory
 
@@ -153,6 +154,16 @@ async def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(
         assert (await ended(submitter, handle)).exit_code == 0
 
 
+def keep_event_logs(driver: WarmDriver) -> Path:
+    """Of the driver, and of an application with a longer name, which is returned."""
+    folder = event_logs(driver.log.parents[1])
+    folder.mkdir()
+    (driver.folder.path / "application").write_text("local-1")
+    for name in ("local-1.zstd", "local-1.inprogress", "local-12"):
+        (folder / name).touch()
+    return folder / "local-12"
+
+
 async def test_what_waits_ends_with_its_daemon_and_what_runs_does_not(
     new_try: NewTry, switchboard: Switchboard, tmp_path: Path
 ) -> None:
@@ -161,11 +172,14 @@ async def test_what_waits_ends_with_its_daemon_and_what_runs_does_not(
     handle = await submitter.submit(submission)
     main = await anyio.to_thread.run_sync(switchboard.next_caller)
     driver = submitter.ready_driver(new_try(""))
+    others = keep_event_logs(driver)
     os.close(driver.control.detach())  # as the end of a process closes it
     with anyio.fail_after(PATIENCE):
         while driver.folder.path.exists() or lives(driver.tag):
             await anyio.sleep(0.02)
-    assert bury_left_behind(tmp_path / "home", tmp_path / "home" / "logs") == 0
+    assert list(others.parent.iterdir()) == [others]
+    assert not driver.log.exists()
+    assert bury_left_behind(tmp_path / "home") == 0
     main.let_go()
     assert (await ended(submitter, handle)).exit_code == 0
 
@@ -175,7 +189,9 @@ async def test_the_next_start_removes_what_is_left(new_try: NewTry, tmp_path: Pa
     driver = submitter.ready_driver(new_try(""))
     signal_tagged(driver.tag, SIGKILL, wait=True)
     assert driver.folder.path.exists()
-    assert bury_left_behind(tmp_path / "home", tmp_path / "home" / "logs") == 1
+    others = keep_event_logs(driver)
+    assert bury_left_behind(tmp_path / "home") == 1
+    assert list(others.parent.iterdir()) == [others]
     assert not driver.folder.path.exists()
     assert not driver.log.exists()
     driver.end()
