@@ -74,21 +74,18 @@ def lines_of_part(pieces: Iterable[bytes], begin: int, end: int) -> Iterator[byt
 
     `pieces` are the file's bytes from the one before `begin` on; what is behind `end` is asked for as far as the last line goes.
     """
-    place, is_in_part = max(begin - 1, 0), begin == 0
+    place, first = max(begin - 1, 0), None if begin else 0
     for piece in _ends_whole(pieces):
-        first = 0 if is_in_part else _line_after(piece, 0)
         if first is None:
-            place += len(piece)
-            if place >= end:
+            first = _line_after(piece, 0)
+            if place + (len(piece) if first is None else first) >= end:
                 return
-            continue
-        if not is_in_part and place + first >= end:
-            return
-        is_in_part = True
-        behind = None if place + len(piece) < end else _line_after(piece, max(end - 1 - place, 0))
-        yield piece[first:behind]
-        if behind is not None:
-            return
+        if first is not None:
+            behind = _line_after(piece, max(end - 1 - place, 0)) if place + len(piece) >= end else None
+            yield piece[first:behind]
+            if behind is not None:
+                return
+            first = 0
         place += len(piece)
 
 

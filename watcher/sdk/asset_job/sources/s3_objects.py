@@ -129,6 +129,7 @@ def _store(access: S3Access, bucket: str) -> S3Store:
 
 _PIECE = 4 << 20
 _BEHIND = 64 << 10
+"""Bytes behind a part that are asked for with it: most last lines end there."""
 _LARGE_PIECE = 16 << 20
 """Of what is packed, by one request each."""
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}

@@ -34,9 +34,8 @@ def split_files(
         first, last = done * count // total, (done + cost) * count // total
         ends = [at * total // count - done - _OPENING_COSTS for at in range(first + 1, last + 1)]
         for part, begin, end in _divided(file, ends if may_divide(file) else ()):
-            shares[(2 * done + _OPENING_COSTS + begin + end) * count // (2 * total)].append(
-                part
-            )  # where its middle lies
+            twice_its_middle = 2 * done + _OPENING_COSTS + begin + end
+            shares[twice_its_middle * count // (2 * total)].append(part)
         done += cost
     return [share for share in shares if share]
 
