@@ -246,6 +246,13 @@ def test_a_header_behind_the_first_part_is_an_error_and_no_row(
         list(ReadLines(header=["id", "note"])(access.store(bucket), first))
 
 
+def test_a_file_that_is_larger_than_said_loses_nothing_in_silence(file: S3File, access: S3Access) -> None:
+    parts = [replace(file, size=4, part=part) for part in ((0, 2), (2, 4))]
+    for part in parts:
+        with pytest.raises(FileUnreadable, match=r"a\.json cannot be read: it has 5 bytes, and its event says 4"):
+            read(access, part)
+
+
 def test_of_a_parquet_file_little_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many row groups as are fetched at once, and not all that was read so far."""
     sink, table = pa.BufferOutputStream(), pa.table({"note": [os.urandom(100) for _ in range(100_000)]})

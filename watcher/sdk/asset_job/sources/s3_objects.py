@@ -203,7 +203,7 @@ def pieces(store: ObjectStore, file: S3File) -> Iterator[bytes]:
         yield from lines_of_part(_from(store, file, *file.part), *file.part)
         return
     if packed is None:
-        yield from _streamed(store, file)
+        yield from map(bytes, _get(store, file).stream(min_chunk_size=_PIECE))
         return
     raw = pa.BufferedInputStream(pa.PythonFile(PinnedObject(store, file), mode="r"), _LARGE_PIECE)
     with pa.CompressedInputStream(raw, packed) as unpacked:
@@ -212,15 +212,17 @@ def pieces(store: ObjectStore, file: S3File) -> Iterator[bytes]:
 
 
 def _from(store: ObjectStore, file: S3File, begin: int, end: int) -> Iterator[bytes]:
-    """The file's bytes from the one before `begin` on; by one request to a little behind `end`, where most last lines end."""
+    """The file's bytes from the one before `begin` on; by one request to a little behind `end`, where most last lines end.
+
+    Raises ValueError where the file is not as large as is said: what is behind would be in no part.
+    """
     at, upto = max(begin - 1, 0), end + _BEHIND
     while at < file.size:
-        yield from _streamed(store, file, range=(at, min(upto, file.size)))
+        response = _get(store, file, range=(at, min(upto, file.size)))
+        if response.meta["size"] != file.size:
+            raise ValueError(f"it has {response.meta['size']} bytes, and its event says {file.size}")
+        yield from map(bytes, response.stream(min_chunk_size=_PIECE))
         at, upto = upto, upto + _PIECE
-
-
-def _streamed(store: ObjectStore, file: S3File, **options: Any) -> Iterator[bytes]:
-    return map(bytes, _get(store, file, **options).stream(min_chunk_size=_PIECE))
 
 
 def _read_packed(unpacked: Any) -> bytes:
