@@ -197,6 +197,26 @@ async def test_the_next_start_removes_what_is_left(new_try: NewTry, tmp_path: Pa
     driver.end()
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("command.json", ""), ("command.json", '{"log": "/nowhere"}'), ("application", "")],
+    ids=["cut off", "of an earlier release", "no name"],
+)
+async def test_what_a_power_failure_or_an_earlier_release_left_is_removed_and_nothing_of_others(
+    new_try: NewTry, tmp_path: Path, name: str, content: str
+) -> None:
+    driver = starts_warm(tmp_path / "home").ready_driver(new_try(""))
+    signal_tagged(driver.tag, SIGKILL, wait=True)
+    keep_event_logs(driver)
+    hidden = event_logs(driver.log.parents[1]) / ".others.crc"
+    hidden.touch()
+    (driver.folder.path / name).write_text(content)
+    assert bury_left_behind(tmp_path / "home") == 1
+    assert not driver.folder.path.exists()
+    assert hidden.exists()
+    driver.end()
+
+
 async def test_a_try_that_was_withdrawn_is_never_taken(new_try: NewTry, tmp_path: Path) -> None:
     """The daemon died between the offer and its question, and the question comes late all the same."""
     submitter = starts_warm(tmp_path / "home")
