@@ -305,16 +305,20 @@ async def end(
     """
     key = ended.key
     current, state_now = await _lock(connection, key.task_instance_id)
+    is_decided = await _is_decided(connection, key)
     a = task_try.c
     over = update(task_try).where(_this_try(key), a.ended_at.is_(None))
-    values = {"exit_code": exit_code, "message": func.coalesce(a.message, reason), "counted": counted}
+    values = {
+        "exit_code": exit_code,
+        "message": func.coalesce(a.message, reason),
+        "counted": counted and not is_decided,
+    }
     first = await connection.execute(over.values(ended_at=database_now(), **values).returning(a.ended_at))
     ended_at: datetime | None = first.scalar_one_or_none()
     if ended_at is None:
         return None
     if warning:
         await warn(connection, key, warning)
-    is_decided = await _is_decided(connection, key)
     if current != key.try_number or state_now not in UNFINISHED or is_decided:
         return None
     due = None if retry_in is None else ended_at + timedelta(seconds=retry_in)

@@ -6,7 +6,8 @@ What goes wrong is told apart by what is known of the request: it was not sent, 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
@@ -93,7 +94,9 @@ class AirflowClient:
 
     async def version(self) -> str:
         """As `3.3.2`."""
-        return str((await self._ask("GET", "/api/v2/version"))["version"])
+        answer = await self._ask("GET", "/api/v2/version")
+        with _understood():
+            return str(answer["version"])
 
     async def asset_id(self, target: str) -> int:
         """Of the asset with this name, else with this uri. Raises `AirflowRefused` when there is none."""
@@ -136,7 +139,8 @@ class AirflowClient:
         if since is not None:
             query["timestamp_gte"] = since.isoformat()
         page = await self._ask("GET", "/api/v2/assets/events", params=query)
-        return [TheirEvent.of(each) for each in page["asset_events"]], page["total_entries"]
+        with _understood():
+            return [TheirEvent.of(each) for each in page["asset_events"]], int(page["total_entries"])
 
     async def _look_up(self, target: str) -> int:
         for field in ("name", "uri"):
@@ -144,12 +148,13 @@ class AirflowClient:
             while True:
                 query = {f"{field}_pattern": target, "limit": PAGE, "offset": offset}
                 page = await self._ask("GET", "/api/v2/assets", params=query)
-                for asset in page["assets"]:
-                    if asset[field] == target:
-                        return int(asset["id"])
-                offset += len(page["assets"])
-                if not page["assets"] or offset >= page["total_entries"]:
-                    break
+                with _understood():
+                    for asset in page["assets"]:
+                        if asset[field] == target:
+                            return int(asset["id"])
+                    offset += len(page["assets"])
+                    if not page["assets"] or offset >= page["total_entries"]:
+                        break
         raise AirflowRefused(f"Airflow has no active asset {target!r}: name one that a Dag there uses, by name or uri")
 
     async def _ask(self, method: str, path: str, *, params: Any = None, content: str | None = None) -> Any:
@@ -165,7 +170,9 @@ class AirflowClient:
         async with self._signing_in:
             if self._token is None or refused == f"Bearer {self._token}":
                 body = json.dumps({"username": self._settings.user, "password": _revealed(self._settings.password)})
-                self._token = str(_content(await self._send("POST", "/auth/token", content=body))["access_token"])
+                answer = _content(await self._send("POST", "/auth/token", content=body))
+                with _understood():
+                    self._token = str(answer["access_token"])
             return self._token
 
     async def _send(
@@ -187,6 +194,16 @@ class AirflowClient:
             raise AirflowSilent(f"Airflow did not answer within {seconds:g} s") from error
         except httpx.HTTPError as error:
             raise AirflowSilent(f"the connection to Airflow was cut: {str(error) or type(error).__name__}") from error
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """What answers may be a proxy, or another service."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise AirflowSilent(f"the answer makes no sense ({what}): base_url has to lead to Airflow") from error
 
 
 def _revealed(secret: SecretStr | None) -> str | None:

@@ -60,6 +60,7 @@ class FollowedTry:
         self._stops_with_daemon = False
         self._following = anyio.CancelScope()
         self._starts_until = 0.0
+        self._began = anyio.current_time() - open_try.age_seconds
 
     @property
     def is_starting(self) -> bool:
@@ -113,6 +114,7 @@ class FollowedTry:
         self._starts_until = anyio.current_time() + LONGEST_START
         submission = await with_rendered_arguments(submissions.submission(self.open_try, token), database)
         handle = await self._submitter.submit(submission)
+        self._began = anyio.current_time()
         await self._keep(database, handle)
         log.info("run.submitted", tag=self.open_try.tag)
         return handle
@@ -142,9 +144,14 @@ class FollowedTry:
             self.open_try = replace(self.open_try, handle=text)
 
     async def _watch(self, handle: Handle) -> Status:
+        """Its end. A timeout is known by the stop, too, and not of one that ended by itself while nobody could look."""
         timeout = self.open_try.definition.timeout
         seconds = math.inf if timeout is None else timeout.total_seconds()
-        with anyio.move_on_after(max(seconds - self.open_try.age_seconds, 0)):
+        left = seconds - (anyio.current_time() - self._began)
+        status = await self._submitter.poll(handle)
+        if status.phase == "exited" and (left > 0 or not status.stopped):
+            return status
+        with anyio.move_on_after(max(left, 0)):
             return await self._exit(handle)
         log.warning("run.timed_out", timeout=seconds)
         await self._submitter.cancel(handle, CANCEL_GRACE)

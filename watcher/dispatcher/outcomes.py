@@ -119,7 +119,8 @@ def _again_for_free(reason: str) -> Outcome:
 def _again_or_failed(reason: str, retries: Retries) -> Outcome:
     if retries.used >= retries.allowed:
         return Outcome(state="failed", run_state="failed", reason=reason)
-    delay = min(retries.delay * 2**retries.used, LONGEST_DELAY)
+    doubled = retries.delay.total_seconds() * 2.0 ** min(retries.used, 1000)  # a float has no end, an interval has
+    delay = timedelta(seconds=min(doubled, LONGEST_DELAY.total_seconds()))
     return Outcome(state="up_for_retry", run_state="running", reason=reason, retry_in=delay)
 
 

@@ -163,6 +163,8 @@ class Status:
     """It ended without a word because its machine was restarted."""
     retryable: bool = True
     """Whether another try could end in another way."""
+    stopped: bool = False
+    """`cancel` had asked it to end."""
     timed_out: bool = False
     """The daemon had it stopped, because it ran for too long."""
     cpu_seconds: float | None = None

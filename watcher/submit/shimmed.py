@@ -163,6 +163,7 @@ def _poll(folder: TryFolder, tag: str, log: Path) -> Status:
     return Status(
         phase="exited",
         exit_code=end.exit_code,
+        stopped=end.stopped,
         reason=explain(end, log),
         cpu_seconds=end.cpu_seconds,
         peak_memory_mb=end.peak_mb,

@@ -235,16 +235,24 @@ async def test_events_go_round_no_circle(ours: Ours) -> None:
     assert ours.airflow.made("other") == []
 
 
-async def test_an_airflow_that_is_away_is_a_warning_and_nothing_else(ours: Ours) -> None:
-    ours.airflow.is_away = True
+@pytest.mark.parametrize("talks", [None, {"status": "ok"}, ["ok"], "ok"])
+async def test_an_airflow_that_is_away_or_talks_nonsense_is_a_warning_and_nothing_else(
+    ours: Ours, talks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What answers with JSON of another shape may be a proxy, or another service."""
+    if talks is None:
+        ours.airflow.is_away = True
+    else:
+        monkeypatch.setattr(ours.airflow, "answer", lambda *_: (200, talks))
     async with ours.running(**FORWARD, **LISTEN):
         await ours.tell("orders", "{}")
         await ours.listening()
         with anyio.fail_after(PATIENCE):
-            while len(ours.health.warnings()) < 2:
+            while len(ours.health.warnings()) < 2 or not await ours.stuck("orders"):
                 await anyio.sleep(0.02)
         assert ours.health.reasons(None) == []
         ours.airflow.is_away = False
+        monkeypatch.undo()
         await ours.all_sent()
         with anyio.fail_after(PATIENCE):
             while ours.health.warnings():

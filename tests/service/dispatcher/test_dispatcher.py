@@ -34,6 +34,7 @@ from watcher.dispatcher.dispatcher import Dispatcher
 from watcher.dispatcher.submissions import JobToStart
 from watcher.leader_election import Leadership
 from watcher.submit.base import Progress, SparkApplication
+from watcher.submit.yarn import ApplicationsLeft
 
 pytestmark = pytest.mark.service
 HOUR = timedelta(hours=1)
@@ -354,6 +355,101 @@ async def test_a_job_past_its_timeout_is_stopped_and_says_so(database, jobs):
         await until_states(database, "failed")
     ((reason,),) = await rows(database, select(run.c.reason))
     assert reason == "the job ran longer than its timeout of 1 s and was stopped"
+
+
+@pytest.mark.parametrize(("code", "state"), [(0, "success"), (3, "failed")])
+async def test_a_job_that_ended_while_the_daemon_was_away_for_longer_than_its_timeout_ended_as_it_did(
+    database, jobs, tmp_path, code, state
+):
+    done = tmp_path / "done"
+    jobs.add(
+        "quick", f"import time; time.sleep(0.5); open({str(done)!r}, 'w').close(); raise SystemExit({code})", timeout=2
+    )
+    await queue(database, jobs, "quick")
+    with_handle = select(task_try.c.tag).where(task_try.c.handle.is_not(None))
+    async with dispatching(database, jobs):
+        with anyio.fail_after(PATIENCE):
+            while not await rows(database, with_handle):
+                await anyio.sleep(0.02)
+    with anyio.fail_after(PATIENCE):
+        while not list(jobs.folder.glob("**/exit.json")):
+            await anyio.sleep(0.02)
+    ((began,),) = await rows(database, select(task_try.c.intent_at))
+    async with database.transaction() as connection:
+        await connection.execute(update(task_try).values(intent_at=began - HOUR))
+    async with dispatching(database, jobs):
+        await until_states(database, state)
+    ((reason,),) = await rows(database, select(run.c.reason))
+    assert "timeout" not in (reason or "")
+
+
+class FailsToCancelOnce(PlainPython):
+    """As where YARN's resource manager does not answer: the driver is stopped, and the call fails."""
+
+    asked = 0
+
+    async def cancel(self, handle, grace):
+        await super().cancel(handle, grace)
+        self.asked += 1
+        if self.asked == 1:
+            raise ApplicationsLeft("no resource manager answers")
+
+
+async def test_a_timeout_is_not_forgotten_where_stopping_the_job_fails_at_first(database, jobs, monkeypatch):
+    monkeypatch.setattr("watcher.dispatcher.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
+    jobs.declare_assets("orders")
+    ends_well = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); time.sleep(600)"
+    jobs.add("plain", ends_well, outlets={"orders"}, timeout=1)
+    await queue(database, jobs, "plain")
+    async with dispatching(database, jobs, submitter=FailsToCancelOnce(workspace(jobs.folder))):
+        await until_states(database, "failed")
+    assert await emitted(database) == []
+
+
+class FailsOftenToPoll(PlainPython):
+    polls = 0
+
+    async def poll(self, handle):
+        self.polls += 1
+        if self.polls % 4 == 0:
+            raise OSError(24, "Too many open files")
+        return await super().poll(handle)
+
+
+async def test_a_timeout_counts_from_the_start_whatever_gets_in_the_way(database, jobs, monkeypatch):
+    monkeypatch.setattr("watcher.dispatcher.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
+    monkeypatch.setattr("watcher.dispatcher.followed_try.POLL_EVERY", timedelta(seconds=0.2))
+    jobs.add("slow", "import time; time.sleep(600)", timeout=2)
+    await queue(database, jobs, "slow")
+    async with dispatching(database, jobs, submitter=FailsOftenToPoll(workspace(jobs.folder))):
+        await until_states(database, "failed")
+    ((reason,),) = await rows(database, select(run.c.reason))
+    assert reason == "the job ran longer than its timeout of 2 s and was stopped"
+
+
+async def test_a_run_cleared_while_its_old_process_is_still_ending_has_all_its_retries(database, jobs, tmp_path):
+    first = tmp_path / "first"
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, lambda *_: time.sleep(1) or exit(1)); time.sleep(600)"
+    )
+    jobs.add(
+        "bad",
+        f"import os\nif not os.path.exists({str(first)!r}):\n    open({str(first)!r}, 'w').close()\n    {stubborn}\n"
+        "raise SystemExit(1)",
+        retries=1,
+    )
+    await queue(database, jobs, "bad")
+    async with dispatching(database, jobs) as dispatcher:
+        with anyio.fail_after(PATIENCE):
+            while not first.exists():
+                await anyio.sleep(0.02)
+        async with database.transaction() as session:
+            await decisions.settle(session, "bad", "manual__0", "failed")
+        async with database.transaction() as session:
+            await decisions.clear(session, "bad", "manual__0")
+        dispatcher.wakeup.set()
+        await until_states(database, "failed")
+    assert jobs.started == 3, "the cancelled try, the first after the clear, and its one retry"
 
 
 async def test_a_run_of_a_job_that_the_leading_process_does_not_know_yet_waits_and_says_so(database, jobs):

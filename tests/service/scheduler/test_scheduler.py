@@ -225,6 +225,20 @@ async def test_a_tick_has_one_run_whatever_the_clock_does(database):
     assert len(found) == len(set(found)) == 2
 
 
+@on_both
+@pytest.mark.parametrize("catchup", [False, True])
+async def test_a_cron_that_is_taken_out_and_put_back_has_missed_nothing_meanwhile(database, catchup):
+    timed = job_on("clock", "a", cron="0 * * * *", catchup=catchup)
+    await configure(database, [timed])
+    scheduler = await leading_scheduler(database)
+    await scheduler.look()
+    await wind(database, "clock", -5 * HOUR)
+    for declared in (job_on("clock", "a"), timed):
+        await configure(database, [declared])
+        await scheduler.look()
+    assert await consumed(database, "clock") == {}
+
+
 async def test_another_cron_starts_anew_and_a_paused_job_has_no_ticks(database):
     await configure(database, [job_on("clock", None, cron="0 * * * *")])
     scheduler = await leading_scheduler(database)

@@ -91,9 +91,9 @@ def test_a_failure_says_in_a_sentence_what_happened(ending, reason):
     assert decide(ending, NONE_LEFT).reason == reason
 
 
-@pytest.mark.parametrize(("used", "seconds"), [(0, 30), (1, 60), (2, 120), (10, 600)])
+@pytest.mark.parametrize(("used", "seconds"), [(0, 30), (1, 60), (2, 120), (10, 600), (10_000, 600)])
 def test_retries_double_their_delay_up_to_ten_minutes(used, seconds):
-    outcome = decide(ended("failed", 1), Retries(allowed=20, delay=timedelta(seconds=30), used=used))
+    outcome = decide(ended("failed", 1), Retries(allowed=20_000, delay=timedelta(seconds=30), used=used))
     assert (outcome.state, outcome.retry_in) == ("up_for_retry", timedelta(seconds=seconds))
 
 

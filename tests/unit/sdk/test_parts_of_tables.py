@@ -46,6 +46,8 @@ def test_another_runs_part_is_left_alone():
         ("lake", Place(bucket="lake", path="tables/orders")),
         ("/data/my%20orders/", Place(bucket=None, path="/data/my%20orders")),
         ("file:///data/x", Place(bucket=None, path="/data/x")),
+        ("file:///data//./y/../x/", Place(bucket=None, path="/data/x")),
+        ("//data//x", Place(bucket=None, path="/data/x")),
         ("s3a://lake/ü#x?", Place(bucket="lake", path="ü#x?")),
         ("s3://lake", Place(bucket="lake", path="")),
     ],

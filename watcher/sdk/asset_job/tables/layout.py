@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -105,15 +106,20 @@ def place_of(target: str, outlets: Mapping[str, str]) -> Place:
     if url.scheme in {"s3", "s3a"} and url.netloc:
         return Place(bucket=url.netloc, path=uri.partition("://")[2].partition("/")[2].strip("/"))
     if url.scheme == "file" and url.netloc in {"", "localhost"} and url.path.strip("/"):
-        return Place(bucket=None, path=unquote(url.path).rstrip("/"))
+        return Place(bucket=None, path=_folder(unquote(url.path)))
     if uri.startswith("/") and uri.strip("/"):
-        return Place(bucket=None, path=uri.rstrip("/"))
+        return Place(bucket=None, path=_folder(uri))
     if target in outlets:
         raise TargetFailed(
             f"the outlet {target} has the uri {uri}, where no table can be written: give it one that begins "
             "with file: or s3:, or name another target"
         )
     raise TargetFailed(f"{target!r} is neither an outlet of this job nor an absolute path, a file: or an s3: URL")
+
+
+def _folder(path: str) -> str:
+    """One spelling of each: a run has one part of a table, however it names it."""
+    return "/" + os.path.normpath(path).lstrip("/")
 
 
 def partition_folder(columns: Sequence[str], values: Sequence[str | None]) -> str:
