@@ -3,7 +3,7 @@
 Files come from a process that serves them from memory as S3 would, each answer after `--latency` milliseconds (S3's own are
 some tens); rows from a PostgreSQL of its own. Spark's JVM is that of a job's profile, has two tasks at a time and throws away
 what it reads (`noop`). `--maven` adds s3a and JDBC, whose jars Spark fetches from Maven; files are then read in turns, and the
-median of three counts. The bar: as fast as s3a on JSON, twice as fast on Parquet; CSV is Spark's own parser either way.
+median of three counts. The bar: as fast as s3a on JSON, twice as fast on Parquet; CSV has none.
 
     python bench/spark_sources.py [--megabytes 256] [--rows 2000000] [--maven] [--profile large] [--files 256 --latency 20]
 """

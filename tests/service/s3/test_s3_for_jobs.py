@@ -26,6 +26,9 @@ from tests.effort import PATIENCE
 from tests.servers import S3Server
 from watcher.sdk.asset_job.errors import SourceFailed
 from watcher.sdk.asset_job.sources import s3files
+from watcher.sdk.asset_job.sources.by_arrow import Rows
+from watcher.sdk.asset_job.sources.csv_header import Header
+from watcher.sdk.asset_job.sources.csv_lines import ReadCsv
 from watcher.sdk.asset_job.sources.json_lines import ReadJson
 from watcher.sdk.asset_job.sources.request import S3File
 from watcher.sdk.asset_job.sources.s3_objects import (
@@ -195,9 +198,15 @@ def parquet_of_orders() -> bytes:
     return bytes(sink.getvalue())
 
 
+def orders_by_csv(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
+    reader = ReadCsv.of(Rows(schema=OF_ORDERS, corrupt="corrupt"), ",", Header(names=["id", "note"]))
+    assert reader is not None
+    return reader(store, file)
+
+
 def orders_by_json(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
     """Lines that are left to Spark, as very long ones are, are read here."""
-    reader = ReadJson.of(OF_ORDERS)
+    reader = ReadJson.of(Rows(schema=OF_ORDERS, corrupt="corrupt"))
     assert reader is not None
     for batch in reader(store, file):
         rows = [(row["0"], row["1"], row["line"]) for row in batch.to_pylist()]
@@ -212,11 +221,15 @@ def orders_by_json(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]
         ("\r\n".join(map(json.dumps, ORDERS)).encode(), orders_by_json),
         (
             "\n".join(["id,note", *(f"{order['id']},{order['note']}" for order in ORDERS)]).encode(),
-            ReadLines(header=["id", "note"]),
+            ReadLines(header=Header(names=["id", "note"])),
+        ),
+        (
+            "\r".join(["ID,note", *(f"{order['id']},{order['note']}" for order in ORDERS)]).encode(),
+            orders_by_csv,
         ),
         (parquet_of_orders(), ReadParquet(schema=pa.schema([("id", pa.int64()), ("note", pa.string())]))),
     ],
-    ids=["JSON", "CSV", "Parquet"],
+    ids=["JSON", "CSV as text", "CSV", "Parquet"],
 )
 def test_wherever_a_file_is_divided_its_parts_are_the_whole(
     s3_server: S3Server, bucket: str, access: S3Access, body: bytes, read_file: ReadFile
@@ -243,7 +256,7 @@ def test_a_header_behind_the_first_part_is_an_error_and_no_row(
     with pytest.raises(
         SourceFailed, match=r"late\.csv has no header in its first 50 bytes: take what is before it away"
     ):
-        list(ReadLines(header=["id", "note"])(access.store(bucket), first))
+        list(ReadLines(header=Header(names=["id", "note"]))(access.store(bucket), first))
 
 
 def test_a_file_that_is_larger_than_said_loses_nothing_in_silence(file: S3File, access: S3Access) -> None:

@@ -5,16 +5,15 @@ python json_both_ways.py SEED LINES
 
 from __future__ import annotations
 
-import json
 import random
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
-from asset_job.sources.json_lines import LINE, ReadJson, rows_of
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
+from asset_job.sources.by_arrow import ReadByArrow
+from asset_job.sources.json_lines import ReadJson, rows_of
+from both_ways import BothWays, main
+from pyspark.sql import DataFrame
 
 
 def words(text: str) -> list[str]:
@@ -95,56 +94,16 @@ def a_line(draw: random.Random) -> str:
     return (plain if draw.random() < 0.6 else draw.choice(odd)).replace("\n", " ").replace("\r", " ")
 
 
-class BothWays:
-    def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark
-        self.schema = spark.read.schema(DDL).json(spark.sparkContext.emptyRDD()).schema
-        found = ReadJson.of(self.schema)
-        assert found is not None
-        self.reader = found
+class Json(BothWays):
+    def by_arrow(self) -> ReadByArrow | None:
+        return ReadJson.of(self.rows)
 
-    def read_by_arrow(self, lines: Sequence[str]) -> int:
-        return sum(batch[LINE].null_count for line in lines for batch in self.reader.batches(line.encode()))
+    def rows_of(self, mixed: DataFrame) -> DataFrame:
+        return rows_of(mixed, self.rows)
 
-    def differing(self, lines: Sequence[str]) -> list[dict[str, Any]]:
-        ours, theirs = self._ours(lines), self._theirs(lines)
-        if ours == theirs:
-            return []
-        if len(lines) == 1:
-            return [{"line": lines[0][:500], "s3files": ours, "spark": theirs}]
-        middle = len(lines) // 2
-        return self.differing(lines[:middle]) + self.differing(lines[middle:])
-
-    def _ours(self, lines: Sequence[str]) -> list[str]:
-        batches = [batch for line in lines for batch in self.reader.batches(line.encode())]
-        mixed = self.reader.mixed(self.schema)
-        if not batches:
-            return []
-        rows = self.spark.createDataFrame(pa.Table.from_batches(batches), mixed)
-        return self._shown(rows_of(rows, self.schema))
-
-    def _theirs(self, lines: Sequence[str]) -> list[str]:
-        texts = self.spark.createDataFrame([(line,) for line in lines], "value string")
-        java = self.spark._jvm
-        reader = self.spark.read.schema(self.schema)._jreader
-        return self._shown(
-            DataFrame(reader.json(getattr(texts._jdf, "as")(java.org.apache.spark.sql.Encoders.STRING())), self.spark)
-        )
-
-    def _shown(self, frame: DataFrame) -> list[str]:
-        columns = [sql.col(f"`{name}`").cast("string") for name in self.schema.names]
-        return [repr(tuple(row)) for row in frame.select(*columns).collect()]
-
-
-def main() -> None:
-    draw, count = random.Random(int(sys.argv[1])), int(sys.argv[2])
-    conf = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"}
-    spark = SparkSession.builder.master("local[1]").config(map=conf).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    ways, lines = BothWays(spark), [a_line(draw) for _ in range(count)]
-    json.dump({"read by Arrow": ways.read_by_arrow(lines), "differing": ways.differing(lines)}, sys.stdout)
-    spark.stop()
+    def spark_reader(self, java_reader: Any) -> Callable[[Any], Any]:
+        return java_reader.json
 
 
 if __name__ == "__main__":
-    main()
+    main([(partial(Json, columns=DDL), a_line)])

@@ -28,6 +28,7 @@ LARGE = b"id,note\r\n" + b"".join(b"%d,%s\r\n" % (number, b"x" * 999) for number
 JOB = """
 import io, json, pathlib, contextlib
 from asset_job import AssetJobError, run
+from asset_job.sources import s3_frames
 from pyspark.sql.datasource import DataSourceRegistration
 
 found = {}
@@ -39,6 +40,13 @@ def fault(name, function):
         function()
     except Exception as error:
         found[name] = f"{type(error).__name__}: {error}"
+
+readers = []
+Reader = s3_frames.S3FilesReader
+s3_frames.S3FilesReader = lambda **words: (readers.append(type(words["read_file"]).__name__), Reader(**words))[1]
+def read_by(*words, **more):
+    r.read(*words, **more)
+    return readers[-1]
 
 with run() as r:
     new = r.triggering_asset_events
@@ -52,6 +60,14 @@ with run() as r:
     rows("json inferred", r.read(new.files("json"), format="json"))
     rows("csv", r.read(new.files("csv"), schema=orders, comment="#"))
     rows("csv inferred", r.read(new["csv"], comment="#"))
+    found["read by"] = {
+        "json": read_by(new.files("json"), schema=orders),
+        "json, an option": read_by(new.files("json"), schema=orders, mode="DROPMALFORMED"),
+        "csv": read_by(new.files("large"), schema="id long, note string"),
+        "csv, inferred": read_by(new.files("large")),
+        "csv, corrupt": read_by(new.files("large"), schema="id long, c string", columnNameOfCorruptRecord="c", header=False),
+        "csv, an option": read_by(new.files("csv"), schema=orders, comment="#"),
+    }
     rows("text", r.read(new.files("text")))
     rows("parquet", r.read(new.files("parquet"), schema="id long, amount double, more string"))
     rows("parquet inferred", r.read(new["parquet"]))
@@ -203,6 +219,14 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
 
     found = json.loads(result.read_text())
     assert len(found["sources of a read"]) == 1, "each takes a sixth of a second"
+    assert found["read by"] == {
+        "json": "ReadJson",
+        "json, an option": "ReadLines",
+        "csv": "ReadCsv",
+        "csv, inferred": "ReadCsv",
+        "csv, corrupt": "ReadCsv",
+        "csv, an option": "ReadLines",
+    }
     assert found["json"] == [["1", "2.5"], ["2", "None"], ["4", "1.0"], ["None", "None"]]
     assert sorted(row[1] for row in found["json inferred"]) == ["1", "2", "4", "three"]
     assert found["csv"] == found["csv inferred"] == [["1", "2.5"], ["2", "3.0"], ["3", "4.0"]]

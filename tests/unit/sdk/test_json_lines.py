@@ -23,7 +23,8 @@ from pyspark.sql.types import (
 )
 
 from watcher.sdk.asset_job.sources import json_lines
-from watcher.sdk.asset_job.sources.json_lines import FEW, LINE, PATIENCE, ReadJson
+from watcher.sdk.asset_job.sources.by_arrow import FEW, LINE, PATIENCE, Rows
+from watcher.sdk.asset_job.sources.json_lines import ReadJson
 
 SCHEMA = StructType(
     [
@@ -38,7 +39,7 @@ SCHEMA = StructType(
 
 
 def reader() -> ReadJson:
-    found = ReadJson.of(SCHEMA)
+    found = ReadJson.of(Rows(schema=SCHEMA, corrupt="corrupt"))
     assert found is not None
     return found
 
@@ -104,8 +105,8 @@ def test_what_spark_may_read_otherwise_is_left_to_it(line):
 
 @pytest.mark.parametrize("kind", [BinaryType(), MapType(StringType(), StringType()), ArrayType(TimestampType())])
 def test_columns_that_only_spark_reads_leave_all_to_it(kind):
-    assert ReadJson.of(StructType([StructField("id", LongType()), StructField("other", kind)])) is None
-    assert ReadJson.of(StructType([])) is None
+    for columns in ([StructField("id", LongType()), StructField("other", kind)], []):
+        assert ReadJson.of(Rows(schema=StructType(columns), corrupt="corrupt")) is None
 
 
 LINES = ['{"id": 1}', '{"note": "a"}', '{"id": "x"}', "", " ", '{"id": 2}{"id": 3}', '{"note": "}', '{"}', "{"]

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.sdk.asset_job.sources.arrow import batches_of_lines, lines_of_part
+from watcher.sdk.asset_job.sources.arrow import array_of_lines, lines_of_part, whole_lines
 
 TEXTS = st.lists(st.sampled_from(["a", "ä", "\n", "\r", "\r\n", "bc"])).map("".join)
 CUTS = st.lists(st.integers(0, 12))
 
 
 def lines(*pieces: bytes, has_start: bool = True) -> list[str]:
-    return [line for batch in batches_of_lines(pieces, has_start=has_start) for line in batch.column(0).to_pylist()]
+    return [line for many in whole_lines(pieces, has_start=has_start) for line in array_of_lines(many).to_pylist()]
 
 
 def cut(content: bytes, cuts: Sequence[int]) -> list[tuple[int, int]]:

@@ -63,12 +63,6 @@ def _in_utc(kind: Any) -> Any:
     return kind
 
 
-def batches_of_lines(pieces: Iterable[bytes], *, has_start: bool = True) -> Iterator[pa.RecordBatch]:
-    """As `whole_lines`, each by itself."""
-    for lines in whole_lines(pieces, has_start=has_start):
-        yield pa.record_batch([pc.list_flatten(pc.split_pattern(_text(lines), "\n"))], schema=LINES)
-
-
 def lines_of_part(pieces: Iterable[bytes], begin: int, end: int) -> Iterator[bytes]:
     """The lines that begin at one of the bytes from `begin` to before `end`: each line of a file is in one of its parts.
 
@@ -140,6 +134,11 @@ def _in_utf8(lines: bytes) -> bytes:
     except pa.ArrowInvalid:
         return lines.decode("utf-8", "replace").encode()
     return lines
+
+
+def array_of_lines(lines: bytes) -> pa.Array:
+    """Of what `whole_lines` gives at a time, each by itself."""
+    return pc.list_flatten(pc.split_pattern(_text(lines), "\n"))
 
 
 def _text(lines: bytes) -> pa.Array:

@@ -1,8 +1,11 @@
-"""Files of S3 by `s3files`, as Spark's own parsers read them, so that a file means the same wherever it lies."""
+"""Files of S3 by `s3files`, as Spark's own parsers read them, so that a file means the same wherever it lies.
+
+By Arrow as far as it reads what Spark's parser would, to which options and settings may tell otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,17 +14,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from ..errors import SourceFailed
+from . import csv_lines, json_lines
 from .arrow import arrow_schema, load
-from .json_lines import ReadJson, rows_of
+from .by_arrow import Rows
+from .csv_header import Header, header_of
+from .csv_lines import ReadCsv
+from .json_lines import ReadJson
 from .request import ReadRequest, S3File
 from .s3_objects import FileUnreadable, S3Access, codec_of, errors_naming
-from .s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, first_line_of, header_of, parquet_columns
+from .s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, first_line_of, parquet_columns
 from .shares import split_files
 
 Result = TypeVar("Result")
 _LARGEST_SHARE = 128 << 20
 _SPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 _PARSES_FRAMES = (4, 2)
+_PLAIN_JSON = ()
+_PLAIN_CSV = ("columnNameOfCorruptRecord", "header", "sep", "delimiter")
+"""Options with which lines are not left to Spark altogether."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,17 +57,28 @@ class S3Frames:
                 return self._lines(ReadLines())
 
     def _json(self) -> DataFrame:
-        """By Arrow as far as it reads what Spark's parser would, to which options and settings may tell otherwise."""
-        request, setting = self.request, self.request.spark.conf.get
-        is_inferred = request.schema is None
-        # A source takes a sixth of a second, so for the columns alone none is made.
-        lines = self._lines(ReadLines()) if is_inferred else request.spark.createDataFrame([], "value string")
-        frame = self._parsed("json", lines, request.options)
-        corrupt, times = setting("spark.sql.columnNameOfCorruptRecord"), setting("spark.sql.legacy.timeParserPolicy")
-        by_arrow = ReadJson.of(frame.schema)
-        if by_arrow is None or request.options or corrupt in frame.columns or times == "LEGACY":
-            return frame if is_inferred else self._parsed("json", self._lines(ReadLines()), request.options)
-        return rows_of(self._loaded(by_arrow, by_arrow.mixed(frame.schema)), frame.schema)
+        request = self.request
+        lines = self._no_lines() if request.schema is not None else self._lines(ReadLines())
+        columns = self._parsed("json", lines, request.options)
+        rows = self._rows(columns)
+        by_arrow = ReadJson.of(rows) if self._is_plain(_PLAIN_JSON) and rows.corrupt not in columns.columns else None
+        if by_arrow is not None:
+            return json_lines.rows_of(self._loaded(by_arrow, rows.mixed), rows)
+        return columns if request.schema is None else self._parsed("json", self._lines(ReadLines()), request.options)
+
+    def _no_lines(self) -> DataFrame:
+        """To learn the columns: a source would take a sixth of a second."""
+        return self.request.spark.createDataFrame([], "value string")
+
+    def _is_plain(self, plain: Container[str]) -> bool:
+        """Whether neither option nor setting may tell Spark's parser to read otherwise than Arrow does."""
+        policy = self.request.spark.conf.get("spark.sql.legacy.timeParserPolicy")
+        return policy != "LEGACY" and all(option in plain for option in self.request.options)
+
+    def _rows(self, columns: DataFrame) -> Rows:
+        corrupt = self.request.options.get("columnNameOfCorruptRecord")
+        by_default = self.request.spark.conf.get("spark.sql.columnNameOfCorruptRecord")
+        return Rows(schema=columns.schema, corrupt=str(corrupt or by_default))
 
     def parquet(self, *, from_path: Sequence[str] = ()) -> DataFrame:
         """Columns `from_path` are not in the files: their folders tell their values."""
@@ -90,13 +111,20 @@ class S3Frames:
         options = {**request.options, "header": False}
         has_header = str(request.options.get("header", True)).lower() == "true"
         names = self._column_names() if has_header else None
-        lines = self._lines(
-            ReadLines(header=names, dialect=_dialect(request.options), comment=request.options.get("comment"))
+        comment, dialect = request.options.get("comment"), _dialect(request.options)
+        header = None if names is None else Header(names=names, dialect=dialect, comment=comment)
+        if request.schema is None:
+            columns = self._parsed("csv", self._lines(ReadLines(header=header)), {"inferSchema": True, **options})
+            columns = columns.toDF(*names) if names else columns
+        else:
+            columns = self._parsed("csv", self._no_lines(), options)
+        rows = self._rows(columns)
+        by_arrow = ReadCsv.of(rows, dialect.get("delimiter", ","), header) if self._is_plain(_PLAIN_CSV) else None
+        if by_arrow is not None:
+            return csv_lines.rows_of(self._loaded(by_arrow, rows.mixed), rows, options)
+        return (
+            columns if request.schema is None else self._parsed("csv", self._lines(ReadLines(header=header)), options)
         )
-        if request.schema is not None:
-            return self._parsed("csv", lines, options)
-        frame = self._parsed("csv", lines, {"inferSchema": True, **options})
-        return frame.toDF(*names) if names else frame
 
     def _parsed(self, kind: str, lines: DataFrame, options: Mapping[str, Any]) -> DataFrame:
         """By Spark's own parser. Before 4.2 its Python takes an RDD only, which brings each line through Python once more."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -13,9 +12,9 @@ import pyarrow as pa
 from obstore.store import ObjectStore
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from ..errors import SourceFailed
 from ..tables.layout import partition_values
-from .arrow import batches_of_lines
+from .arrow import LINES, array_of_lines, whole_lines
+from .csv_header import Header, first_content
 from .request import S3File
 from .s3_objects import FileUnreadable, PinnedObject, S3Access, errors_naming, fetched_ahead, pieces
 
@@ -54,55 +53,21 @@ class S3FilesReader(DataSourceReader):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadLines:
-    """Of a CSV file the first line that says something is checked and left out, when `header` tells what it must say."""
-
-    header: Sequence[str] | None = None
-    dialect: Mapping[str, Any] | None = None
-    """For Python's csv, which reads the header only."""
-    comment: str | None = None
-    """What lines begin with that say nothing."""
+    header: Header | None = None
+    """Of CSV; left out of what is read."""
 
     def __call__(self, store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
-        header_expected = self.header is not None and file.has_start
-        for batch in batches_of_lines(pieces(store, file), has_start=file.has_start):
-            rest = batch
-            if header_expected and (at := _first_content(batch, self.comment)) is not None:
-                self._check(batch.column(0)[at].as_py(), file)
-                header_expected, rest = False, batch.slice(at + 1)
-            if not header_expected and rest.num_rows:
-                yield rest
-        if header_expected and file.part is not None:
-            raise SourceFailed(
-                f"{file.url} has no header in its first {file.part[1]} bytes: take what is before it away"
-            )
-
-    def _check(self, line: str, file: S3File) -> None:
-        header = header_of(line, self.dialect or {})
-        if [name.lower() for name in header] != [name.lower() for name in self.header or ()]:
-            raise SourceFailed(
-                f"{file.url} has the columns {', '.join(header)} where {', '.join(self.header or ())} are expected: "
-                "correct the file or the schema"
-            )
-
-
-def header_of(line: str, dialect: Mapping[str, Any]) -> list[str]:
-    return [name.strip() for name in next(csv.reader([line], **dialect))]
+        texts = whole_lines(pieces(store, file), has_start=file.has_start)
+        for lines in texts if self.header is None else self.header.behind(texts, file):
+            yield pa.record_batch([array_of_lines(lines)], schema=LINES)
 
 
 def first_line_of(access: S3Access, file: S3File, comment: str | None) -> str | None:
     """The first one that says something."""
-    for batch in batches_of_lines(pieces(access.store(file.bucket), file)):
-        if (at := _first_content(batch, comment)) is not None:
-            return str(batch.column(0)[at].as_py())
+    for lines in whole_lines(pieces(access.store(file.bucket), file)):
+        if (found := first_content(lines, comment)) is not None:
+            return found[0]
     return None
-
-
-def _first_content(batch: pa.RecordBatch, comment: str | None) -> int | None:
-    """Where the first line is that is neither blank nor a comment."""
-    lines = (line.as_py() for line in batch.column(0))
-    return next(
-        (at for at, line in enumerate(lines) if line.strip() and not (comment and line.startswith(comment))), None
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A file of JSON means the same whether `s3files` reads it, for the most part by Arrow, or Spark alone."""
+"""Lines of JSON and CSV mean the same whether `s3files` reads them, for the most part by Arrow, or Spark alone."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ SDK = Path(__file__).parents[3] / "watcher" / "sdk"
 LINES = 4_000
 
 
-def test_odd_lines_are_read_as_sparks_own_reader_reads_them() -> None:
+@pytest.mark.parametrize("program", ["json_both_ways.py", "csv_both_ways.py"])
+def test_odd_lines_are_read_as_sparks_own_reader_reads_them(program: str) -> None:
     seed = random.randrange(10**6)
-    program = Path(__file__).with_name("json_both_ways.py")
     environment = {
         **os.environ,
         "PYTHONPATH": str(SDK),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    ran = subprocess.run(
-        [sys.executable, program, str(seed), str(LINES)], env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, Path(__file__).with_name(program), str(seed), str(LINES)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert found["differing"] == [], f"seed {seed}"

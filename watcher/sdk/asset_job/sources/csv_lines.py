@@ -1,0 +1,108 @@
+"""Lines of CSV by Arrow, as Spark's parser would read them.
+
+Which lines those are a pattern says that is made of the columns: as many values as columns, each written as both read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from obstore.store import ObjectStore
+from pyarrow import csv
+from pyspark.sql import DataFrame, types
+from pyspark.sql import functions as sql
+
+from .arrow import array_of_lines
+from .by_arrow import KINDS, LINE, MOMENT, ZONE, ReadByArrow, Rows, arrow_columns, as_text
+from .csv_header import Header
+from .request import S3File
+
+MOST_COLUMNS: Final = 1_000
+_TRUE, _FALSE = ("true", "TRUE", "True"), ("false", "FALSE", "False")
+_NUMBER: Final = r"-?\d+"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadCsv(ReadByArrow):
+    separator: str
+    header: Header | None
+    blank: ClassVar[bytes] = b" "
+
+    @classmethod
+    def of(cls, rows: Rows, separator: str, header: Header | None) -> ReadCsv | None:
+        """None where a column is of a kind that only Spark's parser reads, or lines may be of any form."""
+        columns = arrow_columns(rows.fields, _kind)
+        if columns is None or len(columns) > MOST_COLUMNS or len(separator) != 1 or not separator.isascii():
+            return None
+        return cls(columns=columns, separator=separator, header=header) if separator not in '"\\\r\n\0' else None
+
+    def lines(self, store: ObjectStore, file: S3File) -> Iterator[bytes]:
+        lines = super().lines(store, file)
+        return lines if self.header is None else self.header.behind(lines, file)
+
+    def parsed(self, lines: bytes) -> pa.Table | None:
+        each = array_of_lines(lines)
+        if b"\0" in lines or not all(pc.all(pc.match_substring_regex(each, form)).as_py() for form in self._forms()):
+            return None
+        names = [str(at) for at in range(len(self.columns))]
+        kinds = dict(zip(names, map(as_text, self.columns.types), strict=True))
+        table = csv.read_csv(
+            pa.BufferReader(lines),
+            csv.ReadOptions(use_threads=False, block_size=len(lines) + 1, column_names=names),
+            csv.ParseOptions(delimiter=self.separator, double_quote=False),
+            csv.ConvertOptions(
+                column_types=kinds,
+                check_utf8=False,
+                null_values=[""],
+                strings_can_be_null=True,
+                true_values=_TRUE,
+                false_values=_FALSE,
+            ),
+        )
+        return table.rename_columns(self.columns.names).cast(self.columns)
+
+    def _forms(self) -> Iterator[str]:
+        between = f"\\x{ord(self.separator):02x}"
+        yield f"^{between.join(f'(?:{_written(kind, between)})?' for kind in self.columns.types)}$"
+        if len(self.columns) == 1 or self.separator == " ":
+            yield "[^ ]"  # else it were no line to Spark
+
+
+def _kind(kind: types.DataType) -> pa.DataType:
+    """Raises KeyError."""
+    return pa.decimal128(kind.precision, kind.scale) if isinstance(kind, types.DecimalType) else KINDS[kind]
+
+
+def _written(kind: pa.DataType, between: str) -> str:
+    """How a value is written that both read alike; none at all is null to both."""
+    if pa.types.is_string(kind):
+        return rf'"[^"\\]*"|[^"{between}][^{between}]*'
+    if pa.types.is_timestamp(kind):
+        plain = MOMENT + (ZONE if kind.tz else "")
+    elif pa.types.is_date(kind):
+        plain = r"\d{4}-\d\d-\d\d"
+    elif pa.types.is_boolean(kind):
+        plain = "|".join([*_TRUE, *_FALSE])
+    elif pa.types.is_decimal(kind):
+        plain = rf"-?\d{{1,{kind.precision - kind.scale}}}(?:\.\d{{1,{kind.scale}}})?"
+    elif pa.types.is_floating(kind):
+        plain = _NUMBER + r"(?:\.\d+)?(?:[eE][+-]?\d+)?"
+    else:
+        plain = _NUMBER
+    return f'"(?:{plain})"|{plain}'
+
+
+def rows_of(mixed: DataFrame, rows: Rows, options: Mapping[str, Any]) -> DataFrame:
+    """Of what `ReadCsv` gave; lines that were left to Spark give the rows that its reader gives."""
+    line = sql.col(LINE)
+    return rows.of(
+        mixed,
+        sql.when(
+            line.isNotNull(),
+            sql.from_csv(line, rows.schema.toDDL(), {name: str(value) for name, value in options.items()}),
+        ),
+    )
