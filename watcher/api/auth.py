@@ -15,8 +15,10 @@ from starlette.types import Scope
 from store.processes import sessions, tokens
 from store.processes.tokens import Identity
 from watcher import try_tokens
-from watcher.api.context import ApiContext, of_app
+from watcher.api.context import ApiContext, Context, of_app
 from watcher.api.sign_ins import REFUSED, failed, in_passing
+from watcher.api.streams import MayListen
+from watcher.loops import keep_going
 from watcher.try_tokens import InvalidTryToken, TryIdentity
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `watcher token create`.")
@@ -118,3 +120,23 @@ def _at_least(role: str) -> Callable[[Request, Bearer], Awaitable[Actor]]:
 Viewer = Annotated[Actor, Depends(_at_least("viewer"))]
 Operator = Annotated[Actor, Depends(_at_least("operator"))]
 Admin = Annotated[Actor, Depends(_at_least("admin"))]
+
+
+async def _may_listen(request: Request, context: Context, bearer: Bearer) -> MayListen:
+    return partial(_is_signed_in, request, context, bearer)
+
+
+async def _is_signed_in(request: Request, context: ApiContext, bearer: HTTPAuthorizationCredentials | None) -> bool:
+    """As the database says now; while it cannot be asked, nobody is signed out."""
+    if context.auth == "none":
+        return True
+    session_id = context.site.session_id(request.headers)
+    async with keep_going("api.sign_in_unknown"), context.database.reading() as connection:
+        if bearer is not None:
+            return await tokens.identify(connection, bearer.credentials) is not None
+        return session_id is not None and await sessions.identify(connection, session_id) is not None
+    return True
+
+
+Listener = Annotated[MayListen, Depends(_may_listen)]
+"""For answers that go on: a token may be revoked, and a session end, while they do."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,11 @@ MOST_STREAMS: Final = 100
 COMMENT_EVERY: Final = 15.0
 """Seconds. A comment keeps the connection open, and finds out when nobody listens any more."""
 COMMENT: Final = ":\n\n"
+ASK_EVERY: Final = 2.0
+"""Seconds between two looks at whether the listener may still listen."""
+
+MayListen = Callable[[], Awaitable[bool]]
+"""Whether the token or session that opened a stream is still good."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -22,6 +27,7 @@ class Streams:
 
     most: int = MOST_STREAMS
     comment_every: float = COMMENT_EVERY
+    ask_every: float = ASK_EVERY
     _open: int = 0
 
     def check(self) -> None:
@@ -29,20 +35,25 @@ class Streams:
         if self._open >= self.most:
             raise HTTPException(503, f"{self.most} streams are open already; close one, or ask again later")
 
-    async def commented(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
-        """The events, the empty ones left out, with a comment where there was nothing else for a while."""
-        async with self._counted():
-            spoke = anyio.current_time()
-            async for event in events:
+    async def commented(self, events: AsyncIterator[str], may_listen: MayListen) -> AsyncGenerator[str, None]:
+        """The `lines` without the empty ones, with a comment where there was nothing else for a while."""
+        spoke = anyio.current_time()
+        async with aclosing(self.lines(events, may_listen)) as lines:
+            async for event in lines:
                 now = anyio.current_time()
                 if event or now - spoke >= self.comment_every:
                     spoke = now
                     yield event or COMMENT
 
-    async def lines(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
-        """The events as they are, for an answer that is no stream of server-sent events."""
+    async def lines(self, events: AsyncIterator[str], may_listen: MayListen) -> AsyncGenerator[str, None]:
+        """The events as they are, until there are no more, or the listener may listen no more."""
+        asked_at = anyio.current_time()
         async with self._counted():
             async for event in events:
+                if anyio.current_time() - asked_at >= self.ask_every:
+                    if not await may_listen():
+                        return
+                    asked_at = anyio.current_time()
                 yield event
 
     @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -262,9 +263,12 @@ async def test_following_shows_what_is_there_and_what_comes(api: Api) -> None:
     """The stream itself: the in-process transport would hand it over only when it ends."""
     log.info("watcher.polled", watcher="landing_files", n=0)
     query = LogQuery(around=None, before=100, after=100, following=True)
-    response = await answer(
-        api.context, "landing_files", lambda: watcher_logs(api.context.logs_directory, "landing_files"), query, "*/*"
-    )
+
+    async def may_listen() -> bool:
+        return True
+
+    log_files = partial(watcher_logs, api.context.logs_directory, "landing_files")
+    response = await answer(api.context, "landing_files", log_files, query, "*/*", may_listen)
     stream: AsyncIterator[str] = response.body_iterator  # type: ignore[attr-defined]  # a StreamingResponse
 
     assert response.media_type == "text/event-stream"

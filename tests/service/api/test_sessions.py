@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
+import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from fastapi import FastAPI, Request, Response
@@ -18,10 +20,12 @@ from store.database.schema import api_session, api_token, database_now
 from store.processes import audit, tokens
 from store.processes.tokens import CreatedToken
 from tests.databases import on_both
+from tests.effort import PATIENCE
 from tests.service.api.application import Api
 from watcher.api import create_app, sessions
 from watcher.api.context import ApiContext, Context
 from watcher.api.same_site import Site
+from watcher.api.streams import Streams
 from watcher.api.throttle import MOST_FAILURES
 
 pytestmark = on_both
@@ -115,6 +119,20 @@ async def test_a_session_ends_with_its_token_by_itself_and_by_the_next_one_of_it
             assert (await connection.execute(select(func.count()).select_from(api_session))).scalar_one() == 1
             await tokens.revoke(connection, token.id)
         assert await status(ann, "GET", ASSETS) == 401
+
+
+async def test_a_stream_ends_with_its_session(guarded: Api, token: CreatedToken) -> None:
+    context = replace(guarded.context, streams=Streams(ask_every=0))
+    async with browser(context) as ann, browser(context) as other, anyio.create_task_group() as tasks:
+        await sign_in(ann, token)
+        other.cookies.update(ann.cookies)
+        with anyio.fail_after(PATIENCE):
+            tasks.start_soon(ann.get, "/api/v2/events/stream")
+            while not context.changes._listeners:
+                await anyio.lowlevel.checkpoint()
+            assert await status(other, "POST", "/sign-out") == 204
+            while context.changes._listeners:
+                await anyio.lowlevel.checkpoint()
 
 
 async def test_a_token_that_has_expired_ends_its_sessions(guarded: Api, token: CreatedToken) -> None:

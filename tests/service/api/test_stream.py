@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from store.catalog import watchers
+from store.processes import tokens
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.service.api.application import Api, claimed, serving
@@ -21,6 +22,8 @@ from watcher.api.live import LiveChanges
 from watcher.api.streams import Streams
 
 STREAM = "/api/v2/events/stream"
+RUN = "/api/v2/dags/load_orders/dagRuns/manual__1"
+TRY_LOG = f"{RUN}/taskInstances/load/logs/1"
 
 
 class Client:
@@ -141,6 +144,32 @@ async def test_a_slow_reader_is_let_go_and_streams_are_few(api: Api) -> None:
             await client.until("nothing that comes")
     async with serving(replace(api.context, streams=Streams(most=0))) as full:
         assert (await full.get(STREAM)).status_code == 503
+
+
+@on_both
+@pytest.mark.parametrize(
+    "path",
+    [STREAM, "/api/v2/watchers/landing_files/logs?follow=true", f"{RUN}/wait?interval=0.1", f"{TRY_LOG}?follow=true"],
+)
+async def test_a_stream_ends_with_the_token_that_opened_it(guarded: Api, path: str) -> None:
+    await guarded.start_try()
+    async with guarded.database.transaction() as connection:
+        token = await tokens.create(connection, "ann", "viewer")
+    headers = {"Authorization": f"Bearer {token.token}"}
+    context = replace(guarded.context, streams=Streams(ask_every=0, comment_every=0))
+    async with (
+        served(context) as address,
+        httpx.AsyncClient(base_url=address, timeout=PATIENCE, headers=headers) as client,
+        client.stream("GET", path) as answer,
+    ):
+        assert answer.status_code == 200
+        lines = answer.aiter_lines()
+        await anext(lines)
+        async with guarded.database.transaction() as connection:
+            await tokens.revoke(connection, token.id)
+        with anyio.fail_after(PATIENCE):
+            async for _ in lines:
+                pass
 
 
 async def test_who_was_away_for_too_much_reads_anew(api: Api) -> None:

@@ -18,22 +18,38 @@ async def events(*texts: str) -> AsyncIterator[str]:
         await anyio.lowlevel.checkpoint()
 
 
+async def may_listen() -> bool:
+    return True
+
+
 async def test_what_is_empty_is_left_out_until_a_comment_is_due() -> None:
-    assert [text async for text in Streams().commented(events("a", "", "", "b", ""))] == ["a", "b"]
+    assert [text async for text in Streams().commented(events("a", "", "", "b", ""), may_listen)] == ["a", "b"]
     always = Streams(comment_every=0)
-    assert [text async for text in always.commented(events("a", "", "b", ""))] == ["a", COMMENT, "b", COMMENT]
+    texts = [text async for text in always.commented(events("a", "", "b", ""), may_listen)]
+    assert texts == ["a", COMMENT, "b", COMMENT]
 
 
 async def test_an_open_stream_has_its_place_until_it_ends_however_it_ends() -> None:
     streams = Streams(most=2)
-    open_ones = [streams.commented(events("a", "b")) for _ in range(2)]
+    open_ones = [streams.commented(events("a", "b"), may_listen) for _ in range(2)]
     for stream in open_ones:
         streams.check()
         assert await anext(stream) == "a"
     with pytest.raises(HTTPException) as refused:
         streams.check()
     assert refused.value.status_code == 503
-    await open_ones[0].aclose()  # type: ignore[attr-defined]
+    await open_ones[0].aclose()
     streams.check()
     assert [text async for text in open_ones[1]] == ["b"]
+    streams.check()
+
+
+async def test_a_stream_ends_when_its_listener_may_listen_no_more() -> None:
+    answers = iter([True, False])
+
+    async def may_still_listen() -> bool:
+        return next(answers)
+
+    streams = Streams(most=1, ask_every=0)
+    assert [text async for text in streams.commented(events("a", "b", "c"), may_still_listen)] == ["a"]
     streams.check()

@@ -20,7 +20,7 @@ from store.runs.queues import ACTIVE
 from store.runs.run_lists import RUN_ORDERS
 from store.runs.runs import Run
 from store.runs.task_instances import TaskInstance
-from watcher.api.auth import Operator, Viewer
+from watcher.api.auth import Listener, Operator, Viewer
 from watcher.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, answered
 from watcher.api.context import ApiContext, Context
 from watcher.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, trigger
@@ -222,13 +222,14 @@ async def wait_for_run(
     dag_id: str,
     run_id: str,
     interval: Annotated[float, Query(gt=0, allow_inf_nan=False)],
+    may_listen: Listener,
     result: Annotated[list[str] | None, Query()] = None,  # noqa: ARG001  no job here leaves any
 ) -> StreamingResponse:
     """A line of JSON with the run's `state` at once, and one at each look until it is over."""
     await _existing(context, dag_id, run_id)
     context.streams.check()
     states = _states(context, dag_id, run_id, max(interval, _SHORTEST_INTERVAL))
-    return StreamingResponse(context.streams.lines(states), media_type="text/plain")
+    return StreamingResponse(context.streams.lines(states, may_listen), media_type="text/plain")
 
 
 async def _states(context: ApiContext, dag_id: str, run_id: str, interval: float) -> AsyncIterator[str]:

@@ -26,10 +26,11 @@ from store.keys import TaskInstanceKey
 from store.runs import runs, task_instances, tries
 from store.state import history
 from store.state.history import HistoryEntry
-from watcher.api.auth import Viewer
+from watcher.api.auth import Listener, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.parameters import BIGGEST, MapIndex, Moment
 from watcher.api.shapes.base import Shape
+from watcher.api.streams import MayListen
 from watcher.logs import reader, try_log
 from watcher.logs.reader import LINES, Fragment, Log, Record, as_text, fragment, fragment_of
 from watcher.submit.base import Handle, Submitter
@@ -104,6 +105,7 @@ async def get_log(
     task_id: str,
     try_number: TryNumber,
     query: LogQueryParameters,
+    may_listen: Listener,
     map_index: MapIndex = -1,
     full_content: bool = False,
     token: Token = 0,
@@ -112,7 +114,7 @@ async def get_log(
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     log = await log_of_try(context, instance, try_number)
     if query.following or not query.is_of_the_end:
-        return await answer(context, str(log.path), lambda: [[log.path]], query, accept)
+        return await answer(context, str(log.path), lambda: [[log.path]], query, accept, may_listen)
     lines = _FULL_CONTENT if full_content else _FIRST_FRAGMENT
     part = await log.fragment(token, lines)
     following = None if part.next_offset is None else str(part.next_offset)
@@ -171,7 +173,12 @@ async def _remote_fragment(submitter: Submitter, handle: Handle, offset: int, li
 
 
 async def answer(
-    context: ApiContext, name: str, logs: Callable[[], Sequence[Log]], query: LogQuery, accept: str
+    context: ApiContext,
+    name: str,
+    logs: Callable[[], Sequence[Log]],
+    query: LogQuery,
+    accept: str,
+    may_listen: MayListen,
 ) -> Response:
     """The lines of the log of this name in the form that was asked for. Raises `NotFound` for a write that nobody knows of."""
     if query.following:
@@ -184,7 +191,9 @@ async def answer(
             await more.aclose()
             raise
         return StreamingResponse(
-            context.streams.commented(events), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+            context.streams.commented(events, may_listen),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store"},
         )
     return in_form(await excerpt(context, logs, query), accept)
 

@@ -14,7 +14,7 @@ from store.catalog import watchers as watcher_rows
 from store.runs import runs
 from store.runs.changes import Changed
 from store.state.history import HistoryEntry
-from watcher.api.auth import Viewer
+from watcher.api.auth import Listener, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.live import TYPES, Change, ChangeFilter, ChangeType
 from watcher.api.parameters import BIGGEST, Text
@@ -49,6 +49,7 @@ class StoreChange(HistoryResponse):
 async def stream(
     context: Context,
     _: Viewer,
+    may_listen: Listener,
     types: Annotated[Text | None, Query(max_length=1000, description="Several are separated by commas.")] = None,
     asset_id: Annotated[int | None, Query(ge=0, le=BIGGEST)] = None,
     dag_id: Annotated[Text | None, Query(max_length=250)] = None,
@@ -64,7 +65,7 @@ async def stream(
     changes = context.changes.follow(context.database, shown, selection, last_event_id, context.stopping)
     begun = await anext(changes, "")  # so that the answer's head, too, says that whatever comes from now on is told
     return StreamingResponse(
-        context.streams.commented(_all(COMMENT + begun, changes)),
+        context.streams.commented(_all(COMMENT + begun, changes), may_listen),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )

@@ -16,7 +16,7 @@ from store.catalog.watchers import WatcherRow
 from store.detection import outbox
 from store.detection.outbox import StuckLane
 from store.processes import audit
-from watcher.api.auth import Actor, Operator, Viewer
+from watcher.api.auth import Actor, Listener, Operator, Viewer
 from watcher.api.context import ApiContext, Context
 from watcher.api.document import MAY_CONFLICT
 from watcher.api.parameters import Body, Text, example
@@ -224,11 +224,16 @@ def _control(context: ApiContext) -> Control:
 
 @router.get("/{name}/logs", response_class=PlainTextResponse, responses=LINES_OF_LOGS)
 async def get_logs(
-    context: Context, _: Viewer, name: str, query: LogQueryParameters, accept: Annotated[str, Header()] = "*/*"
+    context: Context,
+    _: Viewer,
+    name: str,
+    query: LogQueryParameters,
+    may_listen: Listener,
+    accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
     """Also those of a watcher that is configured no more: what it wrote still leads here."""
     logs = partial(watcher_logs, context.logs_directory, name)
     if not await anyio.to_thread.run_sync(logs) and query.is_of_the_end:
         async with context.database.reading() as connection:
             await watchers.get(connection, name)
-    return await answer(context, f"watcher {name}", logs, query, accept)
+    return await answer(context, f"watcher {name}", logs, query, accept, may_listen)
