@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -48,6 +48,18 @@ Duration: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{_PATTERN.pattern}$", "examples": ["10s"]}),
 ]
 """A length of time as the YAML writes it; never negative."""
+
+
+def parse_time(value: str | datetime) -> datetime:
+    """An ISO 8601 date or timestamp in UTC, which it is in, too, when it has no zone.
+
+    Raises ValueError, also for a time of which UTC's year is none of 1 to 9999.
+    """
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies outside the calendar") from None
 
 
 _BYTES: Final = {"": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}

@@ -18,7 +18,7 @@ from sqlalchemy import BigInteger, Column, ColumnElement, Float, Integer, Row, S
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import Window, page
-from store.database.schema import UtcDateTime
+from store.database.schema import UtcDateTime, in_utc
 from store.errors import InvalidCursor
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ def _typed(key: _Key, value: Any) -> Any:
             case None:
                 return None
             case str() if isinstance(of, UtcDateTime) and (moment := datetime.fromisoformat(value)).tzinfo is not None:
-                return moment
+                return in_utc(moment)
             case str() if isinstance(of, String) and _is_text(value):
                 return value
             case bool():

@@ -47,6 +47,14 @@ metadata = MetaData(
 )
 
 
+def in_utc(moment: datetime) -> datetime:
+    """The moment, which has a zone, in UTC. Raises `ValueError` where UTC's year is none of 1 to 9999."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies outside the calendar; give a time of the years 1 to 9999 in UTC") from None
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC datetime in and out; SQLite keeps it as naive text that sorts."""
 
@@ -58,7 +66,7 @@ class UtcDateTime(TypeDecorator[datetime]):
             return None
         if value.utcoffset() is None:
             raise ValueError("a time without a time zone names no moment")
-        utc = value.astimezone(UTC)
+        utc = in_utc(value)
         return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
 
     def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:

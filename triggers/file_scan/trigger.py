@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
 import anyio
@@ -33,19 +33,17 @@ from triggers.errors import ConfigurationError, SourceChanged
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
 from triggers.file_scan.state import ScanState, Start, text_of
-from triggers.file_scan.versions import FileVersion, Moment, Page, length_of, moment_of, parse_moment
-from triggers.options import BatchOptions, Duration
+from triggers.file_scan.versions import FileVersion, Moment, Page, length_of, moment_of
+from triggers.options import BatchOptions, Duration, parse_time
 
 
 def _parse_start(value: Any) -> Any:
-    if isinstance(value, str) and value not in ("now", "all"):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise ValueError("write now, all, or an ISO timestamp like 2026-11-20T09:00:00Z") from None
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    return value
+    if not isinstance(value, str | datetime) or value in ("now", "all"):
+        return value
+    try:
+        return parse_time(value)
+    except ValueError:
+        raise ValueError("write now, all, or an ISO timestamp like 2026-11-20T09:00:00Z") from None
 
 
 class FileBatch(BatchOptions):
@@ -280,7 +278,7 @@ def _start_of(to: str) -> Start:
     if to == "start":
         return "all"
     try:
-        return parse_moment(to)
+        return moment_of(parse_time(to))
     except ValueError:
         raise ConfigurationError(
             f"{to!r} is no place to rewind to; write now, start, or an ISO timestamp like 2026-11-20T09:00:00Z"

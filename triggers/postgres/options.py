@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from triggers.base import BaseOptions
-from triggers.options import BatchOptions, Duration
+from triggers.options import BatchOptions, Duration, parse_time
 from triggers.postgres.sql import Table, quoted
 
 Place: TypeAlias = Literal["now", "all"] | int | datetime
@@ -26,9 +26,8 @@ def parse_place(value: Any) -> Any:
     if not isinstance(value, str | datetime) or value in ("now", "all"):
         return value
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
+        return parse_time(value)
+    except ValueError:
         raise ValueError("write now, all, an id, or an ISO timestamp like 2026-11-20T09:00:00Z") from None
 
 

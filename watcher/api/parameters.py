@@ -6,13 +6,14 @@ All that FastAPI calls for a request is `async`, here and elsewhere: it would ca
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, HTTPException, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from store.database.paging import Window
+from store.database.schema import in_utc
 from store.errors import no_asset
 from store.values import check_key
 
@@ -49,13 +50,6 @@ def _iso_text(moment: Any) -> Any:
     return moment
 
 
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("lies outside the calendar; give a time of the years 1 to 9999 in UTC") from None
-
-
 async def _asset_id(asset_id: Annotated[int, Path()]) -> int:
     if not 0 <= asset_id <= BIGGEST:
         raise no_asset(asset_id)
@@ -75,7 +69,7 @@ async def _limit(limit: Annotated[int, Query(ge=0)] = 50) -> int:
 
 
 Text = Annotated[str, AfterValidator(storable)]
-Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_iso_text), AfterValidator(_in_utc)]
+Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_iso_text), AfterValidator(in_utc)]
 Pattern = Annotated[str | None, Query(max_length=1000)]
 TraceId = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")]
 AssetId = Annotated[int, Depends(_asset_id)]

@@ -199,6 +199,8 @@ NO_CURSORS = [
     token("start_date", [1, 1]),
     token("start_date", ["soon", 1]),
     token("start_date", ["2026-11-20T00:00:00", 1]),
+    token("start_date", ["0001-01-01T00:00:00+14:00", 1]),
+    token("start_date", ["9999-12-31T23:59:59-14:00", 1]),
     token("start_date", [None, "1"]),
     token("start_date", [None, True]),
     token("start_date", [None, 2**63]),

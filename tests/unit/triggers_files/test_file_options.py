@@ -84,6 +84,7 @@ def test_a_mode_is_an_algorithm() -> None:
     ("given", "sentence"),
     [
         ({"start": "yesterday"}, "write now, all, or an ISO timestamp"),
+        ({"start": "0001-01-01T00:00:00+14:00"}, "write now, all, or an ISO timestamp"),
         ({"match": "*", "regex": "."}, "exclude each other"),
         ({"regex": "("}, "no valid pattern"),
         ({"match": "[b-a]"}, "no valid pattern"),

@@ -88,7 +88,7 @@ def test_the_watermark_says_where_it_goes_on(tmp_path: Path) -> None:
     assert trigger.rewound(stored, "now").rows.clear
 
 
-@pytest.mark.parametrize("to", ["yesterday", "", "17", "all"])
+@pytest.mark.parametrize("to", ["yesterday", "", "17", "all", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 def test_a_place_that_is_none_is_told_how_to_write_one(to: str) -> None:
     trigger = FileNewFiles(FileNewFilesOptions(path="/"), None, TriggerContext(watcher="w"))
     with pytest.raises(ConfigurationError, match="write now, start, or an ISO timestamp"):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 
+from store.database.schema import in_utc
 from store.errors import NotFound
 from store.processes import audit
 from store.runs import queues
@@ -78,13 +79,15 @@ async def delete_of_both(
 
 def _moment(before: str | None) -> datetime | None:
     """A bad `before` is 400, as in Airflow; one without a zone too."""
+    if before is None:
+        return None
     try:
-        moment = None if before is None else datetime.fromisoformat(before)
+        moment = datetime.fromisoformat(before)
+        if moment.tzinfo is not None:
+            return in_utc(moment)
     except ValueError:
-        moment = datetime.min  # noqa: DTZ901  it has no zone, which is what it is told by
-    if moment is not None and moment.tzinfo is None:
-        raise HTTPException(400, f"`before` is no ISO timestamp with a zone: {before!r}")
-    return moment
+        pass
+    raise HTTPException(400, f"`before` is no ISO timestamp with a zone: {before!r}")
 
 
 async def _listed(context: ApiContext, which: QueueFilter) -> QueuedEventCollectionResponse:

@@ -13,6 +13,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
 from store.catalog import watchers
+from store.database.schema import in_utc
 from store.keys import TaskInstanceKey
 from watcher.api.context import ApiContext
 from watcher.api.parameters import BIGGEST, MapIndex
@@ -68,8 +69,8 @@ def _moment(at: str = "") -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(at)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
+        return in_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except ValueError:
         raise HTTPException(422, f"{at[:40]!r} is no time; write it like 2026-01-31T12:00:00Z") from None
 
 
