@@ -86,6 +86,30 @@ async def delete_entry(api: ApiClient, show: Show, asset: Asset, key: Key, if_ve
     show.done(f"{asset}: {key} is gone")
 
 
+@command(store, "undo")
+async def undo_entry(
+    api: ApiClient,
+    show: Show,
+    asset: Asset,
+    key: Key,
+    to_version: Annotated[
+        int | None, typer.Option(min=0, help="Whose value comes back; default: the one before.")
+    ] = None,
+    if_version: IfVersion = None,
+) -> None:
+    """Bring back an older value, as a new version in your own name; one that was a delete removes the entry."""
+    path = await _path(api, asset)
+    newest, *older = (await api.get(f"{path}-history", limit=2, key=key))["history"] or [None]
+    if newest is None:
+        raise Failure(f"{asset} has no history of {key!r}; `watcher store history {asset}` lists it", Exit.NOT_FOUND)
+    if to_version is None and not older:
+        raise Failure(f"no version of {key!r} is before this one; `watcher store delete` removes it", Exit.CONFLICT)
+    to = older[0]["version"] if to_version is None else to_version
+    seen = (0 if newest["deleted"] else newest["version"]) if if_version is None else if_version
+    answer = await api.send("POST", f"{path}/{_quoted(key)}/undo", body={"to_version": to, "if_version": seen})
+    show.done(f"{asset}: {key} is as in version {to}" if answer.content else f"{asset}: {key} is gone")
+
+
 @command(store, "history")
 async def list_history(
     api: ApiClient,
@@ -101,7 +125,11 @@ async def list_history(
 
 async def _path(api: ApiClient, asset: str, key: str | None = None) -> str:
     path = f"/api/v2/assets/{(await asset_named(api, asset))['id']}/store"
-    return path if key is None else f"{path}/{quote(key, safe='').replace('.', '%2E')}"
+    return path if key is None else f"{path}/{_quoted(key)}"
+
+
+def _quoted(key: str) -> str:
+    return quote(key, safe="").replace(".", "%2E")
 
 
 def _parsed(text: str) -> Any:

@@ -121,6 +121,22 @@ def test_a_value_is_written_read_and_removed_in_my_name(watcher: Watcher) -> Non
     assert "(deleted)" in watcher("store", "history", "orders").stdout
 
 
+def test_an_older_value_comes_back(watcher: Watcher) -> None:
+    assert "no history of 'undone'" in watcher("store", "undo", "orders", "undone", exits=4).stderr
+    watcher("store", "set", "orders", "undone", "1")
+    assert "no version of 'undone' is before" in watcher("store", "undo", "orders", "undone", exits=5).stderr
+    watcher("store", "set", "orders", "undone", "2")
+    assert "as in version 1" in watcher("store", "undo", "orders", "undone").stdout
+    assert watcher("store", "get", "orders", "undone").stdout == "1\n"
+    watcher("store", "undo", "orders", "undone", "--to-version", "2", "--if-version", "2", exits=5)
+    watcher("store", "undo", "orders", "undone", "--to-version", "2")
+    assert watcher("store", "get", "orders", "undone").stdout == "2\n"
+    watcher("store", "delete", "orders", "undone")
+    watcher("store", "undo", "orders", "undone")
+    assert watcher("store", "get", "orders", "undone").stdout == "2\n"
+    assert "is gone" in watcher("store", "undo", "orders", "undone").stdout
+
+
 def test_the_newest_events_of_an_asset_are_listed(watcher: Watcher, configuration: Path) -> None:
     assert answer(watcher("assets", "events", "--json")) == []
     anyio.run(_two_events, configuration)
