@@ -85,7 +85,8 @@ class Metrics:
         text = "How long the event loop took to give a waiting task its turn"
         self.loop_lag = self._histogram("event_loop_lag_seconds", text, _LOOP_LAGS)
         text = "Time for which a watcher kept the event loop for itself, a second or more at a time; '' is the daemon's own"
-        self.blocked = self._counter("blocked_seconds", text, "watcher")
+        # It only grows. As a counter it would be named `…_total`, which is not the name that is promised.
+        self.blocked = Gauge("watcher_blocked_seconds", text, ("watcher",), registry=self.registry)
         text = "Reloads of the configuration: applied, unchanged, followed, refused, failed"
         self.reloads = self._counter("reloads", text, "result")
         self._runs = self._counter("runs", "Runs that ended, by how", "dag_id", "state")

@@ -206,7 +206,7 @@ def test_each_metric_moves_and_one_trace_goes_all_the_way(tmp_path: Path, shop: 
 def _look_at_failures(daemon: Daemon) -> None:
     until(lambda: daemon.number("errors_total", watcher="missing") >= 1)
     assert daemon.number("state", watcher="missing", state="failing") == 1
-    until(lambda: daemon.number("blocked_seconds_total", watcher="drowsy") > 1)
+    until(lambda: daemon.number("blocked_seconds", watcher="drowsy") > 1)
     assert daemon.number("event_loop_lag_seconds_sum") > 1
     until(lambda: daemon.number("asset_late", asset="inbox"))
     assert daemon.number("asset_age_seconds", asset="inbox") > 1

@@ -127,6 +127,8 @@ def test_every_metric_is_documented_and_no_triggers_to_take() -> None:
     families = {re.sub("_(count|sum|bucket|created|total)$", "", sample.name) for sample in samples()}
     assert families == {f"watcher_{name}" for name in OUR_OWN | {DESCRIBED}}
     assert {f"watcher_{name.removesuffix('_total')}" for name in table} == families
+    totals = {sample.name.removeprefix("watcher_") for sample in samples() if sample.name.endswith("_total")}
+    assert {name for name in table if name.endswith("_total")} == totals
     for name, labels in table.items():
         documented = {label.strip() for label in labels.strip(" `").split(",") if label}
         told = {label for sample in samples() if sample.name.startswith(f"watcher_{name}") for label in sample.labels}
