@@ -60,6 +60,8 @@ class WatcherReport:
     """When the last whole poll that is committed, or found nothing, began."""
     trigger: BaseEventTrigger[Any, Any] | None = None
     """It knows when a later look began that was made for many watchers, and had nothing for this one; whole, as looks are."""
+    looked_at: float = 0.0
+    """When the newest such look began that is known: the trigger forgets it when it polls by itself, or fails."""
     up_to: tuple[int, JsonValue] | None = None
     """Where the clock has moved the watermark's `up_to`, and the version of the position that it is of."""
 
@@ -96,14 +98,20 @@ class WatcherReport:
         """For the watcher's row, once a whole poll has been made."""
         if self.polled_at is None or self.whole_since is None:
             return None
-        look = 0.0 if self.trigger is None else self.trigger.looked_at or 0.0
-        polled_at, whole_since = max(self.polled_at, look), max(self.whole_since, look)
+        self.remember_look()
+        polled_at, whole_since = max(self.polled_at, self.looked_at), max(self.whole_since, self.looked_at)
         ago, lag = timedelta(seconds=monotonic() - polled_at), math.ceil(max(polled_at - whole_since, 0))
-        version, up_to = None, None
-        if self.up_to is not None:
-            by_look = self.trigger.up_to if self.trigger is not None and look else None
-            version, up_to = self.up_to[0], to_json(by_look or self.up_to[1])
+        version, up_to = (None, None) if self.up_to is None else (self.up_to[0], to_json(self.up_to[1]))
         return Polled(ago=ago, lag=lag, version=version, up_to=up_to)
+
+    def remember_look(self) -> None:
+        """Take over what the trigger knows of the newest look that was made for many."""
+        look = None if self.trigger is None else self.trigger.looked_at
+        if self.trigger is None or look is None:
+            return
+        self.looked_at = max(self.looked_at, look)
+        if self.up_to is not None:
+            self.up_to = (self.up_to[0], self.trigger.up_to or self.up_to[1])
 
 
 @dataclass(kw_only=True, eq=False)

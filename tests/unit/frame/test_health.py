@@ -84,3 +84,32 @@ def test_lag_is_known_once_a_whole_poll_was_made_and_counts_from_its_start() -> 
     assert polled is not None
     assert polled.lag == 8
     assert WatcherReport(polled_at=now, whole_since=now + 1).polled.lag == 0
+
+
+class _Resting:
+    """A trigger for which others look."""
+
+    looked_at: float | None = None
+    up_to: str | None = None
+
+
+def resting(looked_at: float) -> tuple[WatcherReport, _Resting]:
+    """A watcher that polled an hour ago, and was looked at with others since."""
+    trigger = _Resting()
+    trigger.looked_at, trigger.up_to = looked_at, "10:00"
+    an_hour_ago = time.monotonic() - 3600
+    made = WatcherReport(state="running", has_position=True, polled_at=an_hour_ago, whole_since=an_hour_ago)
+    made.trigger, made.up_to = trigger, (7, "09:00")  # type: ignore[assignment]
+    return made, trigger
+
+
+def test_a_look_that_was_made_for_many_counts_also_when_the_poll_after_it_fails() -> None:
+    watcher, trigger = resting(looked_at=time.monotonic() - 1)
+    before = watcher.polled
+    trigger.looked_at = None  # it polls by itself, and fails
+    watcher.show("failing", "no such table", 1)
+    after = watcher.polled
+    for polled in (before, after):
+        assert polled is not None
+        assert polled.ago < timedelta(minutes=1)
+        assert (polled.lag, polled.version, polled.up_to) == (0, 7, '"10:00"')
