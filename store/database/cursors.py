@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from sqlalchemy import BigInteger, Column, ColumnElement, Float, Integer, Row, Select, String, and_, false, or_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Window, page
+from store.database.paging import Window, ordering, page
 from store.database.schema import UtcDateTime, in_utc
 from store.errors import InvalidCursor
 
@@ -94,9 +94,9 @@ async def cursor_page(
 
 
 def _keys(window: Window, columns: Mapping[str, ColumnElement[Any]], *, backward: bool) -> Sequence[_Key]:
-    names = [*window.order_by, next(iter(columns))]
     return [
-        _Key(column=columns[name.removeprefix("-")], descending=name.startswith("-") is not backward) for name in names
+        _Key(column=columns[name.removeprefix("-")], descending=name.startswith("-") is not backward)
+        for name in ordering(window, columns)
     ]
 
 

@@ -71,7 +71,7 @@ async def page(
     *,
     numbered: Select[Any] | None = None,
 ) -> Page[T]:
-    """Run a list's query; `columns` are what it may be ordered by, and the first of them settles ties.
+    """Run a list's query; `columns` are what it may be ordered by, and the first of them settles ties, as `ordering` says.
 
     `numbered`: the same rows, of each only what settles ties, for a list that grows long: it is counted by an index alone,
     and by that one, too, an offset passes over the rows before the page.
@@ -79,7 +79,7 @@ async def page(
     rows_of_all = (query.order_by(None) if numbered is None else numbered).subquery()
     total = (await connection.execute(select(func.count()).select_from(rows_of_all))).scalar_one()
     tie = next(iter(columns.values()))
-    order = [*(_direction(columns, name) for name in window.order_by), tie]
+    order = [_direction(columns, name) for name in ordering(window, columns)]
     part = (query if numbered is None else numbered).order_by(*order).limit(window.limit).offset(window.offset)
     rows = await all_of(connection, part if numbered is None else query.where(tie.in_(part)).order_by(*order), shape)
     return Page(rows=rows, total=total)
@@ -97,6 +97,12 @@ async def newest(
     """The highest of a list by a `number` that rows get as they come, below `before`; costs the same however long it is."""
     below = true() if before is None else number < before
     return await all_of(connection, query.where(below).order_by(number.desc()).limit(limit), shape)
+
+
+def ordering(window: Window, columns: Mapping[str, ColumnElement[Any]]) -> Sequence[str]:
+    """The names that a list is in the order of. What settles ties comes last, and descends where the first does, as in Airflow."""
+    sign = "-" if window.order_by and window.order_by[0].startswith("-") else ""
+    return [*window.order_by, sign + next(iter(columns))]
 
 
 def _direction(columns: Mapping[str, ColumnElement[Any]], name: str) -> ColumnElement[Any]:

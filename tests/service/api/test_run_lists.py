@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import insert, update
 
 from store.database import schema
@@ -177,6 +178,13 @@ async def _go_on_and_back(api: Api, order_by: list[str]) -> None:
     first = await api.get(ALL_RUNS, cursor=before["previous_cursor"], order_by=order_by, limit=2)
     assert (ids(first), first["previous_cursor"]) == (every[:1], None)
     assert ids(await api.get(ALL_RUNS, cursor=first["next_cursor"], order_by=order_by)) == every[1:]
+
+
+@pytest.mark.parametrize("query", [{}, {"cursor": ""}])
+async def test_what_is_alike_descends_where_the_order_does_as_in_airflow(api: Api, query: dict[str, str]) -> None:
+    await four_runs(api)
+    rising = ids(await api.get(ALL_RUNS, order_by="run_type", **query))
+    assert ids(await api.get(ALL_RUNS, order_by="-run_type", **query)) == rising[::-1]
 
 
 async def test_a_page_is_not_moved_by_what_comes_meanwhile(api: Api) -> None:
