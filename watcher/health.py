@@ -17,7 +17,7 @@ from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
 from store.values import to_json
 from triggers.base import BaseEventTrigger, Finding, JsonValue
-from watcher.poll_history import Poll, PollHistory, newest_first, parse
+from watcher.poll_history import Poll, PollHistory, parse
 from watcher.watchdog import Block
 
 PROBE_DEADLINE: Final = 3.0
@@ -109,7 +109,9 @@ class WatcherReport:
         look = None if self.trigger is None else self.trigger.looked_at
         if self.trigger is None or look is None:
             return
-        self.looked_at = max(self.looked_at, look)
+        if look > max(self.looked_at, self.polled_at or 0.0):
+            self.looked_at = look
+            self.history.look(look)
         if self.up_to is not None:
             self.up_to = (self.up_to[0], self.trigger.up_to or self.up_to[1])
 
@@ -199,7 +201,10 @@ class Health:
     def polls(self, name: str, stored: str | None) -> Sequence[Poll]:
         """A watcher's last polls, the newest first: what this process knows of one that it hosts, else what was stored."""
         report = self.watchers.get(name)
-        return newest_first(parse(stored) if report is None else report.history.polls)
+        if report is None:
+            return parse(stored)[::-1]
+        report.remember_look()
+        return report.history.newest_first()
 
     def merged(self, row: WatcherRow) -> WatcherRow:
         """The row with what this process knows better: it may have been unable to record it."""

@@ -7,7 +7,7 @@ processes, and for whoever hosts the watcher next.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -20,7 +20,10 @@ MOST_POLLS: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Poll:
-    """`seconds` None: how long it took is not known. `times`: so many in a row were like it, and this is the last."""
+    """`seconds` None: how long it took is not known. `times`: so many in a row were like it, and this is the last.
+
+    A look that is made for many watchers moves the last idle poll, and is not counted.
+    """
 
     started: str
     seconds: float | None = None
@@ -53,6 +56,8 @@ class PollHistory:
     _is_over: bool = True
     """No batch that was noted waits for the end of its poll."""
     _caught_up: bool = False
+    _looked_at: float | None = None
+    """The newest look that is not among the polls yet."""
 
     def note(self, batch: TriggerBatch) -> None:
         """A batch that is durable; the last one of a poll says since when it looked."""
@@ -64,18 +69,37 @@ class PollHistory:
         if batch.whole_since is not None:
             self._end(batch.whole_since)
 
+    def look(self, began: float) -> None:
+        """One that was made for many watchers began then, by `time.monotonic`, and had nothing for this one: an idle poll."""
+        self._looked_at = began
+
+    def newest_first(self) -> Sequence[Poll]:
+        self._keep_look()
+        return self.polls[::-1]
+
     def fail(self, error: str) -> None:
         """The poll under way, or the pause after one, ended with it."""
         self._end(None, error)
 
     def _end(self, since: float | None, error: str | None = None) -> None:
+        self._keep_look()
         seconds = None if since is None else max(monotonic() - since, 0.0)
-        began = datetime.now(UTC) - timedelta(seconds=seconds or 0)
-        started = began.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         rounded = None if seconds is None else round(seconds, 6)
+        started = _time_before(seconds or 0)
         poll = Poll(started=started, seconds=rounded, found=self._found, committed=self._committed, error=error)
         self._found = self._committed = 0
         self._is_over = True
+        self._add(poll)
+
+    def _keep_look(self) -> None:
+        if self._looked_at is None:
+            return
+        times = self.polls.pop().times if self.polls and self.polls[-1].is_idle else 1
+        poll = Poll(started=_time_before(monotonic() - self._looked_at), times=times)
+        self._looked_at = None
+        self.polls = [*self.polls[1 - MOST_POLLS :], poll]
+
+    def _add(self, poll: Poll) -> None:
         if self.polls and poll.repeats(self.polls[-1]):
             poll = replace(poll, times=self.polls.pop().times + 1)
         else:
@@ -96,5 +120,6 @@ def parse(stored: str | None) -> Sequence[Poll]:
     return [] if stored is None else [Poll(**poll) for poll in json.loads(stored)]
 
 
-def newest_first(polls: Iterable[Poll]) -> list[Poll]:
-    return [*polls][::-1]
+def _time_before(seconds: float) -> str:
+    moment = datetime.now(UTC) - timedelta(seconds=seconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from store.errors import DatabaseUnavailable
+from triggers.base import TriggerBatch
 from watcher.health import Health, WatcherReport
 from watcher.watchdog import Block
 
@@ -113,3 +114,17 @@ def test_a_look_that_was_made_for_many_counts_also_when_the_poll_after_it_fails(
         assert polled is not None
         assert polled.ago < timedelta(minutes=1)
         assert (polled.lag, polled.version, polled.up_to) == (0, 7, '"10:00"')
+
+
+def test_a_look_that_was_made_for_many_is_the_newest_idle_poll() -> None:
+    watcher, trigger = resting(looked_at=time.monotonic() - 600)
+    health = Health(watchers={"files": watcher})
+    watcher.history.note(TriggerBatch(whole_since=time.monotonic() - 3600))
+    [before] = health.polls("files", None)
+    trigger.looked_at = time.monotonic() - 1
+    [now] = health.polls("files", None)
+    assert health.polls("files", None) == [now]
+    assert (now.error, now.seconds, now.times, before.times) == (None, None, 1, 1)
+    assert datetime.now(UTC) - datetime.fromisoformat(now.started) < timedelta(minutes=1)
+    watcher.history.fail("no such table")
+    assert [poll.error for poll in health.polls("files", None)] == ["no such table", None]

@@ -124,7 +124,8 @@ def _of_forwarding(lane: StuckLane) -> WatcherFinding:
 class WatcherPoll(Shape):
     """`found`: files and rows; `committed`: events. `seconds` is null where nobody knows, as of one that failed.
 
-    Polls in a row that found nothing, or failed alike, are one, the last of them: `times` says how many there were.
+    Polls in a row that found nothing, or failed alike, are one, the last of them: `times` says how many there were. A look
+    that is made for many watchers moves the last one that found nothing, and is not counted.
     """
 
     started: datetime
