@@ -13,7 +13,7 @@ from config.sentences import misplaced
 
 ARGUMENT_NAMES: Final = (
     *("run_id", "dag_id", "task_id", "try_number", "conf", "triggering_asset_events"),
-    *("logical_date", "data_interval_start", "data_interval_end"),
+    *("logical_date", "data_interval_start", "data_interval_end", "partition_key"),
 )
 """What templates in `spark.args` may use."""
 DEPLOY_MODE: Final = "spark.submit.deployMode"

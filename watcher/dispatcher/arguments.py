@@ -50,13 +50,13 @@ def template_context(key: TryKey, run: Run, events: Sequence[AssetEvent]) -> Map
     names = {"run_id": instance.run_id, "dag_id": instance.dag_id, "task_id": instance.task_id}
     times = {name: vars(run)[name] for name in _TIMES}
     given = {"try_number": key.try_number, "conf": json.loads(run.conf), "triggering_asset_events": triggering}
-    return {**names, **times, **given}
+    return {**names, **times, **given, "partition_key": None}
 
 
 def _event(event: AssetEvent) -> Mapping[str, Any]:
     own = {"id": event.id, "extra": event.extra, "timestamp": event.timestamp}
     source = {"source_dag_id": event.source_dag_id, "source_run_id": event.source_run_id}
-    return {**own, **source, "asset": {"name": event.asset.name, "uri": event.asset.uri}}
+    return {**own, **source, "partition_key": None, "asset": {"name": event.asset.name, "uri": event.asset.uri}}
 
 
 def rendered_arguments(args: Sequence[str], context: Mapping[str, Any]) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ def test_check_knows_what_a_run_gives() -> None:
         ("{{ triggering_asset_events.orders[0].asset.uri }}", "s3://orders"),
         ("{{ logical_date }} {{ logical_date.strftime('%Y/%m') }}", "2026-11-20T12:00:00+00:00 2026/11"),
         ("{{ data_interval_start }}", "None"),
+        ("{{ partition_key }} {{ triggering_asset_events.orders[0].partition_key }}", "None None"),
         ("<{{ '<&>' }}>\n", "<<&>>\n"),
         ("{{ 6 * 7 }}", "42"),
     ],

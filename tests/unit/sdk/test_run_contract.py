@@ -78,6 +78,7 @@ def test_a_run_knows_with_what_it_was_asked_for(place: Place) -> None:
 def test_a_run_of_events_was_asked_for_by_nobody(place: Place) -> None:
     with place.run() as r:
         assert (r.conf, r.logical_date, r.data_interval_start, r.data_interval_end) == ({}, None, None, None)
+        assert r.partition_key is None
 
 
 def test_events_are_a_mapping_with_the_oldest_first(place: Place) -> None:

@@ -51,6 +51,8 @@ class Run:
     """A scheduled run's tick, or as it was asked for; so too the data interval."""
     data_interval_start: datetime | None
     data_interval_end: datetime | None
+    partition_key: str | None
+    """None: no run has one yet."""
     triggering_asset_events: TriggeringAssetEvents
     asset_store: AssetStores
     task_store: TaskStore
@@ -78,6 +80,7 @@ class Run:
         self.logical_date, self.data_interval_start, self.data_interval_end = (
             _moment(claim.get(name)) for name in ("logical_date", "data_interval_start", "data_interval_end")
         )
+        self.partition_key = claim.get("partition_key")
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
         self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
         self._appended: set[Place] = set()
