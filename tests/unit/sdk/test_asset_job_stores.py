@@ -40,6 +40,16 @@ def test_an_asset_is_named_by_its_name_or_its_uri(daemon: ExecutionServer, asset
     assert put.path == f"store/asset/by-{next(iter(query))}/value"
 
 
+NEITHER_FORM = [
+    {"loc": ["body", "outlet_events", 0, "asset", "str"], "msg": "Input should be a valid string"},
+    {
+        "loc": ["body", "outlet_events", 0, "asset", "AliasedAsset", "uri"],
+        "msg": "Value error, an s3: URI names a bucket",
+        "input": "s3://",
+    },
+]
+
+
 @pytest.mark.parametrize(
     ("answer", "kind", "sentence"),
     [
@@ -50,7 +60,9 @@ def test_an_asset_is_named_by_its_name_or_its_uri(daemon: ExecutionServer, asset
         (refused(409, "conflict", "Use rewind."), StoreConflict, "Use rewind."),
         ((403, {"detail": "orders is no outlet"}), Forbidden, "orders is no outlet"),
         (refused(404, "not_found", "No such asset."), NotFound, "No such asset."),
-        ((422, {"detail": [{"loc": ["key"], "msg": "too long"}]}), InvalidValue, "too long"),
+        ((422, {"detail": [{"loc": ["key"], "msg": "too long"}]}), InvalidValue, "^key: too long$"),
+        ((422, {"detail": NEITHER_FORM}), InvalidValue, "^uri 's3://': an s3: URI names a bucket$"),
+        ((422, {"detail": ["odd"]}), InvalidValue, r'^\["odd"\]$'),
         ((418, "teapot"), Refused, "HTTP 418"),
     ],
 )

@@ -156,7 +156,19 @@ def _refusal(status: int, content: bytes) -> AssetJobError:
         detail = json.loads(content)["detail"]
     except (ValueError, KeyError, TypeError):
         detail = f"HTTP {status}"
+    if isinstance(detail, list):
+        detail = _fault(detail)
     reason = detail.get("reason") if isinstance(detail, dict) else None
     message = detail.get("message", reason) if isinstance(detail, dict) else detail
     kind: type[AssetJobError] = _BY_REASON.get(str(reason)) or _BY_STATUS.get(status, Refused)
     return kind(message if isinstance(message, str) else json.dumps(message))
+
+
+def _fault(faults: list[Any]) -> str:
+    """One sentence of what is wrong with a body: of a part that may have several forms, each is a fault, and the right form's is deepest."""
+    try:
+        fault = max(faults, key=lambda fault: len(fault["loc"]))
+        given = f" {fault['input']!r}" if "input" in fault else ""
+        return f"{fault['loc'][-1]}{given}: {fault['msg'].removeprefix('Value error, ')}"
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return json.dumps(faults)
