@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Float, Integer, Row, Select, String, and_, false, or_
+from sqlalchemy import BigInteger, Column, ColumnElement, Float, Integer, Row, Select, String, Text, and_, false, or_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import Window, ordering, page
@@ -75,6 +75,11 @@ async def cursor_page(
     if window.cursor is None:
         by_offset = await page(connection, query, window, columns, shape)
         return CursorPage(rows=by_offset.rows, total=by_offset.total)
+    for name in window.order_by:
+        if isinstance(columns[name.removeprefix("-")].type, Text):
+            raise InvalidCursor(
+                f"by {name!r} there are no cursors, which would be as long as its values; give `offset`"
+            )
     backward, values = _decoded(window)
     keys = _keys(window, columns, backward=backward)
     named = (key.column.label(_NAME.format(place)) for place, key in enumerate(keys))

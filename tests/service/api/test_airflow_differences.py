@@ -129,6 +129,10 @@ async def _totals(api: Api) -> None:
         assert (await api.get(path, cursor=""))["total_entries"] is None
 
 
+async def _no_cursor(api: Api) -> None:
+    assert "give `offset`" in (await api.get(RUNS, status=400, cursor="", order_by="conf"))["detail"]
+
+
 async def _only_null(api: Api) -> None:
     for name in ("run_after", "partition_key"):
         await answer(api, "POST", RUNS, 422, {"logical_date": None, name: "2026-11-20T00:00:00Z"})
@@ -255,6 +259,7 @@ async def _runs(api: Api) -> None:
 CHECKS: Final[Mapping[str, Callable[[Api], Awaitable[None]]]] = {
     "filters by what does not exist": _filters,
     "`total_entries` with `cursor`": _totals,
+    "`cursor` with `order_by=conf`": _no_cursor,
     "`partition_key`, `access_control`, `run_after`": _only_null,
     "`data_interval_start` and `_end` without `logical_date`": _interval,
     "`triggering_user_name`": _user,

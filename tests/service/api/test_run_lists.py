@@ -224,6 +224,13 @@ async def test_what_is_no_cursor_is_refused(api: Api) -> None:
         assert "cursor" in answer["detail"]
 
 
+@pytest.mark.parametrize("cursor", ["", token("-conf", ["{}", 1])])
+async def test_an_order_by_values_of_any_length_has_offsets_and_no_cursors(api: Api, cursor: str) -> None:
+    await four_runs(api)
+    assert "give `offset`" in (await api.get(ALL_RUNS, status=400, cursor=cursor, order_by="-conf"))["detail"]
+    assert ids(await api.get(ALL_RUNS, offset=1, order_by="-conf")) == "cba"
+
+
 JOB_QUERIES: list[tuple[dict[str, Any], list[str]]] = [
     ({"has_asset_schedule": True}, ["load_orders", "report"]),
     ({"has_asset_schedule": False}, []),
