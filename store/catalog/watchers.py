@@ -102,6 +102,11 @@ async def get(connection: AsyncConnection, name: str) -> WatcherRow:
     return await one_of(connection, _watchers().where(watcher.c.name == name), WatcherRow, no_watcher(name))
 
 
+async def is_configured(connection: AsyncConnection, name: str) -> bool:
+    rows = await connection.execute(select(watcher.c.name).where(watcher.c.name == name, watcher.c.active))
+    return rows.one_or_none() is not None
+
+
 async def asset_of(connection: AsyncConnection, name: str) -> AssetRef:
     """The asset that a watcher is configured for. Raises `NotFound`."""
     query = select(asset.c.id, asset.c.name, asset.c.uri).join(watcher, watcher.c.asset_id == asset.c.id)

@@ -26,6 +26,7 @@ from store.database.schema import (
     run_asset_event,
     task_instance,
     task_try,
+    watcher,
 )
 from store.detection.events import AssetEvent, with_assets
 from store.errors import no_run
@@ -45,6 +46,12 @@ def this_run(dag_id: str | ColumnElement[str], run_id: str | ColumnElement[str])
 async def has_run(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
     """Whether the job has a run of this id, or had one that was deleted."""
     rows = await connection.execute(select(run.c.id).where(this_run(dag_id, run_id)))
+    return rows.one_or_none() is not None
+
+
+async def is_there(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
+    """Whether the job has a run of this id that nobody has deleted."""
+    rows = await connection.execute(select(run.c.id).where(this_run(dag_id, run_id), IS_THERE))
     return rows.one_or_none() is not None
 
 
@@ -259,3 +266,11 @@ async def runs_of_events(connection: AsyncConnection, event_ids: Collection[int]
         .where(r.event_id.in_(event_ids), IS_THERE)
     )
     return await all_of(connection, query.order_by(run.c.id), ConsumingRun)
+
+
+async def events_with_source(connection: AsyncConnection, event_ids: Collection[int]) -> Collection[int]:
+    """Those of the events whose watcher is configured, or whose run is there."""
+    by_watcher = exists().where(watcher.c.name == _e.source_watcher, watcher.c.active)
+    by_run = exists().where(this_run(_e.source_dag_id, _e.source_run_id), IS_THERE)
+    query = select(_e.id).where(_e.id.in_(event_ids), or_(by_watcher, by_run))
+    return {*(await connection.execute(query)).scalars()}

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 import structlog
+from sqlalchemy import delete, insert, update
 
 from store.base import AssetStoreWriterKind, Writer
+from store.catalog import catalog_sync
+from store.database.schema import asset_event, database_now, run, task_instance, task_try
 from store.keys import AssetRef
+from store.runs import runs
 from store.state.entries import EntryChange
 from tests.databases import on_both
-from tests.service.api.application import Api, claimed
+from tests.service.api.application import CONFIGURED, Api, claimed
 from tests.service.web.browsing import Browser, Page, browsing
 
 pytestmark = on_both
@@ -96,8 +102,14 @@ async def test_every_page_answers_and_every_link_of_every_page_leads_to_one(brow
     await (await claimed(browser.api)).put("orders", "rows", 12)
     await browser.api.put("orders", "note", "by hand")
     await browser.api.client.post("/api/v2/assets/events", json={"asset_id": browser.api.asset_ids["landing"]})
+    seen = await every_page(browser, ["/", "/runs", "/graph", "/search?q=o", "/search", "/sign-in"])
+    assert {"/assets", "/audit", "/jobs/load_orders", "/runs/load_orders/manual__1"} <= seen
+    assert len(seen) > 25
+
+
+async def every_page(browser: Browser, ahead: list[str]) -> set[str]:
+    """These, and all that their links lead to; each answers."""
     seen: set[str] = set()
-    ahead = ["/", "/runs", "/graph", "/search?q=o", "/search", "/sign-in"]
     while ahead:
         path = ahead.pop()
         if path in seen or path.startswith("/api/"):
@@ -107,8 +119,41 @@ async def test_every_page_answers_and_every_link_of_every_page_leads_to_one(brow
         assert page.answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
         assert not [a for _, a in page.elements if "style" in a or any(name.startswith("on") for name in a)], path
         ahead += page.links
-    assert {"/assets", "/audit", "/jobs/load_orders", "/runs/load_orders/manual__1"} <= seen
-    assert len(seen) > 25
+    return seen
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["deleted by a person", "past its time"])
+async def test_what_is_gone_is_named_without_a_link_and_what_it_wrote_still_shown(
+    browser: Browser, is_kept: bool
+) -> None:
+    api = browser.api
+    await written_by_the_watcher(api, "w1")
+    one = await claimed(api)
+    await one.put("orders", "rows", 12)
+    sources: list[dict[str, Any]] = [
+        {"source_watcher": "landing_files"},
+        {"source_dag_id": "load_orders", "source_run_id": "manual__1", "source_task_id": "load"},
+    ]
+    async with api.database.transaction() as connection:
+        for source in sources:
+            event = {"asset_id": api.asset_ids["orders"], "trace_id": "t", "timestamp": database_now()}
+            await connection.execute(insert(asset_event).values(**event, **source))
+        await connection.execute(delete(task_try))
+        await connection.execute(delete(task_instance))
+        await connection.execute(update(run).values(state=runs.DELETED) if is_kept else delete(run))
+        await catalog_sync.apply(connection, replace(CONFIGURED, watchers=[]), api.database.dialect)
+
+    seen = await every_page(browser, [browser.asset("orders"), browser.asset("landing")])
+
+    assert {link.partition("?")[0] for link in seen if link.startswith(("/watchers/", "/runs/"))} == {
+        "/watchers/landing_files/log",
+        "/runs/load_orders/manual__1/log/load/1",
+    }
+    page = await browser.open(browser.asset("orders"))
+    assert "landing_files" in page.text
+    landed = await browser.open(link_of_writer(page))
+    assert landed.with_id("line") is not None
+    assert ("The last lines" in landed.text) is is_kept
 
 
 async def test_what_is_not_there_is_a_page_too(browser: Browser) -> None:

@@ -112,7 +112,7 @@ async def get_log(
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
-    log = await log_of_try(context, instance, try_number)
+    log = await log_of_try(context, instance, try_number, around=query.around)
     if query.following or not query.is_of_the_end:
         return await answer(context, str(log.path), lambda: [[log.path]], query, accept, may_listen)
     lines = _FULL_CONTENT if full_content else _FIRST_FRAGMENT
@@ -144,11 +144,17 @@ class LogOfTry:
         return replace(part, records=[*own.records, *part.records])
 
 
-async def log_of_try(context: ApiContext, instance: TaskInstanceKey, try_number: int) -> LogOfTry:
-    """Of a task instance's try, also of one that has no line. Raises `NotFound`, `InvalidLogName`."""
+async def log_of_try(
+    context: ApiContext, instance: TaskInstanceKey, try_number: int, *, around: str | None = None
+) -> LogOfTry:
+    """Of a task instance's try, also of one that has no line; `around` a write, whose run may be gone.
+
+    Raises `NotFound`, `InvalidLogName`.
+    """
     path = try_log(context.logs_directory, *instance.columns.values(), try_number)
     async with context.database.reading() as connection:
-        if not await runs.was_deleted(connection, instance.dag_id, instance.run_id):  # of such a run the log is left
+        # Of a run that a person deleted the log is left, of one whose time is over what the history has of its writes.
+        if around is None and not await runs.was_deleted(connection, instance.dag_id, instance.run_id):
             await task_instances.check(connection, instance)
         stored = await tries.stored_handle(connection, instance, try_number)
     submitter = None if stored is None else context.submitters.get(stored[0])

@@ -75,7 +75,8 @@ async def events_of_asset(view: Pages, asset_id: AssetId, before: Before = None)
 async def _events(connection: AsyncConnection, asset_id: int, before: int | None, limit: int) -> Mapping[str, Any]:
     rows = await events.latest(connection, EventFilter(asset_id=asset_id), limit=limit + 1, before=before)
     part: Part[AssetEvent] = Part.of(rows, lambda event: event.id, limit)
-    return {"events": part, "consumers": await consumers_of(connection, part.rows)}
+    with_source = await runs.events_with_source(connection, [event.id for event in part.rows])
+    return {"events": part, "consumers": await consumers_of(connection, part.rows), "with_source": with_source}
 
 
 async def consumers_of(connection: AsyncConnection, rows: Sequence[AssetEvent]) -> Mapping[int, Sequence[ConsumingRun]]:

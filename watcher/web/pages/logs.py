@@ -14,7 +14,9 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
 from store.catalog import watchers
 from store.database.schema import in_utc
+from store.errors import NotFound, no_watcher
 from store.keys import TaskInstanceKey
+from store.runs import runs
 from watcher.api.context import ApiContext
 from watcher.api.parameters import BIGGEST, MapIndex
 from watcher.api.routes.logs import LogOfTry, LogQuery, TryNumber, WriteId, at_moment, excerpt, log_of_try
@@ -99,12 +101,15 @@ AskedPlace = Annotated[Place, Depends()]
 async def of_watcher(view: Pages, name: str, place: AskedPlace) -> Response:
     """Also of one that is configured no more: what it wrote still leads here."""
     logs = partial(watcher_logs, view.context.logs_directory, name)
-    if place == Place() and not await anyio.to_thread.run_sync(logs):
-        async with view.context.database.reading() as connection:
-            await watchers.get(connection, name)
+    async with view.context.database.reading() as connection:
+        is_configured = await watchers.is_configured(connection, name)
+    has_end = is_configured or bool(await anyio.to_thread.run_sync(logs))
+    if place == Place() and not has_end:
+        raise no_watcher(name)
     about: dict[str, Any] = {
         "title": name,
-        "above": path("watchers", name),
+        "above": path("watchers", name) if is_configured else None,
+        "has_end": has_end,
         "api": path("api", "v2", "watchers", name, "logs"),
     }
     return view.page("log.html", **about, **place.shown, lines=await _lines_at(view.context, logs, place))
@@ -123,11 +128,16 @@ async def of_try(
 ) -> Response:
     """`line` counts from 1, as the reasons of failed runs do."""
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
-    log = await log_of_try(view.context, instance, try_number)
-    above = path("runs", dag_id, run_id)
+    try:
+        log, has_end = await log_of_try(view.context, instance, try_number), True
+    except NotFound:
+        log, has_end = await log_of_try(view.context, instance, try_number, around=place.around), False
+    async with view.context.database.reading() as connection:
+        is_there = await runs.is_there(connection, dag_id, run_id)
     about: dict[str, Any] = {
         "title": f"{dag_id}, try {try_number}",
-        "above": above,
+        "above": path("runs", dag_id, run_id) if is_there else None,
+        "has_end": has_end,
         "api": api_path(instance, try_number),
     }
     if log.remote is not None and place.around is None:

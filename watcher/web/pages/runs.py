@@ -57,9 +57,18 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         tasks = await task_instances.of_run(connection, dag_id, run_id)
         tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=_MOST)
         consumed = await runs.events_of_run(connection, dag_id, run_id, limit=_MOST + 1)
+        with_source = await runs.events_with_source(connection, [event.id for event in consumed])
         written = await _written(connection, dag_id, run_id)
     log = {} if not tries else await _log(view.context, tries[0])
-    values = {"run": run, "tasks": tasks, "tries": tries, "consumed": consumed[:_MOST], **written, **log}
+    values = {
+        "run": run,
+        "tasks": tasks,
+        "tries": tries,
+        "consumed": consumed[:_MOST],
+        "with_source": with_source,
+        **written,
+        **log,
+    }
     return view.page(
         "run.html",
         is_active=run.state in ACTIVE,
