@@ -59,7 +59,7 @@ from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
-from watcher.triggerer.triggerer import Triggerer
+from watcher.triggerer.triggerer import Triggerer, take_over
 from watcher.vocabulary import Descriptions
 from watcher.watchdog import Watchdog, force_shutdown
 from watcher.watermark_copies import WatermarkCopies
@@ -105,6 +105,7 @@ async def _build(
     stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
     database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
+    await take_over(home, database, process.id)
     backend = open_backend(settings, database)
     start = await start_configuration(database, configuration, force=options.apply)
     home.remember_settings(settings_digests(settings))

@@ -134,6 +134,8 @@ class Health:
     """Assets of Airflow's whose events were not looked at yet: what comes before the first look is not told."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The watchers that no living triggerer hosts although it should, as far as this one knows, each with the reason."""
+    unhosted: frozenset[str] = frozenset()
+    """Watchers that start at now and have no position, whose host, if any, has not shown so far that it lives."""
     to_begin: int = 0
     """Watchers of this process that wait until others have begun."""
     _beats: dict[str, Beat] = field(default_factory=dict)
@@ -172,6 +174,11 @@ class Health:
         for name, report in self._named():
             if report.is_awaited:
                 yield f"the watcher {name} has no position yet, and starts at now; wait for its first look at the source"
+        for name in sorted(self.unhosted - self.watchers.keys()):
+            yield (
+                f"the watcher {name} has no position yet, starts at now, and is hosted by nobody who shows that it lives; "
+                "wait until the lease of the process that had it ends"
+            )
         for name in sorted(self.awaited):
             yield f"the events of Airflow's asset {name} are read from now on; wait for the first look at them"
 

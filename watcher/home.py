@@ -19,6 +19,7 @@ from watcher.probe import ADDRESS
 
 SHORTEST_SECRET: Final = 32
 _NEWEST_EVENT: Final = "newest_event"
+_PROCESS: Final = "process"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MISREAD = frozenset(":,#*?[]{}\\")
 """A job gets files of the home by PYTHONPATH, Spark's lists of folders, and --py-files, which are URIs with wildcards."""
@@ -45,6 +46,17 @@ class Home:
     def remember_newest_event(self, event_id: int) -> None:
         """Raises `StartRefused`."""
         _replace(self.folder / _NEWEST_EVENT, str(event_id))
+
+    def last_process(self) -> str | None:
+        """The id of the daemon that held this home last, which is dead: the lock is ours. None before the first."""
+        try:
+            return (self.folder / _PROCESS).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return None
+
+    def remember_process(self, process_id: str) -> None:
+        """Raises `StartRefused`."""
+        _replace(self.folder / _PROCESS, process_id)
 
     def remember_address(self, url: str) -> None:
         """For this machine's commands and the health check, as long as this daemon runs. Raises `StartRefused`."""

@@ -278,6 +278,19 @@ async def held_by(connection: AsyncConnection, owner: str) -> Mapping[str, HeldP
     return {row["watcher"]: HeldPosition(**row) for row in rows.mappings()}
 
 
+async def unbegun(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, str | None]:
+    """Those of these watchers that have committed nothing so far, each with whoever has claimed it."""
+    p = watcher_position.c
+    rows = await connection.execute(select(p.watcher, p.owner, p.state.is_not(None).label("has_begun")))
+    owners: dict[str, str | None] = dict.fromkeys(watchers)
+    for row in rows:
+        if row.has_begun:
+            owners.pop(row.watcher, None)
+        elif row.watcher in owners:
+            owners[row.watcher] = row.owner
+    return owners
+
+
 async def unowned(connection: AsyncConnection, configured: Collection[str]) -> Sequence[str]:
     """The watchers, by name, that have a position and are not among the `configured` ones."""
     p = watcher_position.c

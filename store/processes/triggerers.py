@@ -71,6 +71,14 @@ async def living(connection: AsyncConnection) -> Sequence[LivingTriggerer]:
     ]
 
 
+async def heard(connection: AsyncConnection, process_id: str) -> frozenset[str]:
+    """The others that have said that they live since this triggerer began. One that was killed before says it no more."""
+    t, own = triggerer.c, triggerer.alias().c
+    began = select(own.started_at).where(own.id == process_id).scalar_subquery()
+    ids = await connection.execute(select(t.id).where(t.id != process_id, t.heartbeat_at > began))
+    return frozenset(ids.scalars())
+
+
 async def announce(
     connection: AsyncConnection, process_id: str, configuration: str | None, definitions: Mapping[str, str | None]
 ) -> None:

@@ -21,8 +21,10 @@ from store.detection.positions import HeldPosition, LoadedPosition
 from store.processes import triggerers
 from store.processes.triggerers import CAPACITY, LivingTriggerer, Process
 from watcher.health import Health
+from watcher.home import Home
 from watcher.leader_election import AFTER_EXPIRY
 from watcher.loops import Wakeup, insist, keep_going
+from watcher.metadata import patiently
 from watcher.triggerer.assignment import Assignment, anybody, assign, knows
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Hosted
@@ -43,6 +45,18 @@ BEGIN_ANYHOW: Final = 100
 """Of those that wait, at each look: others may hang for as long as `poll_timeout`."""
 
 log = structlog.get_logger()
+
+
+async def take_over(home: Home, database: Database, process_id: str) -> None:
+    """Free at once what this home's last daemon hosted, if it was killed: its lease may run for long. Raises `StartRefused`."""
+
+    async def leave() -> None:
+        async with database.statements() as connection:
+            await triggerers.leave(connection, str(last))
+
+    if (last := home.last_process()) is not None:
+        await patiently(leave)
+    home.remember_process(process_id)
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -78,6 +92,7 @@ class Triggerer:
     _running: dict[str, _Running] = field(default_factory=dict)
     _ending: dict[str, _Running] = field(default_factory=dict)
     _living: Mapping[str, LivingTriggerer] = field(default_factory=dict)
+    _heard: frozenset[str] = frozenset()
     _applied_hash: str | None = None
     _announced: Mapping[str, Hosted] | None = None
     _assignment: Assignment = field(default_factory=Assignment)
@@ -151,6 +166,7 @@ class Triggerer:
             self._stop(tasks, name, None)
         self._compare(held, self._running)
         await self._host(tasks, ours - paused)
+        await self._show_unhosted(paused)
         await self._show_left_out()
 
     async def _announce(self, connection: AsyncConnection) -> None:
@@ -231,6 +247,23 @@ class Triggerer:
         self._unreadable = {name: why for name, why in self._unreadable.items() if name not in hosted} | unreadable
         self._unclaimed -= claimed.keys()
         return len(claimed)
+
+    async def _show_unhosted(self, paused: frozenset[str]) -> None:
+        """Watchers that start at now and may have no living host: one that was killed counts as living until its lease ends.
+
+        Whoever beats after us lives, and what it hosts is for its own readiness to wait for.
+        """
+        idle = self.hosted.keys() - self._running.keys() - self._ending.keys() - paused
+        hosts = {name: self._assignment.hosts.get(name) for name in idle if self.hosted[name].starts_now}
+        names = [name for name, host in hosts.items() if host is not None and host not in self._heard]
+        owners: Mapping[str, str | None] = {}
+        if names:
+            async with self.database.statements() as connection:
+                self._heard = await triggerers.heard(connection, self.process.id)
+                owners = await positions.unbegun(connection, names)
+        self.health.unhosted = frozenset(
+            name for name, owner in owners.items() if not self._heard & {owner, hosts[name]}
+        )
 
     async def _show_left_out(self) -> None:
         """The first of the living records what nobody has room for, each what it cannot read."""

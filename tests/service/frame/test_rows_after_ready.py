@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import psycopg
 import pytest
+from sqlalchemy import update
 
+from store.database import Database
+from store.database.schema import watcher_position
 from tests import loopback
+from tests.databases import on_both
 from tests.effort import effort
 from tests.servers import PostgresDatabase
 from tests.torture.daemons import Daemons, until
@@ -88,3 +94,31 @@ def test_rows_written_as_soon_as_the_daemon_is_ready_are_told(
             for table, ids in written.items():
                 assert (ids - told[table].keys(), told[table].keys() - ids) == (set(), set()), table
                 assert set(told[table].values()) == {1}, table
+
+
+@on_both
+@pytest.mark.parametrize(("home", "lease"), [("", "1h"), ("other", "5s")], ids=["the same home", "another home"])
+def test_files_written_as_soon_as_a_daemon_is_ready_after_one_that_was_killed_are_told(
+    tmp_path: Path, database_url: str, home: str, lease: str
+) -> None:
+    """It was killed before its watcher had committed a position; in its own home nobody waits for the end of its lease."""
+    (inbox := tmp_path / "inbox").mkdir()
+    often = {"trigger": "file.new_files", "interval": "200ms", "min_age": "0s"}
+    files = {"assets": {"inbox": {"uri": f"file://{inbox}", "watchers": {"files": often}}}}
+    triggerer = {"heartbeat": "1s", "lease": lease}
+    with Daemons(tmp_path, files, database_url, triggerer=triggerer) as daemons:
+        daemons.start()
+        until(daemons.is_ready)
+        daemons.stop(signal.SIGKILL)
+        anyio.run(forget_positions, database_url)
+        daemons.start(home)
+        while not is_ready(daemons):
+            time.sleep(0.005)
+        (inbox / "one").touch()
+        until(lambda: daemons.watchers()["files"]["last_event_at"] is not None)
+        assert daemons.stop(name=home) == 0
+
+
+async def forget_positions(database_url: str) -> None:
+    async with Database.open(database_url) as database, database.transaction() as connection:
+        await connection.execute(update(watcher_position).values(state=None, source_identity=None, version=0))

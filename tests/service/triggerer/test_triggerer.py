@@ -83,6 +83,7 @@ SOURCES: dict[str, Source] = {}
 class TapeOptions(BaseOptions):
     tape: str
     refuse: bool = False
+    start: str = "all"
 
 
 class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
@@ -189,14 +190,14 @@ def declared(*names):
     )
 
 
-def hosted(tapes, asset_ids, refused=(), pause_after=None):
+def hosted(tapes, asset_ids, refused=(), pause_after=None, start="all"):
     return {
         f"{name}_items": Hosted(
             name=f"{name}_items",
             asset=name,
             asset_id=asset_ids[name],
             trigger=TapeTrigger,
-            options=TapeOptions(tape=tape, refuse=name in refused),
+            options=TapeOptions(tape=tape, refuse=name in refused, start=start),
             connection=None,
             pause_after=pause_after,
         )
@@ -205,7 +206,9 @@ def hosted(tapes, asset_ids, refused=(), pause_after=None):
 
 
 @asynccontextmanager
-async def triggerer(database, tapes, *, process_id=None, refused=(), pause_after=None, health=None, **settings):
+async def triggerer(
+    database, tapes, *, process_id=None, refused=(), pause_after=None, start="all", health=None, **settings
+):
     """A running triggerer that hosts a watcher `<name>_items` for each tape."""
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
@@ -227,7 +230,7 @@ async def triggerer(database, tapes, *, process_id=None, refused=(), pause_after
         running = Triggerer(
             database=database,
             process=process,
-            hosted=hosted(tapes, applied.asset_ids, refused, pause_after),
+            hosted=hosted(tapes, applied.asset_ids, refused, pause_after, start),
             supervise=supervise,
             health=health or Health(),
             **{"heartbeat": timedelta(milliseconds=50), "lease": timedelta(seconds=5), **settings},
@@ -792,6 +795,60 @@ async def test_what_a_dead_one_held_is_claimed_by_one_statement_when_its_lease_e
             "one of those that were its own from the start, if it was not in time, and one of the rest"
         )
     assert Counter(await items(database)) == Counter({"a": 20})
+
+
+async def one_that_seems_to_live(database, tapes):
+    """Killed with all the positions claimed and nothing committed; its lease would end tomorrow."""
+    async with database.transaction() as session:
+        await catalog_sync.apply(session, declared(*tapes), database.dialect)
+        await triggerers.beat(session, Process(id=ONE, host="gone", pid=1), AGES, database.dialect)
+        await positions.claim_all(session, {f"{name}_items": 1 for name in tapes}, ONE, database.dialect)
+
+
+@on_both
+async def test_readiness_waits_for_those_that_start_at_now_until_the_lease_of_a_dead_host_ends(database, source):
+    tapes = {f"tape{n}": source.name for n in range(8)}
+    await one_that_seems_to_live(database, tapes)
+    async with database.transaction() as session:
+        await watchers.set_paused(session, "tape0_items", paused=True)
+    async with triggerer(database, tapes, process_id=TWO, start="now") as running:
+        assert running.health.unhosted == {f"tape{n}_items" for n in range(1, 8)}
+        assert len(running.health.reasons(None)) == 7
+        assert running.health.reasons(None)[0].startswith("the watcher tape1_items has no position yet, starts at now")
+        async with database.transaction() as session:
+            await triggerers.leave(session, ONE)
+        await hosts(running, 7)
+        await until(lambda: _is(_unhosted(running), frozenset()))
+
+
+@on_both
+async def test_readiness_does_not_wait_for_what_a_living_process_hosts(database, source):
+    """Not even where that does not let go of what is ours."""
+    tapes = {f"tape{n}": source.name for n in range(8)}
+    await one_that_seems_to_live(database, tapes)
+    async with triggerer(database, tapes, process_id=TWO, start="now") as running:
+        assert len(running.health.unhosted) == 8
+        async with database.transaction() as session:
+            await triggerers.beat(session, Process(id=ONE, host="there", pid=1), AGES, database.dialect)
+        await until(lambda: _is(_unhosted(running), frozenset()))
+        assert running._unclaimed
+
+
+@pytest.mark.parametrize(("start", "capacity"), [("all", 10), ("now", 0)])
+async def test_readiness_waits_for_none_that_starts_at_all_or_that_nobody_has_room_for(
+    database, source, start, capacity
+):
+    tapes = {f"tape{n}": source.name for n in range(8)}
+    await one_that_seems_to_live(database, tapes)
+    async with database.transaction() as session:
+        dead = Process(id=ONE, host="gone", pid=1)
+        await triggerers.beat(session, dead, AGES, database.dialect, capacity=0)
+    async with triggerer(database, tapes, process_id=TWO, start=start, capacity=capacity) as running:
+        assert running.health.unhosted == frozenset()
+
+
+async def _unhosted(running):
+    return running.health.unhosted
 
 
 async def test_what_nobody_has_room_for_is_left_out_and_named_until_somebody_has(database, source):

@@ -70,6 +70,12 @@ def test_a_watcher_that_has_failed_once_is_awaited_no_more() -> None:
     assert Health(watchers={"files": watcher}).reasons(None) == []
 
 
+def test_a_watcher_that_nobody_seems_to_host_is_awaited_until_it_is_hosted_here() -> None:
+    health = Health(unhosted=frozenset({"files", "rows"}), watchers={"rows": report("running", has_position=True)})
+    (reason,) = health.reasons(None)
+    assert reason.startswith("the watcher files has no position yet, starts at now")
+
+
 def test_a_recent_block_of_the_event_loop_is_a_warning() -> None:
     block = Block(task="watcher files", watcher="files", since=time.monotonic() - 60, seconds=30.0)
     health = Health(recent_block=lambda: block)

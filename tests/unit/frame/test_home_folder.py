@@ -23,6 +23,16 @@ def test_other_homes_are_made(tmp_path: Path, name: str) -> None:
         assert again.id == home.id
 
 
+def test_a_home_knows_the_daemon_that_held_it_last(tmp_path: Path) -> None:
+    with open_home(tmp_path / "home") as home:
+        assert home.last_process() is None
+        home.remember_process("one")
+    with open_home(tmp_path / "home") as home:
+        assert home.last_process() == "one"
+        (home.folder / "process").write_bytes(b"\xff")
+        assert home.last_process() is None
+
+
 @pytest.mark.parametrize("mode", [0o701, 0o704, 0o710, 0o750, 0o755, 0o777])
 def test_a_home_that_is_open_to_other_accounts_is_refused(tmp_path: Path, mode: int) -> None:
     home = tmp_path / "home"

@@ -34,7 +34,6 @@ UNREAD_SETTINGS: Mapping[str, str] = {}
 """Settings that nothing reads yet, and why they are there."""
 
 UNSELECTED_COLUMNS: Mapping[str, str] = {
-    "triggerer.started_at": "for whoever looks into the database: since when a lease is held",
     "task_try.token_hash": "nothing compares it: a token is proved by its signature, a try by its number and its nonce",
 }
 """Columns that nothing selects yet, and why they are there."""
