@@ -252,6 +252,8 @@ class Daemon:
                 self._sender.wake()
             case "configuration":
                 self._reloader.follow(announced=bool(hint.names))
+                if self._triggerer is not None:
+                    self._triggerer.wakeup.set()
 
     def _look_for_runs(self) -> None:
         for what in ("queues", "tries", "outbox"):

@@ -111,9 +111,23 @@ def _lost(held: HeldPosition) -> PositionLost:
     return PositionLost(f"the position of {held.watcher} moved on without us; it is read again")
 
 
+def _refuse_moved(detection: Detection, asset_id: int | None) -> None:
+    """Unless the watcher was applied under the detection's asset: jobs that wait elsewhere would never get the events."""
+    if asset_id not in {None, detection.asset_id}:
+        raise StoreError(
+            f"the configuration that was applied has {detection.held.watcher} under another asset than this process; "
+            "give each process the same file, and `watcher reload`"
+        )
+
+
 LONGEST_WRITING: Final = 0.05
 """Seconds after which a group of SQLite's ends: other writers wait for it."""
-_SEE: Final = update(watcher).where(watcher.c.name == bindparam("b_watcher")).values(last_event_at=database_now())
+_SEE: Final = (
+    update(watcher)
+    .where(watcher.c.name == bindparam("b_watcher"))
+    .values(last_event_at=database_now())
+    .returning(watcher.c.asset_id)
+)
 _ENTRIES: Final = AttributedEntries("sqlite")
 
 
@@ -143,7 +157,8 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
     appended = await events.append(connection, detection.events)
     await _ENTRIES.write(connection, detection.entry, detection.writer)
     if detection.events:
-        await connection.execute(_SEE, {"b_watcher": held.watcher})
+        configured = (await connection.execute(_SEE, {"b_watcher": held.watcher})).scalar_one_or_none()
+        _refuse_moved(detection, configured)
     held = replace(held, version=version)
     return Committed(held=held, dag_ids=appended.dag_ids, fills_outbox=appended.fills_outbox)
 
@@ -174,6 +189,7 @@ async def _commit_postgresql(
     woken = await _queue_and_write(connection, [rows[name] for name in written], first.ids or (), seen)
     committed: dict[str, Answer] = {}
     for name, detection in written.items():
+        _refuse_moved(detection, woken.asset_ids.get(name))
         dag_ids = woken.dag_ids.get(detection.asset_id, frozenset()) if detection.events else frozenset()
         held = replace(detection.held, version=versions[name])
         committed[name] = Committed(held=held, dag_ids=dag_ids, fills_outbox=woken.outbox)
@@ -201,10 +217,11 @@ def _columns(name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Woken:
-    """The jobs that got queue rows, by asset, and whether the outbox got messages."""
+    """The jobs that got queue rows, by asset, whether the outbox got messages, and the assets of the watchers as applied."""
 
     dag_ids: Mapping[int, frozenset[str]]
     outbox: bool
+    asset_ids: Mapping[str, int]
 
 
 async def _queue_and_write(
@@ -212,11 +229,12 @@ async def _queue_and_write(
 ) -> _Woken:
     """`seen` are the watchers that told of an event."""
     if not rows:
-        return _Woken(dag_ids={}, outbox=False)
+        return _Woken(dag_ids={}, outbox=False, asset_ids={})
     parameters = {**_columns("written", rows), "b_ids": event_ids, "b_seen": seen}
     woken = (await connection.execute(_queue_and_write_statement(), parameters)).all()
     dag_ids = {row.asset_id: frozenset(row.dag_ids) for row in woken if row.asset_id is not None}
-    return _Woken(dag_ids=dag_ids, outbox=woken[0].messages > 0)
+    asset_ids = dict(zip(woken[0].watchers or (), woken[0].asset_ids or (), strict=True))
+    return _Woken(dag_ids=dag_ids, outbox=woken[0].messages > 0, asset_ids=asset_ids)
 
 
 @cache
@@ -247,10 +265,13 @@ def _queue_and_write_statement() -> Select[Any]:
     history = statements.write_watermarks(rows_of("written", _COLUMNS["written"])).cte("history")
     after_edges = select(func.count()).select_from(woken).scalar_subquery() >= 0
     this = watcher.c.name == func.any(bindparam("b_seen", type_=ARRAY(Text)))
-    in_order = select(watcher.c.name).where(this, after_edges).order_by(watcher.c.name).with_for_update(key_share=True)
-    mine = in_order.cte("mine")
+    in_order = select(watcher.c.name, watcher.c.asset_id).where(this, after_edges).order_by(watcher.c.name)
+    mine = in_order.with_for_update(key_share=True).cte("mine")
     seen = update(watcher).where(watcher.c.name == mine.c.name).values(last_event_at=database_now()).cte("seen")
     owed = outbox.forwarding("postgresql").cte("owed")
     messages = select(func.count().label("messages")).select_from(owed).subquery()
-    joined = messages.outerjoin(woken, true())
-    return select(woken.c.asset_id, woken.c.dag_ids, messages.c.messages).select_from(joined).add_cte(history, seen)
+    watchers, asset_ids = func.array_agg(mine.c.name), func.array_agg(mine.c.asset_id)
+    places = select(watchers.label("watchers"), asset_ids.label("asset_ids")).subquery()
+    joined = messages.join(places, true()).outerjoin(woken, true())
+    answer = (woken.c.asset_id, woken.c.dag_ids, messages.c.messages, places.c.watchers, places.c.asset_ids)
+    return select(*answer).select_from(joined).add_cte(history, seen)

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 HOSTS = """\
 SELECT p.watcher, t.pid FROM watcher_position p JOIN triggerer t ON t.id = p.owner AND t.expires_at > now()
 JOIN watcher w ON w.name = p.watcher AND w.active WHERE p.state IS NOT NULL"""
+TOLD = "SELECT a.name FROM asset_event AS e JOIN asset AS a ON a.id = e.asset_id ORDER BY e.id"
 PROCESSES = ("one", "two")
 
 
@@ -33,8 +34,8 @@ class Processes:
         self.document = json.loads(group.configuration.read_text())
         self.ports = {name: free_port() for name in PROCESSES}
 
-    def write(self, name: str, watchers: dict[str, Any]) -> None:
-        document = {**self.document, "assets": {"numbers": {"watchers": watchers}}}
+    def write(self, name: str, watchers: dict[str, Any], asset: str = "numbers") -> None:
+        document = {**self.document, "assets": {"numbers": {}, "others": {}, asset: {"watchers": watchers}}}
         document["settings"] = {
             **document["settings"],
             "api": {**document["settings"]["api"], "port": self.ports[name]},
@@ -117,5 +118,26 @@ def test_each_hosts_what_it_knows_as_it_was_applied_and_a_reload_is_told_to_all(
         assert processes.rows("SELECT count(*) FROM asset_event WHERE source_watcher LIKE 'shared%'") == [
             (len(shared),)
         ]
+        for name in PROCESSES:
+            assert group.stop(signal.SIGTERM, name) == 0
+
+
+def test_a_watcher_that_moved_to_another_asset_is_let_go_of_at_once_by_who_knows_it_elsewhere(
+    database_url: str, tmp_path: Path
+) -> None:
+    """By the hint: heartbeats come every hour."""
+    (tmp_path / "number").write_text("1")
+    moving = counters(tmp_path, "moving")
+    with Daemons(tmp_path, {}, database_url, triggerer={"heartbeat": "1h", "lease": "3h"}) as group:
+        processes = Processes(group, tmp_path, database_url)
+        for name in PROCESSES:
+            processes.write(name, moving)
+            processes.start(name)
+            until(lambda: processes.hosts() == {"moving": group.running["one"].pid})
+        processes.write("two", moving, asset="others")
+        processes.reload("two")
+        (tmp_path / "number").write_text("2")
+        until(lambda: processes.rows(TOLD) == [("numbers",), ("others",)])
+        assert processes.hosts() == {"moving": group.running["two"].pid}
         for name in PROCESSES:
             assert group.stop(signal.SIGTERM, name) == 0

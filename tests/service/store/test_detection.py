@@ -26,7 +26,7 @@ from store.detection import detections, positions, rewind
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition, RowDifferences
-from store.errors import NotFound, PositionLost
+from store.errors import NotFound, PositionLost, StoreError
 from tests.service.store.words import apply, beat, declared, rows
 from tests.service.store.words import event as new_event
 
@@ -103,6 +103,18 @@ async def test_a_detection_writes_all_its_parts(database: Database, found: Detec
     assert (entry["last_updated_by_kind"], entry["last_updated_by_watcher"]) == ("watcher", "files")
     assert entry["last_updated_by_write_id"] == history["write_id"] == "w1"
     assert stored["watcher"][0]["last_event_at"] is not None
+
+
+async def test_a_detection_of_a_process_that_knows_the_watcher_under_another_asset_writes_nothing(
+    database: Database, found: Detection
+) -> None:
+    """It has not followed a reload yet; the jobs of the watcher's asset would never get these events."""
+    assets = {"a": "test://a", "b": "test://b"}
+    await apply(database, declared(assets=assets, watchers={"files": "b"}, jobs={"one": ["b"], "two": ["a"]}))
+    before = await everything(database)
+    with pytest.raises(StoreError, match="has files under another asset than this process"):
+        await commit(database, found)
+    assert await everything(database) == before
 
 
 async def test_an_exception_after_commit_leaves_nothing(database: Database, found: Detection) -> None:

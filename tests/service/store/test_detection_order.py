@@ -29,7 +29,7 @@ from store.database.schema import (
 from store.detection import detections, positions, rewind
 from store.detection.detections import Committed, Detection
 from store.detection.positions import NewPosition
-from store.errors import PositionLost
+from store.errors import PositionLost, StoreError
 from store.keys import AssetRef
 from store.metastore import MetastoreStoreBackend
 from store.runs import runs, tries
@@ -112,6 +112,18 @@ async def test_an_event_that_waited_for_a_reload_which_renamed_its_asset_is_owed
     assert answer.dag_ids == {"load"}
     (queued,) = await rows(postgres, queued_event)
     assert (queued["dag_id"], queued["asset_id"]) == ("load", detection.asset_id)
+
+
+async def test_an_event_that_waited_for_a_reload_which_moved_its_watcher_is_refused(
+    postgres: Database, detection: Detection
+) -> None:
+    reloaded = declared(assets={"a": "test://a", "b": "test://b"}, watchers={"files": "b"}, jobs={"load": ["b"]})
+    with pytest.raises(ExceptionGroup) as refused:
+        await committed_behind(
+            postgres, detection, lambda connection: catalog_sync.apply(connection, reloaded, "postgresql")
+        )
+    assert refused.group_contains(StoreError, match="under another asset")
+    assert await rows(postgres, asset_event) == []
 
 
 async def test_a_detection_waits_with_its_position_for_whoever_applies_a_configuration(
