@@ -6,6 +6,7 @@ YAML 1.2: `yes` and timestamps are strings, keys are strings as written, a key g
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,8 +186,10 @@ class _Reader:
             case SequenceNode() if kind == "seq":
                 return [self._member(item, item, (*path, index)) for index, item in enumerate(node.value)]
             case ScalarNode() if kind in _SCALARS:
+                if (text := _whole(node.value)) is None:
+                    return self._problem(node, path, "holds half of a character, a lone surrogate; write all of it")
                 try:
-                    return _SCALARS[kind](node.value)
+                    return _SCALARS[kind](text)
                 except ValueError:
                     return self._problem(node, path, f"the value is not of its tag `!!{kind}`; remove the tag")
         return self._problem(node, path, f"the tag `{node.tag}` has no meaning here; remove it")
@@ -194,17 +197,18 @@ class _Reader:
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key, value in node.value:
-            if not isinstance(key, ScalarNode):
+            name = _whole(key.value) if isinstance(key, ScalarNode) else None
+            if name is None:
                 self._problem(key, path, "a key must be plain text; give it a name")
-            elif key.value == "<<":
+            elif name == "<<":
                 self._problem(
                     key, path, "YAML 1.2 has no merge key (`<<`); repeat the keys, or share a whole value by `*…`"
                 )
-            elif key.value in mapping:
-                first = self.locations[*path, key.value]
-                self._problem(key, (*path, key.value), f"is defined twice, first at {first}; remove one of them")
+            elif name in mapping:
+                first = self.locations[*path, name]
+                self._problem(key, (*path, name), f"is defined twice, first at {first}; remove one of them")
             else:
-                mapping[key.value] = self._member(key, value, (*path, key.value))
+                mapping[name] = self._member(key, value, (*path, name))
         return mapping
 
     def _member(self, start: Node, value: Node, path: KeyPath) -> Any:
@@ -217,6 +221,17 @@ class _Reader:
 
 def _line(node: Node) -> int:
     return int(node.start_mark.line) + 1
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def _whole(text: str) -> str | None:
+    """The text with a pair of surrogates, as JSON escapes it, as one character; None for one that lacks its half."""
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16") if _SURROGATE.search(text) else text
+    except UnicodeDecodeError:
+        return None
 
 
 def _integer(text: str) -> int:

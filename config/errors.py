@@ -7,7 +7,8 @@ Exception
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,18 @@ class ConfigurationInvalid(Exception):
         self.secrets = frozenset(secrets)
         self.problems = tuple(sorted(problems, key=lambda problem: (problem.file, problem.line or 0, problem.path)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@contextmanager
+def refusing_faults(file: Path) -> Iterator[None]:
+    """What nobody thought of refuses the configuration too. Its text may hold a secret: the cause has it, for the log."""
+    try:
+        yield
+    except ConfigurationInvalid:
+        raise
+    except Exception as error:
+        message = f"cannot be read: this program raised {type(error).__name__} over it; undo what was changed last"
+        raise ConfigurationInvalid([Problem(file=str(file), line=None, path="", message=message)]) from error
 
 
 class UnknownClass(Exception):

@@ -101,12 +101,16 @@ class Interpolation:
     def _file(self, name: str) -> str:
         """The file's text without the line breaks at its end, which editors add and secrets do not have."""
         file = self._folder / name
-        self.files[file] = stamp(file)
         try:
+            self.files[file] = stamp(file)
             return file.read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise LookupError(f"the file {name} cannot be read ({reason}); create it or correct the path") from None
+        except OSError as error:
+            reason = error.strerror
+        except UnicodeDecodeError:
+            reason = "it is not UTF-8 text"
+        except ValueError:
+            reason = "no file has such a name"
+        raise LookupError(f"the file {name} cannot be read ({reason}); create it or correct the path")
 
 
 def override_settings(document: Document, environ: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, BaseModel
 
 from config.document import Document, KeyPath, folder_of
-from config.errors import Problem
+from config.errors import Problem, refusing_faults
 from config.models import INGEST, AliasConfig, AssetConfig, Configuration, JobConfig, SparkConfig, WatcherConfig
 from config.names import Scope, did_you_mean
 from config.report import Report
@@ -183,20 +183,21 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
 
     `with_files` also refuses jobs whose application is not there; a daemon starts without it, for its watchers need none.
     """
-    as_read = stamps(path, ())
-    report = Report.of(path, environ)
-    folder, interpolation = folder_of(path), report.interpolation
-    content = _content(report, vocabulary, Scope(folder=folder, with_files=with_files))
-    report.refuse_problems()
-    return Configuration(
-        **content,
-        file=path,
-        folder=folder,
-        environment=interpolation.names,
-        secrets=frozenset(interpolation.files),
-        read_as={**as_read, **interpolation.files},
-        warnings=_warnings(report.document, content["jobs"], content["settings"]),
-    )
+    with refusing_faults(path):
+        as_read = stamps(path, ())
+        report = Report.of(path, environ)
+        folder, interpolation = folder_of(path), report.interpolation
+        content = _content(report, vocabulary, Scope(folder=folder, with_files=with_files))
+        report.refuse_problems()
+        return Configuration(
+            **content,
+            file=path,
+            folder=folder,
+            environment=interpolation.names,
+            secrets=frozenset(interpolation.files),
+            read_as={**as_read, **interpolation.files},
+            warnings=_warnings(report.document, content["jobs"], content["settings"]),
+        )
 
 
 def _check_version(version: object) -> object:

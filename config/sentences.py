@@ -118,7 +118,7 @@ def _expectation(detail: ErrorDetails) -> str:
     """What was expected, to follow "must be"; "" when a validator has its own words for it."""
     kind = detail["type"]
     if kind in _LIMITS:
-        return _LIMITS[kind].format(**detail["ctx"]).replace("'", "`")
+        return _LIMITS[kind].format(**detail.get("ctx", {})).replace("'", "`")
     if kind in {"value_error", "assertion_error"}:
         return ""
     if expected := _TYPES.get(kind.partition("_")[0]):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from config.document import folder_of
+from config.errors import refusing_faults
 from config.names import Scope
 from config.report import Report
 from config.settings import Settings
@@ -16,10 +17,11 @@ def load_settings(path: Path, environ: Mapping[str, str]) -> Settings:
 
     Raises `ConfigurationInvalid`. Reads files: not for the event loop.
     """
-    report = Report.of(path, environ, section="settings")
-    given, settings = report.document.data["settings"], None
-    if given is None or report.is_mapping(given, ("settings",)):
-        settings = report.validate(Settings, given or {}, ("settings",), Scope(folder=folder_of(path)))
-    report.refuse_problems()
-    assert settings is not None  # noqa: S101  else there is a problem
-    return settings
+    with refusing_faults(path):
+        report = Report.of(path, environ, section="settings")
+        given, settings = report.document.data["settings"], None
+        if given is None or report.is_mapping(given, ("settings",)):
+            settings = report.validate(Settings, given or {}, ("settings",), Scope(folder=folder_of(path)))
+        report.refuse_problems()
+        assert settings is not None  # noqa: S101  else there is a problem
+        return settings

@@ -234,6 +234,8 @@ class Reloader:
         try:
             new = await anyio.to_thread.run_sync(_load, self.configuration.file)
         except ConfigurationInvalid as error:
+            if error.__cause__ is not None:
+                log.exception("configuration.not_read")
             self._secrets |= error.secrets
             self._read_as = {**stamps(self.configuration.file, error.secrets), **before}
             raise ReloadRefused(error.problems) from error

@@ -200,6 +200,16 @@ def test_a_wrong_file_changes_nothing_and_says_so_everywhere_until_it_is_right(t
         until(lambda: sum(daemon.files().values()) == 1)
         assert daemon.audit() == []
 
+        endless = json.loads(json.dumps(daemon.document))
+        endless["settings"]["scheduler"] = {"parallelism": "endless"}
+        daemon.write(json.dumps(endless).replace('"endless"', ".inf"))
+        answer = daemon.reload()
+        assert answer.status_code == 422, answer.text
+        assert any(
+            "scheduler.parallelism: must be a finite number" in line
+            for line in daemon.get("/readyz").json()["warnings"]
+        )
+
         elsewhere = json.loads(json.dumps(daemon.document))
         elsewhere["settings"]["api"]["base_url"] = "http://elsewhere"
         daemon.write(json.dumps(elsewhere))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from config.errors import ConfigurationInvalid, Problem
+from config.loader import load
+from config.vocabulary import Isolation, TriggerKind, Vocabulary
 
 CASES = {
     "unknown section": (
@@ -33,6 +36,14 @@ CASES = {
     "limit": (
         "settings: {api: {port: 70000}}",
         "2: settings.api.port: must be at most 65535",
+    ),
+    "infinity for a whole number": (
+        "settings: {scheduler: {parallelism: .inf}}",
+        "2: settings.scheduler.parallelism: must be a finite number",
+    ),
+    "no number for a whole number": (
+        "settings: {api: {port: .nan}}",
+        "2: settings.api.port: must be a finite number",
     ),
     "null for a mapping": (
         "settings: {api: null}",
@@ -286,6 +297,18 @@ CASES = {
         "connections:\n  lake:\n    type: lake\n    key: ${file:no/such/secret}",
         "5: connections.lake.key: the file no/such/secret cannot be read (No such file or directory); create it or correct the path",
     ),
+    "secret in a file that cannot be": (
+        'connections: {lake: {type: lake, key: "${file:a\\0b}"}}',
+        "2: connections.lake.key: the file a\0b cannot be read (no file has such a name); create it or correct the path",
+    ),
+    "half of a character": (
+        'assets: {a: {group: "\\ud83d"}}',
+        "2: assets.a.group: holds half of a character, a lone surrogate; write all of it",
+    ),
+    "half of a character in a name": (
+        'assets: {"\\ud83d": {}}',
+        "2: assets: a key must be plain text; give it a name",
+    ),
     "malformed reference": (
         "assets: {a: {group: '${not a name}'}}",
         "2: assets.a.group: `${` begins no reference: write `${NAME}`, `${NAME:-default}` or `${file:/path}`, and `$$` for a plain $",
@@ -313,6 +336,19 @@ def test_the_version_is_checked(tmp_path: Path, refusal: Callable[..., list[str]
     file = tmp_path / "watchers.yaml"
     file.write_text(first)
     assert refusal(file) == [sentence]
+
+
+def test_what_nobody_thought_of_is_a_refusal_too(write: Callable[[str], Path], vocabulary: Vocabulary) -> None:
+    def fail(_name: str, _isolation: Isolation | None) -> TriggerKind:
+        raise RuntimeError("it holds a secret")
+
+    file = write("assets: {a: {watchers: {w: {trigger: clock}}}}")
+    with pytest.raises(ConfigurationInvalid) as refused:
+        load(file, replace(vocabulary, trigger=fail), {})
+    assert str(refused.value) == (
+        f"{file}: cannot be read: this program raised RuntimeError over it; undo what was changed last"
+    )
+    assert isinstance(refused.value.__cause__, RuntimeError)
 
 
 def test_all_mistakes_come_at_once_sorted_by_line(problems: Callable[..., list[str]]) -> None:

@@ -96,3 +96,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path, vocabular
     file = tmp_path / "watchers.yaml"
     file.write_bytes(b"\xef\xbb\xbfversion: 1\n")
     assert load(file, vocabulary, {}).assets == {}
+
+
+def test_a_character_that_json_escapes_in_two_halves_is_one(
+    write: Callable[[str], Path], vocabulary: Vocabulary
+) -> None:
+    configuration = load(write('assets: {a: {group: "\\ud83d\\ude00"}}'), vocabulary, {})
+    assert configuration.assets["a"].group == "\N{GRINNING FACE}"
