@@ -107,7 +107,7 @@ def _read_file(file: Path) -> Document:
         raise _refused(file, "the file is empty; begin it with `version: 1`")
     if not isinstance(root, MappingNode):
         raise _refused(file, "must be a mapping (`key: value`) that begins with `version: 1`", _line(root))
-    reader = _Reader(str(file))
+    reader = _Reader(str(file), most=max(_FEW, root.end_mark.index))
     data = reader.value(root, ())
     return Document(data=data, locations=reader.locations, problems=reader.problems)
 
@@ -160,16 +160,26 @@ def _defined_twice(document: Document, path: KeyPath, first: Location) -> Proble
     return document.problem(path, f"is defined twice, first at {first}; remove or rename one of them")
 
 
+_FEW: Final = 100_000
+"""Values of a file by which nobody's memory is filled."""
+
+
 class _Reader:
     """Turns the nodes of one file into values; goes on after a problem, so that all are found."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, most: int) -> None:
+        """`most` values: without aliases there are fewer than characters, with aliases of aliases any number."""
         self.locations: dict[KeyPath, Location] = {(): Location(file=file, line=None)}
         self.problems: list[Problem] = []
         self._file = file
+        self._most = most
         self._open: list[Node] = []
 
     def value(self, node: Node, path: KeyPath) -> Any:
+        self._most -= 1
+        if self._most < 0:
+            message = "holds too many values through aliases (`*…`) of aliases; write them out, or leave some out"
+            raise _refused(Path(self._file), message, _line(node))
         if any(node is outer for outer in self._open):
             return self._problem(node, path, "contains itself through an alias (`*…`); write the value out")
         self._open.append(node)

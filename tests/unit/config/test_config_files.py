@@ -79,6 +79,26 @@ def test_a_folder_without_files(tmp_path: Path, refusal: Callable[..., list[str]
     ]
 
 
+def test_aliases_of_aliases_fill_no_memory(write: Callable[[str], Path], refusal: Callable[..., list[str]]) -> None:
+    """Each line makes nine of the one before: 4.8 million values in half a thousand characters."""
+    lines = ["      x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"      x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 7)]
+    (sentence,) = refusal(write("assets:\n  a:\n    extra:\n" + "\n".join(lines)))
+    assert sentence.endswith(
+        "holds too many values through aliases (`*…`) of aliases; write them out, or leave some out"
+    )
+
+
+def test_a_file_of_many_values_and_one_that_repeats_some_by_aliases_are_read(
+    write: Callable[[str], Path], vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = f"assets: {{a: {{extra: {{x: &x [{'1,' * 1_000}], y: [{'*x ,' * 50}]}}}}}}"
+    assert load(write(shared), vocabulary, {}).assets["a"].extra["y"] == [[1] * 1_000] * 50
+    monkeypatch.setattr("config.document._FEW", 100)
+    many = f"assets: {{a: {{extra: {{x: [{'1,' * 1_000}]}}}}}}"
+    assert load(write(many), vocabulary, {}).assets["a"].extra["x"] == [1] * 1_000
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read(write: Callable[[str], Path], refusal: Callable[..., list[str]]) -> None:
     file = write("")
