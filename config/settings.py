@@ -226,7 +226,7 @@ class TriggererSettings(Section):
     grace: Duration = timedelta(seconds=30)
     """Time to finish in when told to stop; what hangs longer is named in the log, and the process ends with exit code 1."""
     poll_timeout: PositiveDuration = timedelta(minutes=5)
-    """Longest time for one batch of one poll, for making a trigger, and for its check."""
+    """Longest time for one batch of one poll, for making a trigger, for its check, and for a dry run."""
     batch: TriggerBatchSettings = TriggerBatchSettings()
     """How much a trigger may yield at once."""
     isolation: IsolationSettings = IsolationSettings()

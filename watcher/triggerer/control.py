@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+import anyio
 import structlog
+from anyio.lowlevel import checkpoint
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
@@ -27,6 +29,7 @@ from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
 from triggers.base import BaseEventTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
+from triggers.errors import SourceUnavailable
 from watcher.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
 from watcher.triggerer.committing import identity_json, new_position, stored
@@ -171,12 +174,22 @@ class Control:
 
     @asynccontextmanager
     async def _checked(self, name: str) -> AsyncIterator[tuple[BaseEventTrigger[Any, Any], LoadedPosition | None, str]]:
-        """A trigger of its own for this question, after its checks, and the position as it stands."""
-        async with open_trigger(self._known(name), self.clients, self.poll_timeout, dry_run=True) as trigger:
-            refuse_errors(await trigger.check())
-            async with self.database.reading() as connection:
-                loaded = await positions.read(connection, name)
-            yield trigger, loaded, identity_json(trigger.source_identity())
+        """A trigger of its own for this question, after its checks, and the position as it stands.
+
+        Raises `SourceUnavailable` when the whole question takes longer than `poll_timeout`: its caller may be gone by then.
+        """
+        hosted, seconds = self._known(name), self.poll_timeout.total_seconds()
+        with anyio.move_on_after(seconds) as scope:
+            async with open_trigger(hosted, self.clients, self.poll_timeout, dry_run=True) as trigger:
+                refuse_errors(await trigger.check())
+                async with self.database.reading() as connection:
+                    loaded = await positions.read(connection, name)
+                yield trigger, loaded, identity_json(trigger.source_identity())
+        if scope.cancelled_caught:
+            raise SourceUnavailable(
+                f"{name} did not answer within {seconds:g} s; look why the source is slow, or how much it has to tell, "
+                "or raise settings.triggerer.poll_timeout"
+            )
 
     async def _preview(self, trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None) -> Preview:
         shown: list[TriggerEvent] = []
@@ -186,6 +199,7 @@ class Control:
                 events += len(batch.events)
                 items += sum(event.count for event in batch.events)
                 shown += batch.events[: MOST_SHOWN - len(shown)]
+                await checkpoint()  # also with a trigger that never waits, the others get their turn
         as_json = [{"count": event.count, "watermark": event.watermark, **event.payload} for event in shown]
         return Preview(
             items=items, events=events, shown=as_json, runs=await self._runs(trigger.context.watcher, events)

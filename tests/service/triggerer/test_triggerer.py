@@ -12,6 +12,7 @@ from functools import partial
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
@@ -43,7 +44,7 @@ from triggers.base import (
     TriggerBatch,
     TriggerEvent,
 )
-from triggers.errors import ConfigurationError
+from triggers.errors import ConfigurationError, SourceUnavailable
 from watcher.alerts.complaints import of_watcher
 from watcher.health import Health
 from watcher.isolation.child_handle import ChildSettings
@@ -508,7 +509,7 @@ async def test_who_lost_the_position_commits_nothing_more(database, source):
 
 
 @asynccontextmanager
-async def controlled(database, tapes):
+async def controlled(database, tapes, poll_timeout=timedelta(seconds=30)):
     """What people do to positions, with or without a running triggerer."""
     async with database.reading() as session:
         asset_ids = await assets.ids_by_name(session)
@@ -517,7 +518,7 @@ async def controlled(database, tapes):
             database=database,
             hosted=hosted(tapes, asset_ids),
             clients=clients,
-            poll_timeout=timedelta(seconds=30),
+            poll_timeout=poll_timeout,
         )
 
 
@@ -534,6 +535,47 @@ async def test_a_dry_run_tells_what_the_next_poll_would_find_and_changes_nothing
     assert found.runs == {"listen": 1}
     assert await rows(database, select(watcher_position)) == before
     assert await items(database) == ["a"]
+
+
+QUESTIONS = {
+    "dry run": lambda control: control.dry_run("tape_items"),
+    "preview": lambda control: control.preview("tape_items", "0"),
+    "rewind": lambda control: control.rewind("tape_items", "0", "maria"),
+}
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+async def test_a_question_to_a_source_that_hangs_ends_with_its_time(database, source, ask):
+    source.items = ["a"]
+    tapes = {"tape": source.name}
+    async with triggerer(database, tapes):
+        await seen(database, 1)
+    before, source.stall = await rows(database, select(watcher_position)), anyio.Event()
+    async with controlled(database, tapes, timedelta(milliseconds=50)) as control:
+        with anyio.fail_after(PATIENCE), pytest.raises(SourceUnavailable, match=r"did not answer within 0\.05 s"):
+            await ask(control)
+    assert await rows(database, select(watcher_position)) == before
+
+
+async def test_a_dry_run_of_a_trigger_that_never_waits_ends_with_its_time_and_lets_the_others_go_on(database, source):
+    source.items = range(200_000)
+    async with database.transaction() as session:
+        await catalog_sync.apply(session, declared("tape"), database.dialect)
+    others = 0
+    async with controlled(database, {"tape": source.name}, timedelta(milliseconds=50)) as control:
+
+        async def go_on():
+            nonlocal others
+            while True:
+                others += 1
+                await checkpoint()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(go_on)
+            with pytest.raises(SourceUnavailable, match="did not answer"):
+                await control.dry_run("tape_items")
+            tasks.cancel_scope.cancel()
+    assert others > 10
 
 
 async def test_a_rewind_of_a_running_watcher_repeats_on_purpose_and_is_in_audit_and_history(database, source):
