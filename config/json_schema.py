@@ -17,6 +17,7 @@ from config.durations import format_duration
 from config.models import INGEST, AliasConfig, AssetConfig, IngestOptions, JobConfig, SparkConfig
 from config.names import NAME_PATTERN
 from config.reserved import RESERVED, ReservedKey
+from config.section import MOST
 from config.settings import Settings
 from config.vocabulary import Isolation, Vocabulary
 
@@ -105,7 +106,7 @@ def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseM
             "trigger": {"type": "string"},
             "connection": {"type": "string"},
             "isolation": _ISOLATION,
-            "pause_after_failures": _or_null({"type": "integer", "minimum": 1}),
+            "pause_after_failures": _or_null({"type": "integer", "minimum": 1, "maximum": MOST}),
         }
         schema = definitions.body(model)
         schema["properties"] = {**schema.get("properties", {}), **beside}

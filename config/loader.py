@@ -20,7 +20,7 @@ from config.models import INGEST, AliasConfig, AssetConfig, Configuration, JobCo
 from config.names import Scope, did_you_mean
 from config.report import Report
 from config.schedules import AssetCondition, Reference, references
-from config.section import Section
+from config.section import MOST, Section
 from config.sentences import keys
 from config.settings import AirflowSettings, Settings
 from config.sources import stamps
@@ -124,9 +124,9 @@ class _Reader:
     def _count(self, written: Any, path: KeyPath) -> int | None:
         """A text is what the environment gives."""
         count = int(written) if isinstance(written, str) and written.isascii() and written.isdigit() else written
-        if count is None or (type(count) is int and count >= 1):
+        if count is None or (type(count) is int and 1 <= count <= MOST):
             return count
-        self._report.add(path, "must be a whole number, at least 1, or null")
+        self._report.add(path, f"must be a whole number, at least 1 and at most {MOST}, or null")
         return None
 
     def _isolation(self, written: Any, path: KeyPath) -> Isolation | None:

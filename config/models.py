@@ -31,7 +31,7 @@ from config.errors import Problem
 from config.java_properties import read_properties
 from config.names import Name, did_you_mean
 from config.schedules import ReferencesField, ScheduleField, needs_several
-from config.section import Section
+from config.section import MOST, Section
 from config.sentences import misplaced, sentences
 from config.settings import Settings
 from config.spark_keys import Allocation, Memory, TemplateCheck, check_deploy_mode, check_files, check_mode_key
@@ -40,6 +40,13 @@ from config.vocabulary import Isolation
 
 BUILTIN: Final = "builtin:"
 INGEST: Final = "builtin:ingest"
+
+
+def _check_counted(duration: timedelta) -> timedelta:
+    """Of what is stored as a number of seconds."""
+    if duration > (longest := timedelta(days=timedelta(seconds=MOST).days)):
+        raise ValueError(f"must be at most {longest.days}d")
+    return duration
 
 
 def _check_extra(extra: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +86,7 @@ class AssetConfig(Section):
     """A word to sort assets by."""
     extra: Annotated[dict[str, Any], AfterValidator(_check_extra)] = Field(default_factory=dict)
     """Anything worth knowing, as JSON; no part of the asset's identity, and no place for credentials."""
-    expect_every: PositiveDuration | None = None
+    expect_every: Annotated[PositiveDuration, AfterValidator(_check_counted)] | None = None
     """Raise an alert when no event came for so long."""
     watchers: Annotated[dict[Name, WatcherConfig], WithJsonSchema({})] = Field(default_factory=dict)
     """By name, unique in the whole configuration: `trigger`, `connection` and the trigger's options."""
@@ -97,7 +104,7 @@ class BatchConfig(Section):
     """Wait until no event came for so long."""
     max_wait: Duration = timedelta(minutes=5)
     """But not longer than this since the first."""
-    max_events: Annotated[int, Field(ge=1)] = 1000
+    max_events: Annotated[int, Field(ge=1, le=MOST)] = 1000
     """Most events of one run."""
 
 
@@ -206,13 +213,13 @@ class SparkConfig(Section):
     """Heap of the driver."""
     executor_memory: Memory | None = None
     """Heap of each executor, of a cluster; null is Spark's default."""
-    executor_cores: Annotated[int, Field(ge=1)] | None = None
+    executor_cores: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """Cores of each executor, of a cluster; null is Spark's default."""
-    num_executors: Annotated[int, Field(ge=1)] | None = None
+    num_executors: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """How many executors, on YARN and Kubernetes; with `dynamic_allocation` how many at first."""
     dynamic_allocation: Allocation = False
     """As many executors as there is work for: `true`, or `{min, max}`."""
-    warm: Annotated[int, Field(ge=0)] = 0
+    warm: Annotated[int, Field(ge=0, le=MOST)] = 0
     """Drivers started ahead, as far as `settings.scheduler.warm_memory_mb` allows; each is used for one try. Not for `yarn`
     and `k8s` masters."""
     conf: Annotated[dict[str, Text], AfterValidator(_check_conf)] = Field(default_factory=dict)
@@ -298,9 +305,9 @@ class JobConfig(Section):
     """Assets and `{alias: name}` the job reads."""
     outlets: ReferencesField = ()
     """Assets and `{alias: name}` the job writes; each asset gets an event when it succeeds."""
-    max_active_runs: Annotated[int, Field(ge=1)] = 1
+    max_active_runs: Annotated[int, Field(ge=1, le=MOST)] = 1
     """Most runs of this job at a time."""
-    retries: Annotated[int, Field(ge=0)] = 0
+    retries: Annotated[int, Field(ge=0, le=MOST)] = 0
     """Further tries after a failure."""
     retry_delay: Duration = timedelta(seconds=30)
     """Wait before the first retry; doubles up to 10m."""

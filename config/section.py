@@ -6,10 +6,13 @@ import ast
 import inspect
 import textwrap
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
+
+MOST: Final = 2**31 - 1
+"""The largest whole number that the metadata database holds in a column of counts, and a JVM in an `int`."""
 
 
 class Section(BaseModel):

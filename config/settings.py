@@ -22,7 +22,7 @@ from pydantic import (
 from config.alerts import AlertConfig
 from config.durations import Duration, PositiveDuration
 from config.names import Name
-from config.section import Section
+from config.section import MOST, Section
 
 _SHORTEST_SECRET: Final = 32
 
@@ -114,9 +114,9 @@ class LimitSettings(Section):
     """Longest time for a body."""
     idle_timeout: PositiveDuration = timedelta(seconds=75)
     """Longest silence between two requests of a connection, and of a client that does not read its answer."""
-    connections: Annotated[int, Field(ge=1)] = 500
+    connections: Annotated[int, Field(ge=1, le=MOST)] = 500
     """Most connections; the one that has waited longest for its client is closed for a new one."""
-    per_address: Annotated[int, Field(ge=1)] = 100
+    per_address: Annotated[int, Field(ge=1, le=MOST)] = 100
     """Most connections from one address (IPv6: from one /64), but `trusted_proxies`."""
 
 
@@ -181,9 +181,9 @@ class StoreSettings(Section):
     """Task store only: days after the last write; 0 keeps for ever."""
     clear_on_success: bool = False
     """Task store only: wipe a task instance's keys when it succeeds."""
-    state_cleanup_batch_size: Annotated[int, Field(ge=0)] = 0
+    state_cleanup_batch_size: Annotated[int, Field(ge=0, le=MOST)] = 0
     """Rows deleted in one transaction; 0 takes 5,000. SQLite always takes 1,000."""
-    max_value_storage_bytes: Annotated[int, Field(ge=1)] = 65535
+    max_value_storage_bytes: Annotated[int, Field(ge=1, le=MOST)] = 65535
     """Longest value, as JSON; the API refuses more, a task's is logged."""
     history_retention_days: Days = 90
     """Days the history of store entries is kept."""
@@ -205,14 +205,14 @@ class WorkerSettings(Section):
 
 
 class TriggerBatchSettings(Section):
-    max_events: Annotated[int, Field(ge=1)] = 10_000
+    max_events: Annotated[int, Field(ge=1, le=MOST)] = 10_000
     """Most events of one batch of a trigger."""
     max_bytes: Annotated[Bytes, Field(ge=1_000)] = 16_000_000
     """Most bytes of one batch, as JSON: `16MB`."""
 
 
 class IsolationSettings(Section):
-    memory_mb: Annotated[int, Field(ge=64)] = 512
+    memory_mb: Annotated[int, Field(ge=64, le=MOST)] = 512
     """Memory of one trigger's process, in MB; one that takes more is ended."""
 
 
@@ -221,7 +221,7 @@ class TriggererSettings(Section):
     """Time between two renewals of the lease."""
     lease: PositiveDuration = timedelta(seconds=15)
     """Time after which others take over the watchers of a silent process; longer than `heartbeat`."""
-    capacity: Annotated[int, Field(ge=1)] = 10_000
+    capacity: Annotated[int, Field(ge=1, le=MOST)] = 10_000
     """Most watchers that this process hosts; what no triggerer has room for is left out, and named."""
     grace: Duration = timedelta(seconds=30)
     """Time to finish in when told to stop; what hangs longer is named in the log, and the process ends with exit code 1."""
@@ -243,13 +243,13 @@ class TriggererSettings(Section):
 
 
 class SchedulerSettings(Section):
-    parallelism: Annotated[int, Field(ge=1)] = 4
+    parallelism: Annotated[int, Field(ge=1, le=MOST)] = 4
     """Most Spark applications at a time."""
-    driver_memory_mb: Annotated[int, Field(ge=1)] = 550
+    driver_memory_mb: Annotated[int, Field(ge=1, le=MOST)] = 550
     """Memory reckoned for each of them, in MB; by how much a job's `driver_memory` exceeds 512m comes on top."""
-    memory_mb: Annotated[int, Field(ge=1)] | None = None
+    memory_mb: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """Memory for all of them, in MB; null is 60 % of the machine's, or of the container's limit."""
-    warm_memory_mb: Annotated[int, Field(ge=0)] | None = None
+    warm_memory_mb: Annotated[int, Field(ge=0, le=MOST)] | None = None
     """Of it, what drivers may take that wait for their try (`spark.warm`), in MB; null is half of it."""
     cancel_jobs: bool = False
     """Stop the Spark applications together with the daemon, as `watcher run --cancel-jobs`; they start again with it."""
@@ -268,7 +268,7 @@ class LogSettings(Section):
     """The older word: true is `format: json`, false `format: text`; not beside `format`."""
     retention_days: Days = 30
     """Days log files are kept."""
-    max_file_mb: Annotated[int, Field(ge=1)] = 64
+    max_file_mb: Annotated[int, Field(ge=1, le=MOST)] = 64
     """Size at which a watcher's log file is rotated, in MB."""
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from config.section import Section
+from config.section import MOST, Section
 from config.sentences import misplaced
 
 ARGUMENT_NAMES: Final = (
@@ -52,9 +52,9 @@ TemplateCheck: Final = AfterValidator(_check_argument)
 
 
 class DynamicAllocation(Section):
-    min: Annotated[int, Field(ge=0)] = 0
+    min: Annotated[int, Field(ge=0, le=MOST)] = 0
     """Fewest executors."""
-    max: Annotated[int, Field(ge=1)] | None = None
+    max: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """Most executors; null sets no bound."""
 
     @model_validator(mode="after")

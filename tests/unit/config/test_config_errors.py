@@ -45,6 +45,30 @@ CASES = {
         "settings: {api: {port: .nan}}",
         "2: settings.api.port: must be a finite number",
     ),
+    "capacity that no database counts": (
+        "settings: {triggerer: {capacity: 2147483648}}",
+        "2: settings.triggerer.capacity: must be at most 2147483647",
+    ),
+    "retries that no database counts": (
+        "jobs: {j: {spark: {application: a.py}, retries: 9999999999}}",
+        "2: jobs.j.retries: must be at most 2147483647",
+    ),
+    "runs that no database counts": (
+        "jobs: {j: {spark: {application: a.py}, max_active_runs: 9999999999}}",
+        "2: jobs.j.max_active_runs: must be at most 2147483647",
+    ),
+    "events that no database counts": (
+        "jobs: {j: {spark: {application: a.py}, batch: {max_events: 9999999999}}}",
+        "2: jobs.j.batch.max_events: must be at most 2147483647",
+    ),
+    "failures that no database counts": (
+        "assets: {a: {watchers: {w: {trigger: clock, pause_after_failures: 2147483648}}}}",
+        "2: assets.a.watchers.w.pause_after_failures: must be a whole number, at least 1 and at most 2147483647, or null",
+    ),
+    "seconds that no database counts": (
+        "assets: {a: {expect_every: 30000d}}",
+        "2: assets.a.expect_every: must be at most 24855d",
+    ),
     "null for a mapping": (
         "settings: {api: null}",
         "2: settings.api: must be a mapping (`key: value`), not empty",
