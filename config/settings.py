@@ -25,6 +25,7 @@ from config.names import Name
 from config.section import MOST, Section
 
 _SHORTEST_SECRET: Final = 32
+_HIGHEST_PORT: Final = 65_535
 
 
 def _in_folder(path: Path, info: ValidationInfo) -> Path:
@@ -70,9 +71,18 @@ DottedPath: TypeAlias = Annotated[str, AfterValidator(_check_dotted_path)]
 Address: TypeAlias = Annotated[str, AfterValidator(_check_address)]
 
 
+_PORT: Final = re.compile(r"[^:]+://(?:[^:/]*(?::[^@]*)?@)?(?:\[[^/?]+\]|[^:/?]*)(?::([^/?]*))?")
+"""SQLAlchemy's rules for an address: importing it takes longer than many a command."""
+
+
 def _check_database(url: SecretStr) -> SecretStr:
     if not url.get_secret_value().startswith(("postgresql+asyncpg://", "sqlite+aiosqlite://")):
         raise ValueError("must begin with `postgresql+asyncpg://` or `sqlite+aiosqlite://`; null is SQLite in `home`")
+    port = parts[1] if (parts := _PORT.match(url.get_secret_value())) else None
+    if port is not None and not (re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) <= _HIGHEST_PORT):
+        raise ValueError(
+            f"names no port from 1 to {_HIGHEST_PORT} behind its host; write `@` in a user or password as `%40`, `:` as `%3A`"
+        )
     return url
 
 

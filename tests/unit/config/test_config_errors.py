@@ -117,6 +117,20 @@ CASES = {
         "settings: {database: {url: 'mysql://u:hunter22@h/d'}}",
         "2: settings.database.url: must begin with `postgresql+asyncpg://` or `sqlite+aiosqlite://`; null is SQLite in `home`",
     ),
+    "database at no port": (
+        "settings: {database: {url: 'postgresql+asyncpg://u:hunter22@h:54x2/d'}}",
+        (
+            "2: settings.database.url: names no port from 1 to 65535 behind its host; write `@` in a user or password as `%40`, "
+            "`:` as `%3A`"
+        ),
+    ),
+    "password of a database that is cut": (
+        "settings: {database: {url: 'postgresql+asyncpg://u:hun@ter:22@h/d'}}",
+        (
+            "2: settings.database.url: names no port from 1 to 65535 behind its host; write `@` in a user or password as `%40`, "
+            "`:` as `%3A`"
+        ),
+    ),
     "dotted path": (
         "settings: {store: {backend: Memory}}",
         "2: settings.store.backend: must be the dotted path of a class, such as `package.module.Class`",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
+from sqlalchemy import make_url
 
 from config.errors import ConfigurationInvalid
 from config.loader import load
@@ -321,6 +322,25 @@ def test_a_mistake_in_the_environment_names_the_variable(
     problems: Callable[..., list[str]], variable: str, value: str, sentence: str
 ) -> None:
     assert problems("", **{variable: value}) == [f"{variable}: {sentence}"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql+asyncpg://u:p/a#w?@h:5432/d",
+        "postgresql+asyncpg://u:p%40w%3A1@h/d?ssl=require",
+        "postgresql+asyncpg://[::1]:5432/d",
+        "postgresql+asyncpg://u@/d?host=/run:1/postgresql",
+        "postgresql+asyncpg:///d",
+        "sqlite+aiosqlite:////var/lib/a:b/watcher.db",
+    ],
+)
+def test_an_address_of_the_database_that_can_be_read_is_taken(
+    load_text: Callable[..., Configuration], address: str
+) -> None:
+    url = load_text(WATCHER_SETTINGS__DATABASE__URL=address).settings.database.url
+    assert url is not None
+    assert make_url(url.get_secret_value()).port in {None, 5432}
 
 
 def test_the_environment_wins_over_a_reference_that_leads_nowhere(load_text: Callable[..., Configuration]) -> None:
