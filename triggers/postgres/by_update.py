@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from triggers.base import Finding, JsonObject, JsonValue, RejectedItem, RowChanges, StoredPosition, TriggerBatch
 from triggers.errors import SourceChanged
 from triggers.postgres.bad_rows import MOST_BAD_ROWS, refuse_many
+from triggers.postgres.catalog import XID_HOLDER
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import Place
 from triggers.postgres.portions import length_of
@@ -29,6 +30,9 @@ from triggers.postgres.storage import OldRows
 from triggers.postgres.values import parse_all
 from triggers.postgres.waiting_rows import WaitingReader, WaitingRow, statements
 from triggers.postgres.window import BEFORE_ALL_TIME, BEFORE_THE_FIRST, XID_SPACE, Part, Snapshot, Window
+
+MOST_HANDLED: Final = 100_000
+"""Xids in mind, beyond which it is an alarm whoever keeps them there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,10 @@ class RowsByUpdateReader(Reader[Memory]):
         super().__init__(source, memory, written=written)
         self.prepare()
         self._pids: dict[str, int | None] = {}
+        self._oldest: JsonValue = None
+        """The transaction that the alarm is about."""
+        self._xmin: tuple[int, str] = (0, "")
+        """Of the last snapshot, and since when it has been that."""
         self._rows_at = memory.until
         """When the last rows were read, or a time before it."""
 
@@ -231,11 +239,7 @@ class RowsByUpdateReader(Reader[Memory]):
 
     def watermark(self) -> dict[str, JsonValue]:
         """With the transaction that was open for longest only where that is an alarm: others end without being written."""
-        window = self.memory.window
-        oldest: JsonValue = None
-        if window.checkpoints and self.alarm is not None:
-            first = window.checkpoints[0]
-            oldest = {"transaction": min(first.alive), "pid": self._pids.get(min(first.alive)), "since": first.moment}
+        window, oldest = self.memory.window, None if self.alarm is None else self._oldest
         return {"up_to": self.memory.until, "floor": window.floor, "seen": len(window.handled), "oldest": oldest}
 
     async def _living(self) -> LockSet:
@@ -262,7 +266,7 @@ class RowsByUpdateReader(Reader[Memory]):
         snapshot, rows = await self._read(statement, *arguments, *behind, living=living)
         if rows:
             self._rows_at = living.at
-        await self.judge(*self._reason_for_alarm(living))
+        await self.judge(*await self._reason_for_alarm(living, snapshot))
         waiting = [WaitingRow.of(row, snapshot.widen(row["xid"]) if row["xid"] else BEFORE_THE_FIRST) for row in rows]
         return Drain(rows=waiting, snapshot=snapshot, until=living.at, is_cut=len(waiting) >= MOST_PLACES)
 
@@ -294,13 +298,36 @@ class RowsByUpdateReader(Reader[Memory]):
         if self.memory.window.too_far_back(snapshot):
             raise SourceChanged(f"too many transactions have passed since the last poll of {table}; {rewind}")
 
-    def _reason_for_alarm(self, living: LockSet) -> tuple[str | None, str | None]:
-        """With one of the transactions that have been alive for longest."""
+    async def _reason_for_alarm(self, living: LockSet, snapshot: Snapshot) -> tuple[str | None, str | None]:
+        """With one of the transactions that have been alive for longest, or the one that keeps many xids in mind."""
         checkpoints = self.memory.window.checkpoints
+        if self._xmin[0] != snapshot.xmin:
+            self._xmin = (snapshot.xmin, living.at)
         if checkpoints and self.too_old(checkpoints[0].moment, living.at):
-            reason = "a transaction is open for too long: each poll reads again what was updated since; end it"
-            return reason, min(checkpoints[0].alive)
+            transaction = min(checkpoints[0].alive)
+            self._oldest = _holder(transaction, self._pids.get(transaction), checkpoints[0].moment)
+            return (
+                "a transaction is open for too long: each poll reads again what was updated since; end it",
+                transaction,
+            )
+        if not self._has_many_in_mind(living):
+            return None, None
+        for row in await self.source.fetch(XID_HOLDER, str(snapshot.xmin % XID_SPACE)):
+            self._oldest = _holder(row["transaction"], row["pid"], self._xmin[1])
+            many = len(self.memory.window.handled)
+            return f"{many:,} transactions are kept in mind until the oldest of the server ends; end it", row[
+                "transaction"
+            ]
         return None, None
+
+    def _has_many_in_mind(self, living: LockSet) -> bool:
+        """A transaction of another database keeps them there, too, which is in no list of the living."""
+        many = len(self.memory.window.handled)
+        return many >= MOST_HANDLED or (many >= self.options.gap_alarm.count and self.too_old(self._xmin[1], living.at))
+
+
+def _holder(transaction: str, pid: int | None, since: str) -> JsonObject:
+    return {"transaction": transaction, "pid": pid, "since": since}
 
 
 def _xids(window: Window) -> tuple[str, list[str]]:

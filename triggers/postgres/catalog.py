@@ -32,7 +32,7 @@ SELECT oid::int8 FROM tree
 """The table `$1.$2` and its partitions: asked for without a lock on them, which `FACTS` waits for where it shows expressions."""
 
 HOLDER: Final = """
-SELECT a.usename AS "user", a.application_name AS application, a.state, left(a.query, 200) AS query,
+SELECT a.usename AS "user", a.application_name AS application, a.datname AS database, a.state, left(a.query, 200) AS query,
        coalesce(a.xact_start, p.prepared)::text AS started, p.gid AS prepared_as
 FROM pg_locks l
 LEFT JOIN pg_stat_activity a ON a.pid = l.pid
@@ -41,6 +41,12 @@ LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
 WHERE l.virtualtransaction = $1 LIMIT 1
 """
 """What may be known about one virtual transaction; what belongs to other users is null without pg_read_all_stats."""
+
+XID_HOLDER: Final = """
+SELECT virtualtransaction AS transaction, pid FROM pg_locks
+WHERE locktype = 'transactionid' AND transactionid = $1::text::xid AND mode = 'ExclusiveLock' AND granted
+"""
+"""Whose xid it is, in whatever database; no row once it has ended."""
 
 MARK: Final = """
 CROSS JOIN LATERAL (SELECT (

@@ -42,6 +42,8 @@ SETTINGS: Final = {
     "enable_bitmapscan": "off",
     "enable_sort": "off",
     "jit": "off",
+    # A set of xids becomes a hash table if the planner thinks that it fits: beyond, each row is compared with each of them.
+    "work_mem": "64MB",
 }
 
 

@@ -280,6 +280,7 @@ class Reader(ABC, Generic[MemoryT]):
 _ABOUT_HOLDERS: Final = {
     "user": "user",
     "application": "application",
+    "database": "database",
     "state": "state",
     "started": "began",
     "prepared_as": "prepared as",

@@ -15,7 +15,7 @@ from triggers.options import format_duration
 from triggers.postgres.catalog import FACTS, HOLDER, MARK_OF_ALL, RELATIONS, TYPES
 from triggers.postgres.checks import TableFacts, judge, judge_sessions
 from triggers.postgres.connection import PostgresClient
-from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
+from triggers.postgres.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, NotPrimary, sqlstate_of
 from triggers.postgres.lanes import Lane
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions
@@ -61,9 +61,11 @@ class Source:
         try:
             answer = await self.session.fetch(statement, *arguments, repeated=repeated)
         except SourceUnavailable as error:
-            if sqlstate_of(error) != LOCK_TIMEOUT:
-                raise
-            raise await busy(self.options, self.client, self.facts.locked_relations) from error
+            if sqlstate_of(error) == LOCK_TIMEOUT:
+                raise await busy(self.options, self.client, self.facts.locked_relations) from error
+            if sqlstate_of(error) == STATEMENT_TIMEOUT:
+                raise SourceUnavailable(f"{error}; {self._too_slow()}") from error.__cause__
+            raise
         self._recognise(answer.server)
         if boot not in (None, answer.server.boot):
             self.client.reconnect()
@@ -78,6 +80,13 @@ class Source:
         """What may be known about a virtual transaction of another session; nothing when it has ended."""
         answer = await self.session.fetch(HOLDER, transaction)
         return dict(answer.rows[0]) if answer.rows else {}
+
+    def _too_slow(self) -> str:
+        since = " and what was updated since is read by each poll" if self.options.mode == "updated_at" else ""
+        return (
+            f"a poll of {self.options.table} took too long: end transactions that are open for long, since dead rows stay"
+            f"{since}, and let the table's owner run VACUUM ANALYZE {self.options.source.sql}"
+        )
 
     def _recognise(self, server: Server) -> None:
         if server.system_identifier != self.server.system_identifier:

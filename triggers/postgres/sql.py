@@ -276,7 +276,7 @@ class RowsByUpdate:
         new_places = (
             "SELECT xid, written_by, relation, place, key, size FROM ("  # noqa: S608
             f"SELECT {xmin}::text::int8 AS xid, age({xmin}) AS age, ({rest}) IS TRUE AS is_rest, {seen} {above}"
-            f" AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} <> ALL ($4::text[]::xid[])"
+            f" AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} NOT IN (SELECT unnest($4::text[]::xid[]))"
             f" AND ({rest} AND {place} <= ($6::int8::oid, $7::text::tid)) IS NOT TRUE"
             f" ORDER BY {name}.{quoted(column)}"  # along the index, whatever the planner thinks of a floor that it does not know
             f") new ORDER BY is_rest DESC, age DESC, relation, place LIMIT {MOST_PLACES}"
@@ -353,7 +353,7 @@ def old_rows_by_update(table: Table, column: str, bounds: str) -> str:
     """Those of the partition `$1` that are not above the floor `$2` and written at or above xid `$3`, or by the xids `$4`."""
     cursor, xmin = f"{table.sql}.{quoted(column)}", f"{table.sql}.xmin"
     new = f"{cursor} > $2::text::timestamptz AND age({xmin}) BETWEEN 1 AND age($3::text::xid)"
-    old = f"(({new}) IS NOT TRUE OR {xmin} = ANY ($4::text[]::xid[]))"
+    old = f"(({new}) IS NOT TRUE OR {xmin} IN (SELECT unnest($4::text[]::xid[])))"
     moment = f"to_char({cursor} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
     return _OLD_ROWS.format(place=moment, table=table.sql, bounds=bounds, old=old, most=MOST_COUNTED)
 

@@ -6,10 +6,11 @@ import anyio
 import asyncpg
 import pytest
 
-from tests.servers import PostgresDatabase
+from tests.servers import PostgresDatabase, PostgresServer
 from tests.service.postgres.conftest import Connect, MortalServer
 from tests.service.postgres.tiny_host import TinyHost, hosted
-from triggers.errors import SourceChanged
+from triggers.errors import SourceChanged, SourceUnavailable
+from triggers.postgres import lanes
 from triggers.postgres.by_update import RowsByUpdateReader
 
 pytestmark = pytest.mark.service
@@ -108,6 +109,57 @@ async def test_the_watermark_tells_who_keeps_the_floor_down(
             assert host.committed.watermark["alarm"]["query"] == "SELECT 1"
         await host.catch_up()
         assert "alarm" not in host.committed.watermark
+
+
+async def test_the_watermark_tells_who_keeps_many_xids_in_mind_from_another_database(
+    postgres_server: PostgresServer,
+    postgres_database: PostgresDatabase,
+    customers: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RowsByUpdateReader, "moved_state_every", timedelta(0))
+    options = {**OPTIONS, "gap_alarm": {"count": 20, "age": "1s"}}
+    with postgres_server.database() as other:
+        slow = await asyncpg.connect(other.dsn)
+        await slow.execute("BEGIN; SELECT pg_current_xact_id()")
+        async with hosted(postgres_database.dsn, **options) as host:
+            for number in range(20):
+                await insert(customers, number)
+            await host.catch_up()
+            with anyio.fail_after(60):
+                while "alarm" not in host.committed.watermark:
+                    await host.catch_up()
+            assert host.committed.watermark["oldest"]["pid"] == slow.get_server_pid()
+            assert host.committed.watermark["alarm"]["database"] == other.name
+        await slow.close()
+
+
+async def test_a_long_transaction_beside_very_many_short_ones_stops_nothing(
+    postgres_database: PostgresDatabase,
+    customers: asyncpg.Connection,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In little: a statement may take two seconds, and the others are not millions."""
+    monkeypatch.setattr(lanes, "LONGEST", lanes.QUICK.statement)
+    slow = await connect()
+    await slow.execute("BEGIN; SELECT pg_current_xact_id()")
+    async with hosted(postgres_database.dsn, **OPTIONS) as host:
+        await customers.execute(
+            "DO $$ BEGIN FOR number IN 1..20000 LOOP INSERT INTO customers (id) VALUES (number); COMMIT; END LOOP; END $$"
+        )
+        assert len(await host.catch_up()) == 20_000
+        assert await host.catch_up() == []
+
+
+async def test_what_takes_too_long_says_what_to_do(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hosted(postgres_database.dsn, **OPTIONS, where="pg_sleep(5) IS NOT NULL") as host:
+        monkeypatch.setattr(lanes, "LONGEST", timedelta(milliseconds=100))
+        await insert(customers, 1)
+        with pytest.raises(SourceUnavailable, match=r"end transactions that are open for long, .* VACUUM ANALYZE"):
+            await host.catch_up()
 
 
 async def test_the_clock_alone_is_never_written_and_rows_left_out_are(

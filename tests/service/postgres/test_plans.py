@@ -20,6 +20,7 @@ from triggers.postgres.sql import (
     RowsByUpdate,
     Table,
     news_of,
+    old_rows_by_update,
     primary_key_as_json,
     row_as_json,
 )
@@ -126,6 +127,26 @@ async def test_a_poll_for_updates_reads_few_pages(
     for plan in plans:
         assert "Seq Scan on t" not in {f"{node['Node Type']} on {node.get('Relation Name')}" for node in nodes_of(plan)}
         assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_rows_are_compared_with_many_xids_at_once(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, mode: str
+) -> None:
+    """And not with each of them: a long transaction keeps in mind whoever committed beside it."""
+    await orders.execute("CREATE TABLE t (id int PRIMARY KEY, updated_at timestamptz NOT NULL DEFAULT now())")
+    await orders.execute("CREATE INDEX ON t (updated_at)")
+    xids = ",".join(map(str, range(1_000_000, 1_300_000)))
+    old_rows = old_rows_by_update(TABLE, "updated_at", "true")
+    async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
+        session = client.session("t")
+        await session.fetch(f"SET plan_cache_mode = {mode}")
+        plans = [
+            await plan_of(session, UPDATES.new_places, f"('{{}}', 'now', '3', '{{{xids}}}', NULL, NULL, NULL)"),
+            await plan_of(session, old_rows, f"(0, 'now', '3', '{{{xids}}}')"),
+        ]
+    for plan in plans:
+        assert "hashed SubPlan" in json.dumps(plan)
 
 
 async def plan_of(session: Session, statement: str, arguments: str, *, executions: int = 0) -> dict[str, Any]:
