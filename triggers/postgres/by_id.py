@@ -179,7 +179,7 @@ class RowsByIdReader(Reader[Ledger]):
         )
         read = await self._reader.read(ledger, whole)
         portion, rows, kept, rejected = read.portion, read.rows, read.kept, read.rejected
-        if rows:
+        if rows or any(not gap.holders for gap in ledger.gaps):  # what is still missing from those is given up
             await self.source.refuse_altered()
         ids, ahead = [row[0] for row in rows if row[-1] is None], [row[0] for row in rows if row[-1] is not None]
         after, cut = ledger.read(ids, fresh_limit=portion.fresh, late_limit=portion.late, gaps_read=portion.gaps)

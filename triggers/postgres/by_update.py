@@ -178,9 +178,9 @@ class RowsByUpdateReader(Reader[Memory]):
         before, drain = self.memory.until, self._drain or await self._look()
         batch_rows = await self._reader.read(drain.rows, reports=self.options.on_bad_row == "report")
         refuse_many(self.options.table, batch_rows.count, batch_rows.rejected)
-        if batch_rows.count:
-            await self.source.refuse_altered()
         self._take(drain, batch_rows.count)
+        if batch_rows.count or self.worth_a_write() or self.is_aged():
+            await self.source.refuse_altered()
         kept = [row for row in batch_rows.rows if row["keep"]]
         left_out = {row["key"] for row in batch_rows.rows if not row["keep"]}
         self.memory = replace(self.memory, left_out=self.memory.left_out + len(left_out))

@@ -105,7 +105,11 @@ class Reader(ABC, Generic[MemoryT]):
         self.storage = self._written_storage = Storage.from_state(state) or self.storage
 
     async def adopt(self, facts: TableFacts) -> None:
-        """Go on with a table that was examined anew. Raises `SourceChanged` when its rows cannot be told apart any more."""
+        """Go on with a table that was examined anew. Raises `SourceChanged` when its rows cannot be told apart any more.
+
+        What was not written of the memory is forgotten: rows may have been hidden from a poll that found none.
+        """
+        self.memory = self._written[0]
         self.source.facts = facts
         self.prepare()
         self.refuse_rewritten()

@@ -176,6 +176,71 @@ async def test_rows_that_row_level_security_hides_are_waited_for(
     await orders.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
+HIDDEN, SHOWN = (f"ALTER TABLE orders {does} ROW LEVEL SECURITY" for does in ("ENABLE", "DISABLE"))
+
+
+async def test_a_gap_whose_row_is_hidden_for_a_moment_stays_open(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect, reader: str
+) -> None:
+    slow = await connect()
+    async with hosted(reader) as host:
+        async with slow.transaction():
+            await slow.execute("INSERT INTO orders DEFAULT VALUES")
+            await orders.execute("INSERT INTO orders DEFAULT VALUES")
+            assert await host.catch_up() == [2]
+            assert await host.catch_up() == []
+        await orders.execute(HIDDEN)
+        with pytest.raises(ConfigurationError, match="row-level security"):
+            await host.catch_up()
+        await orders.execute(SHOWN)
+        assert await host.catch_up() == [1]
+    await orders.execute(f"DROP OWNED BY reader_{postgres_database.name}; DROP ROLE reader_{postgres_database.name}")
+
+
+@pytest.fixture
+async def updated_orders(orders: asyncpg.Connection) -> asyncpg.Connection:
+    await orders.execute("ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now()")
+    await orders.execute("CREATE INDEX ON orders (updated_at)")
+    return orders
+
+
+async def test_a_row_that_is_hidden_for_a_moment_is_found_in_mode_updated_at(
+    postgres_database: PostgresDatabase,
+    updated_orders: asyncpg.Connection,
+    reader: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with hosted(reader, mode="updated_at") as host:
+        await updated_orders.execute(f"{HIDDEN}; {TEN}")
+        assert await host.catch_up() == []
+        await updated_orders.execute(f"{SHOWN}; {TEN}")
+        assert sorted(await host.catch_up()) == [*range(1, 21)]
+
+        monkeypatch.setattr("triggers.postgres.window.OLD", 1)  # the next position is written although no row has come
+        await updated_orders.execute(HIDDEN)
+        await updated_orders.execute(TEN)
+        with pytest.raises(ConfigurationError, match="row-level security"):
+            await host.catch_up()
+        await updated_orders.execute(SHOWN)
+        assert sorted(await host.catch_up()) == [*range(21, 31)]
+    role = f"reader_{postgres_database.name}"
+    await updated_orders.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def test_a_row_of_a_table_that_has_another_name_for_a_moment_is_found_in_mode_updated_at(
+    postgres_database: PostgresDatabase, updated_orders: asyncpg.Connection
+) -> None:
+    async with hosted(postgres_database.dsn, mode="updated_at") as host:
+        await updated_orders.execute("CREATE TABLE other (LIKE orders INCLUDING ALL)")
+        await updated_orders.execute(
+            f"ALTER TABLE orders RENAME TO away; ALTER TABLE other RENAME TO orders; {TEN.replace('orders', 'away')}"
+        )
+        assert await host.catch_up() == []
+        await updated_orders.execute("ALTER TABLE orders RENAME TO other; ALTER TABLE away RENAME TO orders")
+        await updated_orders.execute(TEN)
+        assert sorted(await host.catch_up()) == [*range(1, 21)]
+
+
 async def test_rights_taken_away_are_named_and_nothing_is_lost(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, reader: str
 ) -> None:
