@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
+ANY_SEQUENCE: Final = 0
+"""Among relations: whichever sequence of the database it is."""
+
+LOCKS: Final = f"""
+SELECT pg_postmaster_start_time()::text AS boot,
+       to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS at,
+       ARRAY(SELECT ROW(relation::int8, virtualtransaction, pid, is_sequence) FROM pg_locks
+             CROSS JOIN LATERAL (SELECT {ANY_SEQUENCE} = ANY($1::oid[])
+                 AND coalesce((SELECT relkind = 'S' FROM pg_class WHERE oid = relation), true) AS is_sequence) s
+             WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+               AND (relation = ANY($1::oid[]) OR is_sequence)) AS locks
+"""  # noqa: S608
+"""Who writes to the relations `$1` now; pid is null for a prepared transaction. A relation that is not visible yet may be a sequence."""
+
 LOCK_HOLDER: Final = """
 SELECT l.pid, l.granted, a.application_name AS application, a.usename AS "user", coalesce(a.xact_start, p.prepared)::text AS since,
        upper(substring(a.query FROM '^\\s*(\\w+(\\s+[[:alpha:]]+)?)')) AS query_class,

@@ -20,13 +20,12 @@ from anyio.abc import TaskGroup
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
-from triggers.postgres.catalog import LOCK_HOLDER
+from triggers.postgres.catalog import ANY_SEQUENCE, LOCK_HOLDER, LOCKS
 from triggers.postgres.lanes import LONGEST, Lane
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.notifications import Notifications
 from triggers.postgres.probes import Probes
 from triggers.postgres.session import Session
-from triggers.postgres.sql import LOCKS
 
 CONNECT_TIMEOUT: Final = 15.0
 SETTINGS: Final = {
@@ -171,8 +170,12 @@ class LockHolders:
                 if self._gathering is query:
                     self._gathering = _LockQuery()
                 query.row = (await self._session.fetch(LOCKS, sorted(query.relations))).rows[0]
-        row = query.row
-        holders = {transaction: pid for relation, transaction, pid in row["locks"] if relation in watched}
+        row, any_sequence = query.row, ANY_SEQUENCE in watched
+        holders = {
+            transaction: pid
+            for relation, transaction, pid, is_sequence in row["locks"]
+            if relation in watched or (any_sequence and is_sequence)
+        }
         return LockSet(boot=row["boot"], at=row["at"], holders=holders)
 
     async def exclusive(self, relations: Sequence[int]) -> Mapping[str, Any] | None:

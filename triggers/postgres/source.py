@@ -12,7 +12,7 @@ import structlog
 from triggers.base import Finding
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable
 from triggers.options import format_duration
-from triggers.postgres.catalog import FACTS, HOLDER, MARK_OF_ALL, RELATIONS, TYPES
+from triggers.postgres.catalog import ANY_SEQUENCE, FACTS, HOLDER, MARK_OF_ALL, RELATIONS, TYPES
 from triggers.postgres.checks import TableFacts, judge, judge_sessions
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, NotPrimary, sqlstate_of
@@ -73,8 +73,9 @@ class Source:
         return answer.rows
 
     async def lock_holders(self) -> LockSet:
-        """Read after this call began."""
-        return await self.client.locks.read(self.facts.locked_relations)
+        """Read after this call began. Where no sequence belongs to the column, ids may be drawn from any, before the table is locked."""
+        any_sequence = [] if self.facts.sequences else [ANY_SEQUENCE]
+        return await self.client.locks.read([*self.facts.locked_relations, *any_sequence])
 
     async def about(self, transaction: str) -> Mapping[str, Any]:
         """What may be known about a virtual transaction of another session; nothing when it has ended."""

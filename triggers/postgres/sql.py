@@ -30,16 +30,6 @@ SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2
 """
 """In milliseconds."""
 
-LOCKS: Final = """
-SELECT pg_postmaster_start_time()::text AS boot,
-       to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS at,
-       ARRAY(SELECT ROW(relation::int8, virtualtransaction, pid) FROM pg_locks
-             WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted
-               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-               AND relation = ANY($1::oid[])) AS locks
-"""
-"""Who writes to the relations `$1` now; pid is null for a prepared transaction."""
-
 ALIVE: Final = """
 SELECT pg_postmaster_start_time()::text AS boot,
        to_char((statement_timestamp() - interval '1 second') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS moment,

@@ -8,8 +8,8 @@ from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.postgres.catalog import LOCKS
 from triggers.postgres.connection import PostgresClient, PostgresConnection
-from triggers.postgres.sql import LOCKS
 
 pytestmark = pytest.mark.service
 

@@ -95,6 +95,32 @@ async def test_a_hole_splits_a_range_and_the_late_row_comes_later(
         assert host.committed.events[-1].watermark == {"from": 4, "to": 4}
 
 
+@pytest.mark.parametrize("created", ["before the watcher began", "while it runs", "in the transaction that draws"])
+async def test_an_id_that_is_drawn_from_a_sequence_of_its_own_before_the_row_is_inserted_is_waited_for(
+    postgres_database: PostgresDatabase, connect: Connect, created: str
+) -> None:
+    """As object-relational mappers do, of which nothing in the catalogue tells."""
+    create, draw = "CREATE SEQUENCE drawn START 10", "SELECT nextval('drawn')"
+    owner, slow = await connect(), await connect()
+    await owner.execute("CREATE TABLE orders (id bigint PRIMARY KEY, note text)")
+    if created.startswith("before"):
+        await owner.execute(create)
+    async with hosted(postgres_database.dsn, unsafe_ids=True) as host:
+        if created.startswith("while"):
+            await owner.execute(create)
+        async with slow.transaction():
+            if created.startswith("in"):
+                await slow.execute(create)
+            number = await slow.fetchval(draw)
+            await owner.execute("INSERT INTO orders VALUES ($1)", number + 1)
+            assert await host.catch_up() == [number + 1]
+            assert await host.catch_up() == []
+            await slow.execute("INSERT INTO orders VALUES ($1)", number)
+        assert await host.catch_up() == [number]
+        await host.catch_up()
+        assert host.committed.watermark["up_to"] == number + 1
+
+
 async def test_the_watermark_tells_who_keeps_a_gap_open(
     postgres_database: PostgresDatabase,
     orders: asyncpg.Connection,
