@@ -8,7 +8,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
-from triggers.base import Finding, JsonObject, JsonValue, RejectedItem, RowChanges, StoredPosition, TriggerBatch
+import anyio
+
+from triggers.base import (
+    Finding,
+    JsonObject,
+    JsonValue,
+    Position,
+    RejectedItem,
+    RowChanges,
+    StoredPosition,
+    TriggerBatch,
+)
 from triggers.errors import SourceChanged
 from triggers.postgres.bad_rows import MOST_BAD_ROWS, refuse_many
 from triggers.postgres.catalog import XID_HOLDER
@@ -33,6 +44,9 @@ from triggers.postgres.window import BEFORE_ALL_TIME, BEFORE_THE_FIRST, XID_SPAC
 
 MOST_HANDLED: Final = 100_000
 """Xids in mind, beyond which it is an alarm whoever keeps them there."""
+
+CLOCK_JITTER: Final = timedelta(seconds=0.5)
+"""By so much two looks at the server's clock may disagree; the margin of a checkpoint's moment is larger."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +97,10 @@ class RowsByUpdateReader(Reader[Memory]):
         """The transaction that the alarm is about."""
         self._xmin: tuple[int, str] = (0, "")
         """Of the last snapshot, and since when it has been that."""
+        self._clock: tuple[float, datetime] | None = None
+        """When the living were last asked for, and what the server's clock showed then."""
+        self._is_set_back = False
+        """The floor went back and is not written yet."""
         self._rows_at = memory.until
         """When the last rows were read, or a time before it."""
 
@@ -147,7 +165,7 @@ class RowsByUpdateReader(Reader[Memory]):
         """Nothing stays open: what is above the floor is to come, and nothing else."""
         floor = BEFORE_ALL_TIME
         if isinstance(to, datetime):
-            floor = to.isoformat(timespec="microseconds").replace("+00:00", "Z")
+            floor = _as_text(to)
         memory = Memory(window=Window(floor=floor, next_floor=floor), until=floor)
         return cls(source, memory, written=memory)
 
@@ -226,8 +244,12 @@ class RowsByUpdateReader(Reader[Memory]):
     def up_to(self) -> JsonValue:
         return self.memory.until
 
+    def position(self) -> Position:
+        self._is_set_back = False
+        return super().position()
+
     def is_aged(self) -> bool:
-        return self.memory.window.has_aged_since(self._written[0].window)
+        return self._is_set_back or self.memory.window.has_aged_since(self._written[0].window)
 
     def state(self) -> JsonObject:
         return {**self.memory.window.to_state(), "files": self.memory.files, "until": self.memory.until}
@@ -244,11 +266,31 @@ class RowsByUpdateReader(Reader[Memory]):
 
     async def _living(self) -> LockSet:
         """Taken into account at once."""
+        asked_at = anyio.current_time()
         [row] = await self.source.fetch(ALIVE, repeated=True)
         self._pids = dict(row["alive"])
         living = LockSet(boot=row["boot"], at=row["moment"], holders=self._pids)
+        if (moment := self._clock_went_back_to(living, asked_at)) is not None:
+            self._set_back(moment)
         self.memory = replace(self.memory, window=self.memory.window.alive(living))
         return living
+
+    def _set_back(self, moment: str) -> None:
+        [written, alarm], window = self._written, self.memory.window
+        self._written = replace(written, window=written.window.set_back(moment)), alarm
+        self.memory = replace(self.memory, window=window.set_back(moment))
+        self._is_set_back = self._is_set_back or self.memory.window != window
+
+    def _clock_went_back_to(self, living: LockSet, asked_at: float) -> str | None:
+        """The lowest that the server's clock can have shown since the last look, if that is a step back."""
+        window, now, before = self.memory.window, datetime.fromisoformat(living.at), self._clock
+        self._clock = (asked_at, now)
+        if window.boot not in ("", living.boot):  # all transactions began since, but for the prepared ones
+            return _as_text(datetime.fromisoformat(living.boot) - timedelta(seconds=1))
+        if before is not None:
+            lowest = now - timedelta(seconds=anyio.current_time() - before[0])
+            return _as_text(lowest) if lowest < before[1] - CLOCK_JITTER else None
+        return BEFORE_ALL_TIME if window.boot and window.xmin is not None and living.at < self.memory.until else None
 
     async def _look(self) -> Drain:
         """What waits above the floor, read after a list of the living."""
@@ -337,5 +379,8 @@ def _xids(window: Window) -> tuple[str, list[str]]:
 
 
 def _just_before(moment: str) -> str:
-    before = datetime.fromisoformat(moment) - timedelta(microseconds=1)
-    return before.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return _as_text(datetime.fromisoformat(moment) - timedelta(microseconds=1))
+
+
+def _as_text(moment: datetime) -> str:
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -110,6 +110,15 @@ class Window:
             self, next_floor=max([self.floor, *past]), checkpoints=tuple(_needed(checkpoints)), boot=living.boot
         )
 
+    def set_back(self, moment: str) -> Window:
+        """The server's clock may have shown this moment since the last list of the living: who began then may write below the floor."""
+        return replace(
+            self,
+            floor=min(self.floor, moment),
+            next_floor=min(self.next_floor, moment),
+            checkpoints=tuple(one for one in self.checkpoints if one.moment <= moment),
+        )
+
     def read(self, snapshot: Snapshot, xids: Iterable[int]) -> Window:
         """The window once rows with these xids were handled, all that the statement was asked for."""
         handled = self._with(map(snapshot.widen, xids))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import anyio
 import asyncpg
@@ -10,8 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.effort import PATIENCE
-from tests.service.postgres.conftest import MortalServer
+from tests.servers import running_postgres
+from tests.service.postgres.conftest import ORDERS, MortalServer, mortal
 from tests.service.postgres.tiny_host import TinyHost, hosted, options
+from tests.torture.stepped_clock import SteppedClock, stepped_clock
 from triggers.base import TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
@@ -115,3 +117,81 @@ async def test_a_standby_is_refused_until_it_is_promoted(mortal_server: MortalSe
         assert [(entry["event"], entry["before"], entry["now"]) for entry in logs] == [
             ("postgres.timeline_changed", 1, 2)
         ]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SteppedClock]:
+    """Of programs that are started from now on."""
+    with stepped_clock() as clock:
+        for name, value in clock.environment.items():
+            monkeypatch.setenv(name, value)
+        yield clock
+
+
+@pytest.fixture
+def server_by_the_clock(clock: SteppedClock) -> Iterator[MortalServer]:  # noqa: ARG001
+    with running_postgres() as server:
+        yield mortal(server)
+
+
+FLOOR_FOLLOWS = "SELECT pg_sleep(1.2)"
+"""A second behind the clock."""
+
+
+@pytest.fixture
+async def updates(server_by_the_clock: MortalServer) -> AsyncIterator[tuple[TinyHost, asyncpg.Connection]]:
+    """A host whose floor has passed the only row."""
+    admin = await asyncpg.connect(server_by_the_clock.dsn)
+    await admin.execute(f"{ORDERS}; ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now()")
+    await admin.execute("CREATE INDEX ON orders (updated_at)")
+    async with hosted(server_by_the_clock.dsn, mode="updated_at") as host:
+        await admin.execute("INSERT INTO orders DEFAULT VALUES")
+        assert await host.catch_up() == [1]
+        await admin.execute(FLOOR_FOLLOWS)
+        for _ in range(3):
+            await host.catch_up()
+        yield host, admin
+        await host.stop()
+    await admin.close()
+
+
+async def test_the_floor_goes_back_with_the_servers_clock(
+    updates: tuple[TinyHost, asyncpg.Connection], clock: SteppedClock
+) -> None:
+    host, admin = updates
+    clock.set(-5)
+    await admin.execute("INSERT INTO orders DEFAULT VALUES")
+    assert await host.catch_up() == [2]
+    for _ in range(3):
+        await host.catch_up()
+    clock.set(-10)
+    silent = host.committed.silent
+    await host.catch_up()
+    assert host.committed.silent == silent + 1  # also for whoever goes on from here
+    await admin.execute("INSERT INTO orders DEFAULT VALUES")
+    await host.crash()
+    assert await host.catch_up() == [3]
+
+
+async def test_a_clock_that_was_set_back_while_the_watcher_stood_still_hides_no_row(
+    updates: tuple[TinyHost, asyncpg.Connection], clock: SteppedClock
+) -> None:
+    host, admin = updates
+    await host.stop()
+    clock.set(-60)
+    await admin.execute("INSERT INTO orders DEFAULT VALUES")
+    assert await host.catch_up() == [2]
+
+
+async def test_a_server_that_began_with_a_clock_that_is_behind_hides_no_row(
+    updates: tuple[TinyHost, asyncpg.Connection], clock: SteppedClock, server_by_the_clock: MortalServer
+) -> None:
+    host, _ = updates
+    clock.set(-60)
+    await anyio.to_thread.run_sync(server_by_the_clock.restart, "fast")
+    again = await asyncpg.connect(server_by_the_clock.dsn)
+    await again.execute("INSERT INTO orders DEFAULT VALUES")
+    clock.set(0)
+    await catch_up_again(host)
+    assert host.committed.ids == [1, 2]
+    await again.close()
