@@ -93,6 +93,12 @@ sequences AS (SELECT DISTINCT s.* FROM cursors k
                                 = ('pg_class'::regclass, k.attrelid, k.attnum::int, 'pg_class'::regclass)
               JOIN pg_sequence s ON s.seqrelid = d.objid
               UNION
+              SELECT s.* FROM watched w CROSS JOIN LATERAL pg_partition_ancestors(w.oid) up(relid)
+              JOIN pg_attribute k ON k.attrelid = up.relid AND k.attname = $3 AND k.attidentity <> ''
+              JOIN pg_depend d ON (d.refclassid, d.refobjid, d.refobjsubid, d.classid)
+                                = ('pg_class'::regclass, k.attrelid, k.attnum::int, 'pg_class'::regclass)
+              JOIN pg_sequence s ON s.seqrelid = d.objid
+              UNION
               SELECT s.* FROM cursors k
               JOIN pg_depend d ON (d.classid, d.objid, d.refclassid) = ('pg_attrdef'::regclass, k.default_oid, 'pg_class'::regclass)
               JOIN pg_sequence s ON s.seqrelid = d.refobjid),
