@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import AsyncGenerator, Hashable, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from datetime import timedelta
 from typing import ClassVar, Final
 from urllib.parse import unquote, urlsplit
@@ -81,6 +82,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._due = True
         """A scan is due; hints alone do not make it so."""
         self._scan_at = 0.0
+        self._has_scanned = False
+        """In this poll, which else has looked up hints only."""
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -116,11 +119,12 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                 listening = self.client.queues.listening(url, watcher=self.context.watcher, wake=super().wake)
                 self._queue = stack.enter_context(listening)
             async for batch in await stack.enter_async_context(aclosing(batches)):
-                yield batch
+                is_true = batch.whole_since is None or self._has_scanned
+                yield batch if is_true else replace(batch, whole_since=None)
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         """Looks up what was hinted at, also between two pages; scans when it is time for that."""
-        scanner = self.scanner_from(position)
+        scanner, self._has_scanned = self.scanner_from(position), False
         async with aclosing(self._hinted(scanner)) as hinted:
             async for batch in hinted:
                 yield batch
@@ -133,7 +137,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                 async with aclosing(self._hinted(scanner)) as hinted:
                     async for more in hinted:
                         yield more
-        self._scan_at = anyio.current_time() + self.seconds_between_polls()
+        self._scan_at, self._has_scanned = anyio.current_time() + self.seconds_between_polls(), True
 
     async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
         self._cache.begin()
@@ -179,7 +183,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         left = max(0.0, self._scan_at - anyio.current_time())
         with self._listing.resting(self.wake, at_least=left - self.interval.total_seconds() / 2):
             woken = await self.rest(left)
-        self._due = self._due or not woken
+        self._due = self._due or not woken or anyio.current_time() >= self._scan_at
 
     async def _rest_with_others(self, known: Signature) -> None:
         place = Place(self.options.bucket, self._listed_prefix, self.interval.total_seconds())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import anyio
+import anyio.lowlevel
 import boto3
 import pytest
 import structlog
@@ -17,6 +19,7 @@ from tests.effort import PATIENCE
 from tests.servers import S3Server
 from tests.service.s3.conftest import Front, Put, new_files, page
 from tests.unit.triggers_files.dict_host import DictHost
+from triggers.base import IncrementalTrigger, TriggerBatch
 from triggers.s3.connection import S3Connection
 from triggers.s3.failures import Refused
 from triggers.s3.listing import S3Client
@@ -157,6 +160,39 @@ async def test_a_hint_changes_nothing_for_the_scans(client: S3Client, bucket: st
     assert keys(host) == ["b", "a"]
     watermarks = [event.watermark for event in host.events]
     assert watermarks[0]["from"] == watermarks[0]["to"] == watermarks[1]["from"], "a hint moves no watermark"
+
+
+async def whole_poll(batches: AsyncGenerator[TriggerBatch, None]) -> list[TriggerBatch]:
+    polled = [await anext(batches)]
+    while polled[-1].position is not None:
+        polled.append(await anext(batches))
+    return polled
+
+
+async def test_scans_go_on_while_hints_never_end(client: S3Client, bucket: str, put: Put, queue: TestQueue) -> None:
+    trigger = new_files(client, bucket, interval="1ms", notifications=queue.url)
+    async with aclosing(trigger.events(None)) as batches:
+        await whole_poll(batches)
+        put("nobody tells of this")
+        while anyio.current_time() < trigger._scan_at:
+            await anyio.lowlevel.checkpoint()
+        IncrementalTrigger.wake(trigger)  # as a hint does
+        assert [batch.events for batch in await whole_poll(batches) if batch.events]
+
+
+async def test_a_look_at_hints_alone_is_no_whole_look(
+    client: S3Client, bucket: str, put: Put, queue: TestQueue
+) -> None:
+    trigger = new_files(client, bucket, interval="1h", notifications=queue.url)
+    async with aclosing(trigger.events(None)) as batches:
+        assert (await whole_poll(batches))[-1].whole_since is not None
+        put("a")
+        queue.name("a")
+        hinted = await whole_poll(batches)
+        assert [batch.events for batch in hinted if batch.events]
+        assert hinted[-1].whole_since is None
+        trigger.wake()
+        assert (await whole_poll(batches))[-1].whole_since is not None
 
 
 async def test_messages_stay_until_the_commit(client: S3Client, bucket: str, put: Put, queue: TestQueue) -> None:
