@@ -93,6 +93,8 @@ class RowsByUpdateReader(Reader[Memory]):
         super().__init__(source, memory, written=written)
         self.prepare()
         self._pids: dict[str, int | None] = {}
+        self._earliest: int | None = None
+        """The process of the text of statements that came first of those under way."""
         self._oldest: JsonValue = None
         """The transaction that the alarm is about."""
         self._xmin: tuple[int, str] = (0, "")
@@ -269,7 +271,8 @@ class RowsByUpdateReader(Reader[Memory]):
         asked_at = anyio.current_time()
         [row] = await self.source.fetch(ALIVE, repeated=True)
         self._pids = dict(row["alive"])
-        living = LockSet(boot=row["boot"], at=row["moment"], holders=self._pids)
+        since, self._earliest = row["earliest"] or (None, None)
+        living = LockSet(boot=row["boot"], at=row["moment"], holders=self._pids, since=since)
         if (moment := self._clock_went_back_to(living, asked_at)) is not None:
             self._set_back(moment)
         self.memory = replace(self.memory, window=self.memory.window.alive(living))
@@ -346,7 +349,8 @@ class RowsByUpdateReader(Reader[Memory]):
         if self._xmin[0] != snapshot.xmin:
             self._xmin = (snapshot.xmin, living.at)
         if checkpoints and self.too_old(checkpoints[0].moment, living.at):
-            transaction = min(checkpoints[0].alive)
+            by_text = [name for name, pid in self._pids.items() if pid is not None and pid == self._earliest]
+            transaction = min(by_text or checkpoints[0].alive)
             self._oldest = _holder(transaction, self._pids.get(transaction), checkpoints[0].moment)
             return (
                 "a transaction is open for too long: each poll reads again what was updated since; end it",

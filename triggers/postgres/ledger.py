@@ -41,12 +41,13 @@ class LockSet:
 
     In mode `updated_at` the lock on their own transaction, which all have that are alive. `holders` maps the virtual
     transaction to its process, None for a prepared transaction. `boot` tells one life of the server from the next, `at`
-    is the server's clock as ISO 8601 text.
+    is the server's clock as ISO 8601 text. Whoever begins later has a now() above `since`, if that is earlier than `at`.
     """
 
     boot: str
     at: str
     holders: Mapping[str, int | None]
+    since: str | None = None
 
     def remaining(self, earlier: frozenset[str], boot: str) -> frozenset[str]:
         """Who of `earlier`, from a list of the server's life `boot`, may hold it still: whoever left the list does not.

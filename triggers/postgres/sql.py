@@ -37,9 +37,14 @@ SELECT pg_postmaster_start_time()::text AS boot,
              WHERE locktype = 'virtualxid' AND virtualxid = virtualtransaction AND pid <> pg_backend_pid()
                AND pid IN (SELECT a.pid FROM pg_stat_get_activity(NULL) a
                            WHERE a.datid = (SELECT oid FROM pg_database WHERE datname = current_database()))
-                OR locktype = 'transactionid' AND pid IS NULL) AS alive
+                OR locktype = 'transactionid' AND pid IS NULL) AS alive,
+       (SELECT ROW(to_char((query_start - interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), pid)
+        FROM pg_stat_get_activity(NULL) WHERE datid = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND state = 'active'
+            AND coalesce(xact_start <= query_start, query_start IS NOT NULL) ORDER BY query_start LIMIT 1) AS earliest
 """
-"""Which transactions of this database are alive; a prepared one has no process and no lock on its virtual transaction."""
+"""Which transactions of this database are alive; a prepared one has no process and no lock on its virtual transaction. The
+`earliest` text of statements that may begin a further one, at the time when it came; in a procedure now() is a later time."""
 
 MOST_COUNTED: Final = 100_000
 """Rows of a partition that was attached."""

@@ -101,10 +101,11 @@ class Window:
         """`living` are all transactions of the database but the watcher's own; whoever left the list has ended.
 
         `living.at` is a second before it was read, as text of fixed width: a session may take a while between noting its
-        start and becoming visible.
+        start and becoming visible. Several transactions of one text of statements have the time at which it came as now().
         """
+        moment = living.at if living.since is None else min(living.at, living.since)
         checkpoints = [replace(one, alive=living.remaining(one.alive, self.boot)) for one in self.checkpoints]
-        checkpoints.append(Checkpoint(moment=living.at, alive=frozenset(living.holders)))
+        checkpoints.append(Checkpoint(moment=moment, alive=frozenset(living.holders)))
         past = [one.moment for one in checkpoints if not one.alive]
         return replace(
             self, next_floor=max([self.floor, *past]), checkpoints=tuple(_needed(checkpoints)), boot=living.boot

@@ -93,6 +93,56 @@ async def test_writers_in_flight_are_found_whatever_overtakes_them(
         assert await host.catch_up() == [3]
 
 
+async def test_transactions_of_one_text_of_statements_are_found_although_now_is_when_it_came(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
+) -> None:
+    text = "BEGIN; SELECT pg_advisory_lock(1); COMMIT; BEGIN; INSERT INTO customers VALUES (1); SELECT pg_advisory_lock(2); COMMIT"
+    await customers.execute("SELECT pg_advisory_lock(1), pg_advisory_lock(2)")
+    writer = await connect()
+    async with hosted(postgres_database.dsn, **OPTIONS) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer.execute, text)
+            for number in (1, 2):
+                await has_to_wait_for(number, customers)
+                await customers.execute(OUTLAST_THE_MARGIN)
+                for _ in range(3):
+                    await host.catch_up()
+                await customers.execute(f"SELECT pg_advisory_unlock({number})")
+        assert await host.catch_up() == [1]
+
+
+async def has_to_wait_for(number: int, connection: asyncpg.Connection) -> None:
+    """Somebody, for the advisory lock."""
+    waits = f"SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = {number} AND NOT granted)"
+    with anyio.fail_after(60):
+        while not await connection.fetchval(waits):
+            pass
+
+
+async def test_a_procedure_that_commits_again_and_again_does_not_keep_the_floor(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
+) -> None:
+    """There now() is when the transaction began."""
+    await customers.execute("SELECT pg_advisory_lock(1), pg_advisory_lock(2)")
+    writer = await connect()
+    async with hosted(postgres_database.dsn, **OPTIONS) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(
+            writer.execute, "DO $$ BEGIN PERFORM pg_advisory_lock(1); COMMIT; PERFORM pg_advisory_lock(2); END $$"
+        )
+        await has_to_wait_for(1, customers)
+        began = await customers.fetchval("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS')")
+        await customers.execute(f"{OUTLAST_THE_MARGIN}; {OUTLAST_THE_MARGIN}")
+        await host.catch_up()
+        await customers.execute("SELECT pg_advisory_unlock(1)")
+        await has_to_wait_for(2, customers)
+        for _ in range(3):
+            await host.catch_up()
+        await insert(customers, 1)
+        await host.catch_up()
+        assert host.committed.watermark["floor"] > began
+        await customers.execute("SELECT pg_advisory_unlock(2)")
+
+
 @pytest.mark.usefixtures("customers")
 async def test_the_watermark_tells_who_keeps_the_floor_down(
     postgres_database: PostgresDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch
