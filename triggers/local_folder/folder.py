@@ -100,11 +100,19 @@ def _digest(entries: Iterable[_Entry]) -> bytes:
     return hashed.digest()
 
 
+_NOWHERE: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
+"""A link leads to itself, behind a file, or to a name that no file can have."""
+
+
 def _walk(root: str, matcher: Matcher) -> Iterator[_Entry]:
-    """Of each folder pending: what starts the keys of its files, and device and inode of those it was reached through."""
+    """Of each folder pending: what starts the keys of its files, device and inode of it and of those it was reached through."""
     start = matcher.literal.rpartition("/")[0]  # all that can match lies below it
     first = (f"{root}/{start}", f"{start}/") if start else (root, "")
-    pending: list[tuple[str, str, frozenset[tuple[int, int]]]] = [(*first, frozenset())]
+    try:
+        status = os.stat(first[0])  # noqa: PTH116 - the rest is os.scandir
+    except FileNotFoundError:
+        return
+    pending = [(*first, frozenset({(status.st_dev, status.st_ino)}))]
     while pending:
         folder, prefix, above = pending.pop()
         for entry, status in _entries(folder):
@@ -130,9 +138,9 @@ def _entries(folder: str) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
             except FileNotFoundError:  # gone meanwhile, or a link to nothing
                 continue
             except OSError as error:
-                if error.errno == errno.ELOOP:  # a link to itself
-                    continue
-                raise
+                if error.errno not in _NOWHERE:
+                    raise
+                continue
             yield entry, status
 
 

@@ -154,6 +154,20 @@ def test_links_are_followed_but_never_in_circles(tmp_path: Path) -> None:
     assert len(found) < 12
 
 
+@pytest.mark.parametrize("target", ["a/behind a file", "n" * 300, "nothing", "link"])
+def test_a_link_that_leads_nowhere_is_passed_over(tmp_path: Path, target: str) -> None:
+    write(tmp_path / "a")
+    (tmp_path / "link").symlink_to(target)
+    assert keys(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("below", ["", "in/"])
+def test_a_link_to_the_folder_where_the_look_begins_is_not_entered(tmp_path: Path, below: str) -> None:
+    write(tmp_path / f"{below}a")
+    (tmp_path / f"{below}loop").symlink_to(tmp_path / below)
+    assert keys(tmp_path, match=f"{below}**") == [f"{below}a"]
+
+
 def test_only_regular_files_count(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     write(tmp_path / "file")
