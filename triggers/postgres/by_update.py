@@ -20,9 +20,10 @@ from triggers.base import (
     StoredPosition,
     TriggerBatch,
 )
-from triggers.errors import SourceChanged
+from triggers.errors import SourceChanged, SourceUnavailable
 from triggers.postgres.bad_rows import MOST_BAD_ROWS, refuse_many
 from triggers.postgres.catalog import XID_HOLDER
+from triggers.postgres.failures import STATEMENT_TIMEOUT, sqlstate_of
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import Place
 from triggers.postgres.portions import length_of
@@ -179,7 +180,15 @@ class RowsByUpdateReader(Reader[Memory]):
 
     async def handle_what_is_there(self) -> None:
         living = await self._living()
-        snapshot, rows = await self._read(self._sql.visible_xids, living=living)
+        try:
+            snapshot, rows = await self._read(self._sql.visible_xids, living=living)
+        except SourceUnavailable as error:
+            if sqlstate_of(error) != STATEMENT_TIMEOUT:
+                raise
+            raise SourceUnavailable(
+                f"to begin at now {self.options.table} is read once as a whole, which took too long: begin at a time instead,"
+                f" with `start: {living.at}`, or with `watcher rewind {self.source.watcher} --to {living.at}` after a rewind"
+            ) from error.__cause__
         window = self.memory.window.read(snapshot, {row["xid"] for row in rows})
         self.memory = replace(self.memory, window=window, until=living.at)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import anyio
 import asyncpg
@@ -9,7 +10,7 @@ import pytest
 from tests.servers import PostgresDatabase, PostgresServer
 from tests.service.postgres.conftest import Connect, MortalServer
 from tests.service.postgres.tiny_host import TinyHost, hosted
-from triggers.errors import SourceChanged, SourceUnavailable
+from triggers.errors import SourceChanged, SourceUnavailable, TriggerError
 from triggers.postgres import lanes
 from triggers.postgres.by_update import RowsByUpdateReader
 
@@ -210,6 +211,35 @@ async def test_what_takes_too_long_says_what_to_do(
         await insert(customers, 1)
         with pytest.raises(SourceUnavailable, match=r"end transactions that are open for long, .* VACUUM ANALYZE"):
             await host.catch_up()
+
+
+async def test_a_table_that_takes_too_long_to_read_as_a_whole_can_begin_at_a_time(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In little: a statement may take a fiftieth of a second, and the table is not very large."""
+    await customers.execute(
+        "INSERT INTO customers (id, updated_at) SELECT n, now() - interval '1 day' FROM generate_series(1, 1_000_000) n"
+    )
+    yesterday = (datetime.now(UTC) - timedelta(hours=23)).isoformat()
+    async with hosted(postgres_database.dsn, **OPTIONS, start=yesterday) as host:
+        host.committed.state = None
+        host.options = host.options.model_copy(update={"start": "now"})
+        await host.stop()
+        little = timedelta(milliseconds=20)
+        monkeypatch.setattr(lanes, "LONGEST", little)
+        monkeypatch.setattr(lanes, "QUICK", replace(lanes.QUICK, statement=little))
+        error = ""
+        with anyio.fail_after(60):
+            while "begin at a time instead" not in error:  # another statement may be slow, too, on a busy machine
+                with pytest.raises(TriggerError) as refused:
+                    await host.catch_up()
+                error = str(refused.value)
+    monkeypatch.undo()
+    start = error.split("`")[1].removeprefix("start: ")
+    async with hosted(postgres_database.dsn, **OPTIONS, start=start) as host:
+        assert host.committed.ids == []
+        await insert(customers, 0)
+        assert await host.catch_up() == [0]
 
 
 async def test_the_clock_alone_is_never_written_and_rows_left_out_are(
