@@ -30,12 +30,15 @@ class Matcher:
 
 
 def glob_expression(glob: str) -> re.Pattern[str]:
-    """`*` and `?` stop at `/`, `**/` is zero or more folders, `/**` at the end is all below, `[a-c]` and `[!a-c]` are one character."""
+    """`*` and `?` stop at `/`, `**/` is zero or more folders, `/**` at the end is all below, `[a-c]` and `[!a-c]` are one character.
+
+    A `[` that begins no set, as in `[]`, stands for itself.
+    """
     return re.compile(rf"\A{_TOKEN.sub(_translated, glob)}\Z", re.DOTALL)
 
 
 _TOKEN: Final = re.compile(
-    r"(?P<folders>(?<![^/])\*\*/)|(?P<below>(?<![^/])\*\*\Z)|(?P<name>\*+)|(?P<one>\?)|(?P<set>\[!?\]?[^\]/]*\])|(?P<literal>.)",
+    r"(?P<folders>(?<![^/])\*\*/)|(?P<below>(?<![^/])\*\*\Z)|(?P<name>\*+)|(?P<one>\?)|(?P<set>\[!?+(?:\][^\]/]*|[^\]/]+)\])|(?P<literal>.)",
     re.DOTALL,
 )
 _TRANSLATIONS: Final = {"folders": "(?:.*/)?", "below": ".*", "name": "[^/]*", "one": "[^/]"}
