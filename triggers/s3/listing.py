@@ -18,7 +18,7 @@ from triggers.errors import SourceUnavailable, TriggerError
 from triggers.file_scan.versions import Moment, moment_of
 from triggers.s3.aws import CredentialSource
 from triggers.s3.clock import Answer, Reading, ServerClock, elapsed
-from triggers.s3.failures import Failure
+from triggers.s3.failures import Failure, Refused
 from triggers.s3.pages import ListedPage, scan_page
 from triggers.s3.probes import ListingProbes
 from triggers.s3.queue import Queues
@@ -99,10 +99,15 @@ class S3Client:
             log.warning("s3.clocks_disagree", bucket=bucket, message=doubt.message, remedy=doubt.remedy)
         return reading
 
-    async def look_up(self, bucket: str, keys: Collection[str]) -> Sequence[DatedPage]:
-        """A page for each of the keys that there is, listed as all others are, with that object alone. Raises as `list_page`."""
+    async def look_up(self, bucket: str, keys: Collection[str], *, scanned: str = "") -> Sequence[DatedPage]:
+        """A page for each of the keys that there is, listed as all others are, with that object alone. Raises as `list_page`.
+
+        Keys that the server refuses, and not the prefix that is `scanned`, are left to the scans: a policy may allow the
+        prefix alone, and a hint may name what no key can be.
+        """
         pages: list[DatedPage] = []
         failures: list[TriggerError] = []
+        refusals: list[Refused] = []
         limit = anyio.Semaphore(_LOOK_UPS_AT_A_TIME)
 
         async def look_up(key: str) -> None:
@@ -111,6 +116,8 @@ class S3Client:
                     page, reading = await self.list_page(bucket, key, None, max_keys=1)
                     if page.rows and page.key_bytes(page.rows[0]) == key.encode():
                         pages.append((page, reading))
+                except Refused as error:
+                    refusals.append(error)
                 except TriggerError as error:  # raised from here it would come as a group
                     failures.append(error)
 
@@ -119,6 +126,9 @@ class S3Client:
                 tasks.start_soon(look_up, key)
         if failures:
             raise failures[0]
+        if refusals:
+            await self.list_page(bucket, scanned, None, max_keys=1)
+            log.warning("s3.look_up_refused", bucket=bucket, keys=len(refusals), error=str(refusals[0]))
         return pages
 
     async def lifecycle(self, bucket: str) -> bytes:

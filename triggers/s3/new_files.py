@@ -214,7 +214,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         # A scan that began after a message was sent has seen what it is about, however long the queue has become.
         recent = [hint for hint in hints if scanner.up_to is None or hint.sent >= scanner.up_to]
         keys = {key for hint in recent for key in hint.keys if self._selection.may_want(key)}
-        pages = [self._page(*dated) for dated in await self.client.look_up(self.options.bucket, keys)]
+        looked_up = await self.client.look_up(self.options.bucket, keys, scanned=self._listed_prefix)
+        pages = [self._page(*dated) for dated in looked_up]
         if pages:
             versions = [version for page in pages for version in page.versions(None)]
             step = scanner.look_up(versions, clock=min(page.clock for page in pages), now=anyio.current_time())

@@ -208,4 +208,5 @@ def _keys(message: Any) -> Iterator[str]:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise UnreadableMessage(f"{value!r} where a key is due")
+    value.encode()  # raises ValueError for half of a character, which JSON may hold and no key can
     return value

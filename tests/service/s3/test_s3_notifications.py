@@ -17,7 +17,7 @@ import structlog
 
 from tests.effort import PATIENCE
 from tests.servers import S3Server
-from tests.service.s3.conftest import Front, Put, new_files, page
+from tests.service.s3.conftest import Front, Put, error, new_files, page
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import IncrementalTrigger, TriggerBatch
 from triggers.s3.connection import S3Connection
@@ -310,6 +310,43 @@ async def test_only_the_named_object_is_looked_at(client: S3Client, bucket: str,
 async def test_a_failing_look_up_fails_the_watcher(client: S3Client) -> None:
     with pytest.raises(Refused, match="NoSuchBucket"):
         await client.look_up("nowhere", ["a", "b"])
+
+
+async def test_a_key_whose_look_up_alone_is_refused_is_left_to_the_scans(
+    through_front: S3Client, front: Front, bucket: str, put: Put, queue: TestQueue
+) -> None:
+    """As by a policy that allows to list the prefix that is scanned, and no other."""
+    host = DictHost()
+    trigger = new_files(through_front, bucket, prefix="in/", interval="1h", notifications=queue.url)
+    with structlog.testing.capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.run_for_ever, trigger)
+            await host.until(lambda: host.polls > 0)
+            front.script.append(error(403, "AccessDenied"))
+            put("in/a")
+            queue.name("in/a")
+            await gone(queue)
+            trigger.wake()
+            await host.until(lambda: bool(host.files))
+            tasks.cancel_scope.cancel()
+    assert keys(host) == ["in/a"]
+    assert [request.query["prefix"] for request in front.requests[-3:]] == ["in/a", "in/", "in/"]
+    (line,) = [line for line in logs if line["event"] == "s3.look_up_refused"]
+    assert line["error"].startswith("AccessDenied")
+
+
+async def test_half_of_a_character_stops_nothing(client: S3Client, bucket: str, put: Put, queue: TestQueue) -> None:
+    host = DictHost()
+    trigger = new_files(client, bucket, interval="1h", notifications=queue.url)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.run_for_ever, trigger)
+        await host.until(lambda: host.polls > 0)
+        queue.send(json.dumps({"detail": {"object": {"key": "\ud800"}}}))
+        put("a")
+        queue.name("a")
+        await host.until(lambda: bool(host.files))
+        tasks.cancel_scope.cancel()
+    assert keys(host) == ["a"]
 
 
 async def test_a_dry_run_takes_nothing(client: S3Client, bucket: str, queue: TestQueue) -> None:

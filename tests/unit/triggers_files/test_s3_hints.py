@@ -68,6 +68,7 @@ def test_what_a_message_names(message: dict[str, Any], keys: list[str]) -> None:
         '{"Records": {"s3": 1}}',
         '{"Records": [{"s3": {"object": {"key": null}}}]}',
         '{"detail": {"state": "running"}}',
+        r'{"detail": {"object": {"key": "half of a character: \ud800"}}}',
         '{"Message": "hello"}',
         '{"Message": {"Records": []}}',
         "[" * 100_000,
