@@ -45,6 +45,10 @@ class LocalFile:
             os.fsencode(self.path).decode()
         except UnicodeDecodeError:
             return "its name holds bytes that are not UTF-8"
+        try:
+            format_moment(self.written_ns // 1000)
+        except OverflowError:
+            return "its time of writing lies outside the years 1 to 9999, which `touch` mends"
         return None
 
     def describe(self) -> JsonObject:

@@ -15,7 +15,7 @@ from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.trigger import UnnamedFile
-from triggers.local_folder.folder import list_files
+from triggers.local_folder.folder import LocalFile, list_files
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
 
@@ -272,6 +272,36 @@ async def test_a_name_that_is_no_text_is_kept_aside_and_forgotten_once_it_is_gon
     host.retried = True
     await host.run(trigger(tmp_path, **watched))
     assert (names(host, tmp_path), host.rejected) == (["a"], [])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "can_be_told"),
+    [(0, True), (-62135596800, True), (253402300799, True), (-62135596801, False), (1.7e12, False)],
+)
+def test_a_time_outside_the_calendar_cannot_be_told(seconds: float, can_be_told: bool) -> None:
+    """Some file systems keep whatever a program sets, say milliseconds where seconds are due."""
+    file = LocalFile(key="a", path="in/a", inode=1, size=1, written_ns=int(seconds) * 10**9, modified=0)
+    if can_be_told:
+        assert file.fault is None
+        assert file.describe()["last_modified"]
+    else:
+        assert file.fault is not None
+        assert "`touch` mends" in file.fault
+
+
+async def test_a_file_written_outside_the_calendar_is_named_and_told_once_that_is_mended(tmp_path: Path) -> None:
+    host = DictHost()
+    write(tmp_path / "a")
+    odd = write(tmp_path / "m")
+    os.utime(odd, (1.7e12, 1.7e12))
+    if odd.stat().st_mtime < 1.7e12:
+        pytest.skip("the file system keeps no such time")
+    with pytest.raises(UnnamedFile, match="the file m cannot be told: its time of writing lies outside"):
+        await host.run(trigger(tmp_path, start="all"))
+    assert names(host, tmp_path) == ["a"]
+    odd.touch()
+    await host.run(trigger(tmp_path, start="all"))
+    assert names(host, tmp_path) == ["a", "m"]
 
 
 def write_odd(folder: Path) -> bytes:
