@@ -164,4 +164,6 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
         return None if self._resting is None else self._resting.look
 
     async def _listing(self) -> FolderListing:
-        return await run_sync(list_files, self.options.path, self._matcher)
+        if self.client is None:
+            return await run_sync(list_files, self.options.path, self._matcher)
+        return await self.client.list_files(self.options.path, self._matcher)

@@ -7,6 +7,7 @@ whose folder cannot be looked at, or keeps the others waiting. A change that com
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,15 +20,18 @@ import structlog
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
+from triggers.errors import SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.trigger import QuietLook
-from triggers.local_folder.folder import clock, is_as_listed
+from triggers.local_folder.folder import FolderListing, clock, is_as_listed, list_files
 
 FOLDERS: Final = 100
 """Of one job."""
 PATIENCE: Final = 1.0
 """Seconds for one job: a mount that hangs must not keep the folders behind it waiting."""
 THREADS: Final = 4
+LISTINGS: Final = 40
+"""At the same time, those not counted that nobody waits for any more."""
 
 log = structlog.get_logger()
 
@@ -84,6 +88,43 @@ class FolderProbes:
         self._random = random
         self._threads = anyio.CapacityLimiter(THREADS)
         self._rounds: dict[float, set[RestingFolder]] = {}
+        self._listings = anyio.CapacityLimiter(LISTINGS)
+        self._no_limit = anyio.CapacityLimiter(math.inf)
+        self._given_up: dict[str, anyio.Event] = {}
+        """When a listing of a folder is over for which its watcher waits no more."""
+
+    async def list_files(self, root: str, matcher: Matcher) -> FolderListing:
+        """As `folder.list_files`, in a thread. That cannot be stopped, so who is cancelled leaves it alone.
+
+        The next listing of the folder waits until it is over: a mount that hangs takes one thread, however often it is tried.
+        """
+        while (last := self._given_up.get(root)) is not None:
+            await last.wait()
+        outcome: list[FolderListing | Exception] = []
+        over = anyio.Event()
+
+        async def listing() -> None:
+            try:
+                files = await run_sync(list_files, root, matcher, abandon_on_cancel=True, limiter=self._no_limit)
+                outcome.append(files)
+            except Exception as error:  # noqa: BLE001 - raised below
+                outcome.append(error)
+            finally:
+                over.set()
+                if self._given_up.get(root) is over:
+                    del self._given_up[root]
+
+        async with self._listings:
+            self._tasks.start_soon(listing, name=f"listing of {root}")
+            try:
+                await over.wait()
+            finally:
+                if not over.is_set():
+                    self._given_up[root] = over
+        [result] = outcome or [SourceUnavailable(f"{root!r} was not listed: this process ends")]
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     def join(self, folder: RestingFolder, interval: float) -> None:
         """Look every `interval` seconds until it leaves."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,17 @@ class Crowd:
     probes: FolderProbes
     tasks: TaskGroup
 
-    def watch(self, folder: Path, host: DictHost | None = None, **options: Any) -> Watched:
+    def watch(
+        self,
+        folder: Path,
+        host: DictHost | None = None,
+        *,
+        poll_timeout: timedelta = timedelta(minutes=5),
+        **options: Any,
+    ) -> Watched:
         values = {"path": str(folder), "min_age": "0s", "interval": "5ms", "start": "all", **options}
-        trigger = FileNewFiles(FileNewFilesOptions.model_validate(values), self.probes, TriggerContext(watcher="w"))
+        context = TriggerContext(watcher="w", poll_timeout=poll_timeout)
+        trigger = FileNewFiles(FileNewFilesOptions.model_validate(values), self.probes, context)
         watched = Watched(trigger=trigger, host=host or DictHost())
         self.tasks.start_soon(watched.run)
         return watched
@@ -190,6 +199,34 @@ async def test_a_folder_that_hangs_is_left_alone_and_the_others_are_looked_at(
             answers.set()
         (places[2] / "new").touch()
         await until(lambda: watchers[2].names == ["there", "new"])
+
+
+async def test_a_listing_that_hangs_fails_its_watcher_and_is_not_made_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, works = folders(tmp_path, 2)
+    scandir, answers, asked = os.scandir, threading.Event(), []
+
+    def slow(path: str) -> Any:
+        if path == str(hangs):
+            asked.append(path)
+            answers.wait(PATIENCE)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", slow)
+    monkeypatch.setattr(probes, "LISTINGS", 1)
+    async with crowd() as many:
+        try:
+            for _ in range(3):
+                watcher = many.watch(hangs, poll_timeout=timedelta(milliseconds=50))
+                await until(lambda watcher=watcher: watcher.error is not None)
+                assert "did not answer within 0.05 s" in str(watcher.error)
+            assert len(asked) == 1
+            await looked_at_again(many.watch(works))
+        finally:
+            answers.set()
+        watcher = many.watch(hangs)
+        await until(lambda: watcher.names == ["there"])
 
 
 async def test_where_it_stands_moves_with_the_looks(tmp_path: Path) -> None:
