@@ -12,6 +12,7 @@ from email.message import EmailMessage
 from functools import partial
 from typing import Any, Final, Self
 
+import anyio
 import httpx
 import structlog
 from anyio.to_thread import run_sync
@@ -56,11 +57,11 @@ class Alerts:
             log.error("alert.dropped", body=message.body)
             self.metrics.alerts.labels("dropped").inc()
             return Delivered()
-        body, seconds = json.loads(message.body), self.timeout.total_seconds() / 2
+        body = json.loads(message.body)
         if target.webhook is not None:
-            outcome = await _post(target.webhook, body, seconds)
+            outcome = await _post(target.webhook, body, self.timeout)
         else:
-            outcome = await run_sync(partial(_mail, target.smtp, body, seconds))
+            outcome = await run_sync(partial(_mail, target.smtp, body, self.timeout.total_seconds() / 2))
         self.metrics.alerts.labels("sent" if isinstance(outcome, Delivered) else "failed").inc()
         return outcome
 
@@ -69,7 +70,8 @@ class Alerts:
         return None
 
 
-async def _post(target: WebhookConfig, body: Mapping[str, Any], seconds: float) -> Outcome:
+async def _post(target: WebhookConfig, body: Mapping[str, Any], within: timedelta) -> Outcome:
+    """The status is the answer, whatever is sent behind it; `within` is for all of it, however slowly it comes."""
     text = json.dumps(body)
     if target.template is not None:
         try:
@@ -80,12 +82,21 @@ async def _post(target: WebhookConfig, body: Mapping[str, Any], seconds: float) 
     headers = {name: value.get_secret_value() for name, value in target.headers.items()}
     headers = {"Content-Type": "application/json", **headers}
     try:
-        async with httpx.AsyncClient(timeout=seconds) as client:
-            answer = await client.post(target.url.get_secret_value(), content=text, headers=headers)
+        with anyio.fail_after(within.total_seconds()):
+            async with (
+                httpx.AsyncClient(timeout=within.total_seconds() / 2) as client,
+                client.stream("POST", target.url.get_secret_value(), content=text, headers=headers) as answer,
+            ):
+                return _judged(answer)
+    except (httpx.LocalProtocolError, UnicodeError):
+        return Refused(reason="the webhook's url or headers hold what HTTP cannot send; correct them")
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
         return Failed(reason=f"the webhook cannot be reached ({type(error).__name__})")
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
         return Unclear(reason=f"the webhook did not answer ({type(error).__name__})")
+
+
+def _judged(answer: httpx.Response) -> Outcome:
     if answer.is_success:
         return Delivered()
     reason = f"the webhook answers {answer.status_code}"
@@ -104,6 +115,8 @@ def _mail(target: SmtpConfig | None, body: Mapping[str, Any], seconds: float) ->
             server.send_message(mail(target, body))
     except (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtplib.SMTPNotSupportedError) as error:
         return Refused(reason=f"the mail server refuses ({type(error).__name__}); correct from, to or starttls")
+    except UnicodeError:
+        return Refused(reason="the mail server's name is none; correct host")
     except (smtplib.SMTPException, OSError) as error:
         return Failed(reason=f"the mail server does not take it ({type(error).__name__})")
     return Delivered()

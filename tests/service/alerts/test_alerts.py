@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio import BrokenResourceError, EndOfStream
+from anyio.abc import SocketAttribute, SocketStream
 from prometheus_client import generate_latest
 from sqlalchemy import update
 
@@ -62,8 +64,8 @@ class World:
     def __init__(self, database: Database, leadership: Leadership, entries: list[dict[str, Any]]):
         settings = Settings.model_validate({"alerts": entries, "api": {"base_url": "http://watcher"}})
         self.database, self.metrics = database, Metrics()
-        target = Alerts.of(settings.alerts, self.metrics)
-        self.sender = Sender(database=database, leadership=leadership, destinations=[target])
+        self.target = Alerts.of(settings.alerts, self.metrics)
+        self.sender = Sender(database=database, leadership=leadership, destinations=[self.target])
         self.evaluator = Evaluator.of(settings, database, leadership, self.sender.wake)
         self.asset_ids: dict[str, int] = {}
 
@@ -103,6 +105,13 @@ async def until(condition: Callable[[], bool]) -> None:
             await anyio.sleep(0.02)
 
 
+async def everything_is_sent(database: Database) -> None:
+    """By a task beside us."""
+    with anyio.fail_after(PATIENCE):
+        while await rows(database, outbox):
+            await anyio.sleep(0.02)
+
+
 async def test_a_failing_watcher_is_told_once_when_it_begins_and_once_when_it_ends(
     database: Database, hook: Hook
 ) -> None:
@@ -137,6 +146,61 @@ async def test_a_server_that_is_down_gets_it_later_with_the_same_id(database: Da
         await world.watcher_is("failing", "x")
         await until(lambda: len(hook.bodies) == 3)
     assert len({body["id"] for body in hook.bodies}) == 1
+
+
+@asynccontextmanager
+async def answering_for_ever(beginning: bytes, then: bytes) -> AsyncIterator[dict[str, Any]]:
+    """A webhook that takes what is sent and answers a little at a time, without an end."""
+
+    async def answer(stream: SocketStream) -> None:
+        with suppress(BrokenResourceError, EndOfStream):
+            async with stream:
+                await stream.receive()
+                await stream.send(beginning)
+                while True:
+                    await stream.send(then)
+                    await anyio.sleep(0.02)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(SocketAttribute.local_port)  # noqa: S610  no Django
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, answer)
+        yield {"on": ["watcher_failing"], "to": {"webhook": {"url": f"http://127.0.0.1:{port}/"}}}
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_webhook_has_taken_an_alert_when_it_says_so_however_long_its_answer_goes_on(database: Database) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with answering_for_ever(head, b"1\r\n.\r\n") as entry, alerting(database, entry) as world:
+        await world.watcher_is("failing", "x")
+        await everything_is_sent(database)
+
+
+async def test_a_webhook_whose_answer_never_begins_whole_is_given_up_in_time(database: Database) -> None:
+    async with (
+        answering_for_ever(b"HTTP/1.1 200 OK\r\nX: ", b".") as entry,
+        alerting(database, entry) as world,
+    ):
+        world.target.timeout = timedelta(seconds=0.5)
+        await world.watcher_is("failing", "x")
+        await until(lambda: any("did not answer (TimeoutError)" in line for line in world.sender.health.warnings()))
+
+
+@pytest.mark.parametrize(
+    ("to", "sentence"),
+    [
+        ({"webhook": {"headers": {"X": "schlüssel"}}}, "hold what HTTP cannot send"),
+        ({"webhook": {"headers": {"X": "a\n"}}}, "hold what HTTP cannot send"),
+        ({"smtp": {"host": "mail..example.com", "from": "a@b.c", "to": ["a@b.c"]}}, "correct host"),
+    ],
+)
+async def test_what_cannot_be_sent_at_all_says_what_to_correct(
+    database: Database, hook: Hook, to: dict[str, Any], sentence: str
+) -> None:
+    target = {kind: {"url": hook.url, **options} if kind == "webhook" else options for kind, options in to.items()}
+    async with alerting(database, {"on": ["watcher_failing"], "to": target}) as world:
+        await world.watcher_is("failing", "x")
+        await until(lambda: any(sentence in line for line in world.sender.health.warnings()))
 
 
 async def test_a_leader_that_follows_another_tells_nothing_twice(database: Database, hook: Hook) -> None:
@@ -217,9 +281,7 @@ async def test_a_look_that_shows_nothing_new_writes_nothing_and_costs_no_more_fo
             for run_id in run_ids:
                 await world.fail_run(run_id, "no memory")
             await world.look()
-            with anyio.fail_after(PATIENCE):
-                while await rows(database, outbox):  # which a task beside us sends
-                    await anyio.sleep(0.02)
+            await everything_is_sent(database)
             with statements_of(database) as look:
                 await world.look()
             # The sender beside it looks into the outbox.
