@@ -5,7 +5,7 @@ It sleeps until something is committed or a pause ends; the look at everything n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -87,6 +87,8 @@ class _Route:
     health: Health
     wakeup: Wakeup = field(default_factory=Wakeup)
     _active: set[str] = field(default_factory=set)
+    _concerning: set[str] = field(default_factory=set)
+    """Lanes that have, or had, a line in `Health.concerns`."""
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -98,10 +100,11 @@ class _Route:
 
     async def _look(self, tasks: TaskGroup) -> float:
         """Serve every lane that is due; returns how long nothing else is."""
-        if not self.leadership.leads:
-            return LOOK_EVERY
-        async with self.database.reading() as connection:
-            waits = await outbox.lanes_due(connection, self.destination.name)
+        waits: Mapping[str, float] = {}
+        if self.leadership.leads:
+            async with self.database.reading() as connection:
+                waits = await outbox.lanes_due(connection, self.destination.name)
+        self._forget_all_but(waits)
         idle = {lane: wait for lane, wait in waits.items() if lane not in self._active}
         due = sorted(idle, key=lambda lane: idle[lane])[: max(AT_A_TIME - len(self._active), 0)]
         for lane in due:
@@ -110,6 +113,16 @@ class _Route:
                 tasks.start_soon(self._serve, lane)
         later = [wait for lane, wait in idle.items() if wait]
         return min(later, default=LOOK_EVERY)
+
+    def _forget_all_but(self, lanes: Container[str]) -> None:
+        """What others send, or nobody owes any more, concerns this process no longer."""
+        for lane in [lane for lane in self._concerning if lane not in lanes]:
+            self._concerning.discard(lane)
+            self.health.concerns.pop(self._subject(lane), None)
+
+    def _subject(self, lane: str) -> str:
+        """In `Health.concerns`."""
+        return f"{self.destination.name}/{lane}"
 
     async def _serve(self, lane: str) -> None:
         """Until nothing of the lane is due."""
@@ -155,12 +168,13 @@ class _Route:
             postponed = after_look(await self.destination.look_up(message), message.attempts)
         about = {"destination": self.destination.name, "lane": message.lane, "attempts": message.attempts}
         about |= {"id": message.id, "step": type(step).__name__.lower()}
-        subject = f"{self.destination.name}/{message.lane}"
+        subject = self._subject(message.lane)
         if postponed is None:
             self.health.concerns.pop(subject, None)
             log.info("outbox.delivered", **about)
         else:
             self.health.concerns[subject] = postponed.error
+            self._concerning.add(message.lane)
             log.warning("outbox.postponed", error=postponed.error, unclear=postponed.is_unclear, **about)
         return _Settled(message=message, postponed=postponed)
 
