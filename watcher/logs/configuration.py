@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -179,6 +180,7 @@ class LogFiles:
     def append(self, path: Path, line: str, *, rotate: bool) -> None:
         """Add a line (without its end). `rotate` sets a full file aside first, for files that only this process writes.
 
+        Raises `OSError` also where the disk has room for a part of the line only.
         A file that others write to as well may end in half a line: ours then begins on a line of its own.
         """
         data = line.encode() + b"\n"
@@ -186,10 +188,13 @@ class LogFiles:
             handle, size = self._handle(path)
             if rotate:
                 if size and size + len(data) > self._max_bytes:
-                    handle = self._rotate(path)
+                    handle, size = self._rotate(path), 0
             elif size and os.pread(handle, 1, size - 1) != b"\n":
                 data = b"\n" + data
-            os.write(handle, data)
+            if os.write(handle, data) < len(data):
+                if rotate:  # nobody else has written behind it
+                    os.ftruncate(handle, size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     def close(self) -> None:
         """Close all handles; a later `append` opens them again."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -156,6 +160,33 @@ def test_our_record_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
     files.close()
 
     assert path.read_text() == "half a line\nrecord\nwhole line\nrecord\n"
+
+
+@pytest.mark.parametrize("rotate", [False, True])
+def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_spoils_no_other(tmp_path: Path, rotate: bool) -> None:
+    path = tmp_path / "w.log"
+    files = LogFiles(max_bytes=1000)
+    files.append(path, "first", rotate=rotate)
+    with largest_file(10), pytest.raises(OSError, match="No space left"):
+        files.append(path, "second", rotate=rotate)
+    files.append(path, "third", rotate=rotate)
+    files.close()
+
+    lines = path.read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("first", "third")
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """As large as a file can become: what a full disk does to a write, too."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
 
 
 @pytest.mark.parametrize(
