@@ -323,6 +323,16 @@ def test_files_tell_their_smallest_and_largest_values(tmp_path: Path) -> None:
     assert file.get("max.rate") is None, "a NaN is larger than any number"
 
 
+@pytest.mark.parametrize("mode", ["none", "counts"])
+def test_rows_are_in_their_partition_whatever_a_table_measures_of_its_columns(tmp_path: Path, mode: str) -> None:
+    kind = Iceberg(folder=tmp_path / "warehouse")
+    append(kind.table("manual__1", 1), everything(1, 2), ["region"])
+    with kind.open().transaction() as transaction:
+        transaction.set_properties({"write.metadata.metrics.default": mode})
+    append(kind.table("manual__2", 1), everything(5, 7), ["region"])
+    assert kind.open().scan(row_filter="region = 'r/1=x'").to_arrow()["id"].to_pylist() == [5, 7, 1]
+
+
 @pytest.mark.service
 def test_the_probe_of_a_store_leaves_nothing(s3_server: S3Server, bucket: str) -> None:
     append(delta_on(s3_server, bucket).table("manual__1", 1), rows(1))

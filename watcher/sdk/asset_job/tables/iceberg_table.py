@@ -26,7 +26,7 @@ from pyiceberg.manifest import DataFile as ManifestFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import ListType, MapType, StructType
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _FIRST_PARTITION_FIELD = 1000
 _TRY = "asset_watcher.try."
 _FILES = "asset_watcher.files."
+_METRICS = TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX
+_WITH_BOUNDS = TableProperties.DEFAULT_WRITE_METRICS_MODE_DEFAULT
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 
 
@@ -165,7 +167,7 @@ class IcebergTable(VersionedTable):
         schema = table.schema()
         statistics = data_file_statistics_from_parquet_metadata(
             parquet_metadata=file.metadata,
-            stats_columns=compute_statistics_plan(schema, table.properties),
+            stats_columns=compute_statistics_plan(schema, {**table.properties, **self._partitions_measured(table)}),
             parquet_column_mapping=parquet_path_to_id_mapping(schema),
         )
         return ManifestFile.from_args(
@@ -180,6 +182,10 @@ class IcebergTable(VersionedTable):
             key_metadata=None,
             **statistics.to_serialized_dict(),
         )
+
+    def _partitions_measured(self, table: Table) -> dict[str, str]:
+        """Settings over the table's own: a file's partition is told from its columns' smallest and largest values."""
+        return {f"{_METRICS}.{name}": _WITH_BOUNDS for name in self._partition_columns(table)}
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
