@@ -323,6 +323,14 @@ def test_files_tell_their_smallest_and_largest_values(tmp_path: Path) -> None:
     assert file.get("max.rate") is None, "a NaN is larger than any number"
 
 
+def test_a_moment_that_python_has_not_is_written_without_its_bounds(tmp_path: Path) -> None:
+    kind, late = delta(tmp_path), pa.array([0, 253_402_300_800_000_000], pa.timestamp("us", "UTC"))
+    append(kind.table("manual__1", 1), pa.table({"id": [1, 2], "ts": late}))
+    [file] = pa.table(kind.open().get_add_actions(flatten=True)).to_pylist()
+    assert (file["max.id"], file.get("max.ts"), file.get("min.ts")) == (2, None, None)
+    assert kind.by_library()["ts"].cast(pa.int64()).to_pylist() == late.cast(pa.int64()).to_pylist()
+
+
 @pytest.mark.parametrize("mode", ["none", "counts"])
 def test_rows_are_in_their_partition_whatever_a_table_measures_of_its_columns(tmp_path: Path, mode: str) -> None:
     kind = Iceberg(folder=tmp_path / "warehouse")

@@ -67,6 +67,9 @@ with run() as r:
     r.dag_id = "another_job"
     append("manual__1", "orders", rows(0, 1))
     r.dag_id = "load_orders"
+    late = {"ts": sql.timestamp_micros(sql.lit(253_402_300_800_000_000)), "day": sql.date_from_unix_date(sql.lit(2_932_897))}
+    late["local"] = sql.lit("+10000-01-01 00:00:00").cast("timestamp_ntz")
+    append("late", f"{LOCAL}_late", rows(0, 2).withColumns(late))
     seen = [sorted(row.id for row in r.spark.read.parquet(path).collect()) for path in (LOCAL, f"{LOCAL}_parted")]
     (result.parent / "superseded?").touch()
     while not (result.parent / "superseded").exists():
@@ -153,6 +156,7 @@ async def test_each_run_has_one_part_which_its_last_try_wrote(
             "run=parted.2/day=d%2F%3D1": [10, 13],
             "run=parted.2/day=d%2F%3D2": [11],
         }
+    assert table(local, "a b%20c/orders_late") == {"run=late": [0, 1]}
     assert found["seen by Spark"] == [[0, 1, 2, 3, 100], [1, 2, 10, 11, 12, 13]]
     sentences = [
         "AssetJobError: partition_by names colour, but the columns are id, ts, day",
@@ -162,6 +166,7 @@ async def test_each_run_has_one_part_which_its_last_try_wrote(
         [str(tmp_path / "outlet"), 1, "1970-01-01 00:00:00+00:00", "0"],
         f"AssetJobError: {tmp_path}/outlet was appended to before, and a run has one part of a table",
         f"TargetFailed: run=manual__1 of {tmp_path}/outlet was written by the job load_orders, run manual__1: give each",
+        "AssetJobError: the largest ts is in none of the years 1 to 9999, which are all that Python has",
         *["Fenced: The try is superseded."] * 4,
     ]
     for wanted, sentence in zip(sentences, said[18:], strict=True):

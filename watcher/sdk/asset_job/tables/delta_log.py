@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -46,8 +47,10 @@ def statistics(file: DataFile) -> str:
         values = [group for group in groups if group.has_min_max]
         all_known = sum(group.num_values for group in values) == file.rows - nulls[name]
         if values and all_known and name not in file.with_nan:
-            _add(smallest, name, min(group.min for group in values))
-            _add(largest, name, max(group.max for group in values))
+            with suppress(OverflowError, ValueError):  # Python's years end with 9999, Parquet's do not
+                ends = min(group.min for group in values), max(group.max for group in values)
+                _add(smallest, name, ends[0])
+                _add(largest, name, ends[1])
     return json.dumps({"numRecords": file.rows, "minValues": smallest, "maxValues": largest, "nullCount": nulls})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as sql
@@ -32,10 +32,14 @@ class Appended:
     def max(self, column: str) -> Any:
         """The largest value of a column, None of no rows; it was looked for while the rows were written. Moments are in UTC.
 
-        Raises `AssetJobError` for a column that cannot be compared.
+        Raises `AssetJobError` for a column that cannot be compared, and for a value in no year that Python has.
         """
         for name, value in self.largest.items():
             if name.lower() == column.lower():
+                if value is NO_PYTHON_VALUE:
+                    raise AssetJobError(
+                        f"the largest {column} is in none of the years 1 to 9999, which are all that Python has"
+                    )
                 return value
         raise AssetJobError(f"{column} is no column with a largest value: there are {', '.join(self.largest)}")
 
@@ -86,14 +90,33 @@ def commit(parts: Sequence[Appended], still_ours: Callable[[], None]) -> None:
 
 _COMPARED = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NO_PYTHON_VALUE: Final = object()
 
 
 def _largest(field: StructField) -> Column:
-    """Moments as microseconds, which no time zone of the machine changes."""
+    """Moments as microseconds, which no time zone of the machine changes; days as numbers: Spark has years that Python has not."""
     largest = sql.max(sql.col(quoted(field.name)))
-    return sql.unix_micros(largest) if isinstance(field.dataType, TimestampType) else largest
+    match field.dataType:
+        case TimestampType():
+            return sql.unix_micros(largest)
+        case DateType():
+            return sql.unix_date(largest)
+        case TimestampNTZType():
+            return largest.cast("string")
+    return largest
 
 
 def _value_of(field: StructField, largest: Any) -> Any:
-    is_moment = isinstance(field.dataType, TimestampType) and largest is not None
-    return _EPOCH + timedelta(microseconds=largest) if is_moment else largest
+    if largest is None:
+        return None
+    try:
+        match field.dataType:
+            case TimestampType():
+                return _EPOCH + timedelta(microseconds=largest)
+            case DateType():
+                return _EPOCH.date() + timedelta(days=largest)
+            case TimestampNTZType():
+                return datetime.fromisoformat(largest)
+    except (OverflowError, ValueError):
+        return NO_PYTHON_VALUE
+    return largest
