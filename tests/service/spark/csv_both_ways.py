@@ -6,7 +6,7 @@ python csv_both_ways.py SEED LINES
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -92,6 +92,7 @@ FITTING: Mapping[str, tuple[str, list[str]]] = {
     "timestamp_ntz": ("2026-11-20 09:00:00", BARE_MOMENTS),
 }
 """Of a type what most lines have, and what some have."""
+BLANK = "".join(map(chr, range(ord(" ") + 1)))
 ANY = [value for _, values in FITTING.values() for value in values]
 TABLES = [
     list(FITTING),
@@ -133,6 +134,10 @@ class Csv(BothWays):
 
     def spark_reader(self, java_reader: Any) -> Callable[[Any], Any]:
         return java_reader.csv  # type: ignore[no-any-return]
+
+    def _theirs(self, lines: Sequence[str]) -> list[str]:
+        """Of a file's lines Spark leaves out those that are blank to Java, of others only those that are of spaces."""
+        return super()._theirs([line for line in lines if line.strip(BLANK)])
 
 
 def case(types: list[str], separator: str, more: str = "") -> Case:

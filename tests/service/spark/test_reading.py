@@ -60,6 +60,11 @@ with run() as r:
     rows("json inferred", r.read(new.files("json"), format="json"))
     rows("csv", r.read(new.files("csv"), schema=orders, comment="#"))
     rows("csv inferred", r.read(new["csv"], comment="#"))
+    corrupt = f"{orders}, _corrupt_record string"
+    rows("tabs", r.read(new.files("tabs"), schema=corrupt, sep="\\t"))
+    rows("tabs, an option", r.read(new.files("tabs"), schema=corrupt, sep="\\t", mode="PERMISSIVE"))
+    rows("tabs, inferred", r.read(new.files("tabs"), sep="\\\\t"))
+    rows("two signs", r.read(new.files("two signs"), schema=orders, sep="||"))
     found["read by"] = {
         "json": read_by(new.files("json"), schema=orders),
         "json, an option": read_by(new.files("json"), schema=orders, mode="DROPMALFORMED"),
@@ -161,6 +166,8 @@ def new(s3_server: S3Server, bucket: str, tmp_path: Path) -> dict[str, list[dict
             on_s3("b.csv", b"# as of today\n\nid,amount\n3,4\n"),
             on_s3("e.csv", b""),
         ],
+        "tabs": [on_s3("tabs.csv", b"id\tamount\r\n1\t2\r\n\t\r\nx\t3\r\n\x1a")],
+        "two signs": [on_s3("signs.csv", b"id||amount\n1||2\n")],
         "text": [on_s3("a.txt", b"one\n\ntwo")],
         "parquet": [
             on_s3("a.parquet", parquet_bytes(id=pa.array([1, 2], pa.int32()), amount=[2.5, None])),
@@ -230,6 +237,9 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
     assert found["json"] == [["1", "2.5"], ["2", "None"], ["4", "1.0"], ["None", "None"]]
     assert sorted(row[1] for row in found["json inferred"]) == ["1", "2", "4", "three"]
     assert found["csv"] == found["csv inferred"] == [["1", "2.5"], ["2", "3.0"], ["3", "4.0"]]
+    assert found["tabs"] == found["tabs, an option"] == [["1", "2.0", "None"], ["None", "3.0", "x\t3"]]
+    assert found["tabs, inferred"] == [["1", "2"], ["x", "3"]]
+    assert found["two signs"] == [["1", "2.0"]]
     assert found["large {}"] == found["large {'missing': 'skip'}"] == [["20000", str(sum(range(20_000)))]]
     assert found["large {} tasks"] == 2, "a large file occupies all tasks"
     assert found["large {'missing': 'skip'} tasks"] == 1, "and is left out as a whole"

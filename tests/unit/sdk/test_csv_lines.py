@@ -49,6 +49,8 @@ def read(lines: str, *kinds: DataType, separator: str = ",") -> list[tuple[Any, 
         (LongType(), '"12"', 12),
         (DoubleType(), "-1.5e3", -1500.0),
         (DecimalType(4, 2), "-12.5", Decimal("-12.50")),
+        (DecimalType(10, 0), "-12", Decimal(-12)),
+        (DecimalType(3, 3), "0.125", Decimal("0.125")),
         (BooleanType(), "True", True),
         (DateType(), "2026-11-20", date(2026, 11, 20)),
         (TimestampType(), "2026-11-20 10:00:00.5+01:00", datetime(2026, 11, 20, 9, 0, 0, 500_000, tzinfo=UTC)),
@@ -97,7 +99,8 @@ def test_lines_of_more_or_fewer_values_are_left_to_spark():
 def test_blank_lines_are_none_where_spark_drops_them():
     assert read("a\n\n \nb", StringType()) == ["a", "b"]
     assert read("1 2\n \n3 4", LongType(), LongType(), separator=" ") == ["1 2", "3 4"]
-    assert read("\t\n1\t2", StringType(), StringType(), separator="\t") == [(None, None), ("1", "2")]
+    assert read("\t\n1\t2\n \t", StringType(), StringType(), separator="\t") == ["1\t2"]
+    assert read("1,a\n\t\n\x1a", LongType(), StringType()) == ["1,a"]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from typing import Any
 from ..errors import SourceFailed
 from .request import S3File
 
+_SEPARATOR = "\x1f"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
@@ -49,6 +51,9 @@ class Header:
 
 
 def header_of(line: str, dialect: Mapping[str, Any]) -> list[str]:
+    separator = dialect.get("delimiter", ",")
+    if len(separator) > 1:  # Python's csv has none of several characters
+        line, dialect = line.replace(separator, _SEPARATOR), {**dialect, "delimiter": _SEPARATOR}
     return [name.strip() for name in next(csv.reader([line], **dialect))]
 
 

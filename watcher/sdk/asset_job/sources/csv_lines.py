@@ -22,6 +22,8 @@ from .csv_header import Header
 from .request import S3File
 
 MOST_COLUMNS: Final = 1_000
+NOT_BLANK: Final = r"[^\x00-\x20]"
+"""What a line of a file has that is one to Spark."""
 _TRUE, _FALSE = ("true", "TRUE", "True"), ("false", "FALSE", "False")
 _NUMBER: Final = r"-?\d+"
 
@@ -30,7 +32,7 @@ _NUMBER: Final = r"-?\d+"
 class ReadCsv(ReadByArrow):
     separator: str
     header: Header | None
-    blank: ClassVar[bytes] = b" "
+    blank: ClassVar[bytes] = bytes(range(ord(" ") + 1))
 
     @classmethod
     def of(cls, rows: Rows, separator: str, header: Header | None) -> ReadCsv | None:
@@ -68,8 +70,8 @@ class ReadCsv(ReadByArrow):
     def _forms(self) -> Iterator[str]:
         between = f"\\x{ord(self.separator):02x}"
         yield f"^{between.join(f'(?:{_written(kind, between)})?' for kind in self.columns.types)}$"
-        if len(self.columns) == 1 or self.separator == " ":
-            yield "[^ ]"  # else it were no line to Spark
+        if len(self.columns) == 1 or self.separator <= " ":
+            yield NOT_BLANK
 
 
 def _kind(kind: types.DataType) -> pa.DataType:
@@ -88,7 +90,8 @@ def _written(kind: pa.DataType, between: str) -> str:
     elif pa.types.is_boolean(kind):
         plain = "|".join([*_TRUE, *_FALSE])
     elif pa.types.is_decimal(kind):
-        plain = rf"-?\d{{1,{kind.precision - kind.scale}}}(?:\.\d{{1,{kind.scale}}})?"
+        whole, part = rf"\d{{1,{kind.precision - kind.scale}}}", rf"(?:\.\d{{1,{kind.scale}}})?"
+        plain = f"-?{whole if kind.precision > kind.scale else '0'}{part if kind.scale else ''}"
     elif pa.types.is_floating(kind):
         plain = _NUMBER + r"(?:\.\d+)?(?:[eE][+-]?\d+)?"
     else:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pyspark
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
 from ..errors import SourceFailed
@@ -76,9 +77,13 @@ class S3Frames:
         return policy != "LEGACY" and all(option in plain for option in self.request.options)
 
     def _rows(self, columns: DataFrame) -> Rows:
+        return Rows(schema=columns.schema, corrupt=self._corrupt)
+
+    @property
+    def _corrupt(self) -> str:
+        """The name of the column for what does not fit, which no file has."""
         corrupt = self.request.options.get("columnNameOfCorruptRecord")
-        by_default = self.request.spark.conf.get("spark.sql.columnNameOfCorruptRecord")
-        return Rows(schema=columns.schema, corrupt=str(corrupt or by_default))
+        return str(corrupt or self.request.spark.conf.get("spark.sql.columnNameOfCorruptRecord"))
 
     def parquet(self, *, from_path: Sequence[str] = ()) -> DataFrame:
         """Columns `from_path` are not in the files: their folders tell their values."""
@@ -114,7 +119,7 @@ class S3Frames:
         comment, dialect = request.options.get("comment"), _dialect(request.options)
         header = None if names is None else Header(names=names, dialect=dialect, comment=comment)
         if request.schema is None:
-            columns = self._parsed("csv", self._lines(ReadLines(header=header)), {"inferSchema": True, **options})
+            columns = self._parsed("csv", self._csv_lines(header), {"inferSchema": True, **options})
             columns = columns.toDF(*names) if names else columns
         else:
             columns = self._parsed("csv", self._no_lines(), options)
@@ -122,9 +127,11 @@ class S3Frames:
         by_arrow = ReadCsv.of(rows, dialect.get("delimiter", ","), header) if self._is_plain(_PLAIN_CSV) else None
         if by_arrow is not None:
             return csv_lines.rows_of(self._loaded(by_arrow, rows.mixed), rows, options)
-        return (
-            columns if request.schema is None else self._parsed("csv", self._lines(ReadLines(header=header)), options)
-        )
+        return columns if request.schema is None else self._parsed("csv", self._csv_lines(header), options)
+
+    def _csv_lines(self, header: Header | None) -> DataFrame:
+        """Of files Spark leaves out more blank lines than of lines it is given."""
+        return self._lines(ReadLines(header=header)).where(sql.col("value").rlike(csv_lines.NOT_BLANK))
 
     def _parsed(self, kind: str, lines: DataFrame, options: Mapping[str, Any]) -> DataFrame:
         """By Spark's own parser. Before 4.2 its Python takes an RDD only, which brings each line through Python once more."""
@@ -142,8 +149,8 @@ class S3Frames:
         """Of the schema, without the column for what does not fit; or else of the first file with a line."""
         request, options = self.request, self.request.options
         if request.schema is not None:
-            corrupt = options.get("columnNameOfCorruptRecord")
-            return [name for name in request.spark.createDataFrame([], request.schema).columns if name != corrupt]
+            columns = request.spark.createDataFrame([], request.schema).columns
+            return [name for name in columns if name != self._corrupt]
         line = self._first_of(lambda file: first_line_of(self.access, file, options.get("comment")))
         if line is None:
             raise SourceFailed(
@@ -168,5 +175,6 @@ class S3Frames:
 
 def _dialect(options: Mapping[str, Any]) -> dict[str, Any]:
     """Spark's options as Python's csv has them."""
-    marks = {"delimiter": options.get("sep") or options.get("delimiter"), "quotechar": options.get("quote")}
+    separator = options.get("sep") or options.get("delimiter")
+    marks = {"delimiter": "\t" if separator == r"\t" else separator, "quotechar": options.get("quote")}
     return {name: mark for name, mark in marks.items() if mark}
