@@ -85,10 +85,14 @@ def drawn(between: Arrows) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="14">',
         "<title>The rooms of watcher/ and what each imports</title>",
-        "<style>rect{fill:#eef3f8;stroke:#4a6785}text{fill:#1b2733}path{stroke:#8299b0;fill:none}"
-        "@media (prefers-color-scheme:dark){rect{fill:#22303e;stroke:#8fb0d0}text{fill:#e6edf3}path{stroke:#6f8aa5}}</style>",
-        '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        '<path d="M0 0L8 4L0 8" /></marker></defs>',
+        (
+            "<style>rect{fill:#eef3f8;stroke:#4a6785}text{fill:#1b2733}path{stroke:#8299b0;fill:none}"
+            "@media (prefers-color-scheme:dark){rect{fill:#22303e;stroke:#8fb0d0}text{fill:#e6edf3}path{stroke:#6f8aa5}}</style>"
+        ),
+        (
+            '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            '<path d="M0 0L8 4L0 8" /></marker></defs>'
+        ),
     ]
     for room in sorted(places):
         x, y = places[room]
