@@ -167,7 +167,7 @@ async def test_tokens_of_an_older_secret_hold_until_they_expire(guarded: Api) ->
         one.client = client
         assert (await one.put("orders", "k", 1)).status_code == 204
         renewed = (await one.done("POST", "tries/token"))["token"]
-    async with serving(replace(new, secrets=[b"n" * 32])) as client:
+    async with serving(adapted(new, secrets=[b"n" * 32])) as client:
         one.client = client
         assert (await one.put("orders", "k", 2)).status_code == 403
         one.token = renewed

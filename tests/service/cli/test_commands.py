@@ -42,6 +42,7 @@ from watcher.cli.database import opened_database
 from watcher.configuration.declarations import declared
 from watcher.configuration.vocabulary import vocabulary
 from watcher.host import logs
+from watcher.host.metadata import logs_directory
 from watcher.serving.http_server import listen, serve
 from watcher.serving.web import create_app
 
@@ -411,7 +412,7 @@ def served(configuration: Path) -> Iterator[Served]:
 
 async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
     settings = load(path, vocabulary(), {}).settings
-    directory = daemon.logs_directory(settings)
+    directory = logs_directory(settings)
     with logs.configure(directory, level="info", json=True, owner="owner", max_file_mb=1):
         async with opened_database(settings) as database, anyio.create_task_group() as tasks:
             context = make_context(database, directory, secret=b"secret", auth="tokens")
