@@ -8,7 +8,7 @@ from store.base import BaseStoreBackend
 from watcher.host.metadata import logs_directory
 from watcher.host.room import Host
 from watcher.operations.backup_watch import BackupWatch
-from watcher.operations.cleanup import Cleaner, Limits
+from watcher.operations.cleanup import Cleaner, CleanupLimits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,6 +23,6 @@ def build_operations(host: Host, backend: BaseStoreBackend) -> Operations:
     """Build both. `backend` keeps the entries whose time may be past."""
     logs = logs_directory(host.settings)
     return Operations(
-        cleaner=Cleaner(host.database, backend, host.settings.home, logs, Limits.of(host.settings)),
+        cleaner=Cleaner(host.database, backend, host.settings.home, logs, CleanupLimits.of(host.settings)),
         backups=BackupWatch(database=host.database, home=host.home, health=host.health),
     )
