@@ -22,7 +22,7 @@ from watcher.cli.plain_text import harmless_lines
 from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, table, texts
 
 watchers = group("watchers", "The watchers and how they are doing.")
-rejected = group("rejected", "Rows and files that a watcher could not tell, and has kept aside.")
+rejected = group("rejected", "Rows and files that a watcher rejected.")
 top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
 _UNDO = "`--undo` takes it back until something is told that was not before"
