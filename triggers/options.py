@@ -1,4 +1,4 @@
-"""Types that the options of several triggers share."""
+"""The options of a watcher, and types that the options of several triggers share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from triggers.base import BaseOptions
+
+class BaseOptions(BaseModel):
+    """Options of one watcher, from the YAML. Keys that the contract itself uses are taken: trigger, connection.
+
+    pydantic's validation context has `folder`, the folder of the configuration file: relative paths start there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
 
 _UNITS: Final = {
     "d": timedelta(days=1),

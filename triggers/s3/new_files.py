@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import AsyncGenerator, Hashable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from datetime import timedelta
@@ -107,9 +107,6 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     def source_identity(self) -> JsonValue:
         place = {"endpoint": self.client.endpoint, "bucket": self.options.bucket, "prefix": self.options.prefix}
         return self.identity_of("s3.new_files", **place)
-
-    def shared_stream_key(self) -> Hashable | None:
-        return ("s3.new_files", self.client.endpoint, self.options.bucket, self._listed_prefix)
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         url, batches = self.options.notifications, super().events(position)

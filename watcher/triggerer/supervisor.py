@@ -36,7 +36,7 @@ from store.errors import CommitUnknown, PositionLost, StoreError
 from store.processes import audit
 from triggers.base import BaseEventTrigger, Finding, IncrementalTrigger, StoredPosition, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
-from triggers.hints import backoff
+from triggers.hosting import backoff
 from watcher.containment import is_cancelled, sentence
 from watcher.health import WatcherReport
 from watcher.isolation.trigger import ForeignTrigger, IsolatedTrigger

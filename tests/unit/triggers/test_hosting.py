@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from triggers.hints import backoff
+from triggers.hosting import backoff
 
 FIVE_MINUTES = timedelta(minutes=5)
 
