@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping
 from datetime import timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 from pydantic import SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
@@ -21,6 +22,8 @@ from triggers.errors import SourceUnavailable, TriggerError
 WatermarkT = TypeVar("WatermarkT")
 PositionT = TypeVar("PositionT")
 BatchT = TypeVar("BatchT")
+KeyT = TypeVar("KeyT", bound=Hashable)
+MemberT = TypeVar("MemberT")
 
 
 class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
@@ -98,6 +101,85 @@ class RestingTrigger(ABC):
     def unpark(self, *, for_good: bool) -> None:  # noqa: ARG002  for those who override it
         """End the rest that `park` began: `events(None)` is called next, or nothing any more where it is `for_good`."""
         self._is_woken, self._on_wake = False, None
+
+
+class SharedPollTrigger(RestingTrigger):
+    """A trigger that rests among others while nothing but a change of its source can bring events.
+
+    One shared poll then takes the place of the polls of many watchers. It decides nothing and commits nothing: it wakes the
+    watchers for which there may be news, and they poll by themselves.
+    """
+
+    @abstractmethod
+    def join_shared_poll(self) -> float | None:
+        """Begin to rest among others, and return the most seconds for which; None: this watcher polls by itself now."""
+
+    @abstractmethod
+    def leave_shared_poll(self) -> None:
+        """End the rest among others, if there is one: the watcher polls next, or never again."""
+
+    async def pause(self) -> None:
+        seconds = self.join_shared_poll()
+        if seconds is None:
+            await self.pause_alone()
+            return
+        try:
+            await self.rest(seconds)
+        finally:
+            self.leave_shared_poll()
+
+    async def pause_alone(self) -> None:
+        """Return when the next poll of a watcher that polls by itself is due."""
+        await super().pause()
+
+    def park(self, on_wake: Callable[[], None]) -> float | None:
+        if self._is_woken or (seconds := self.join_shared_poll()) is None:
+            return None
+        self._on_wake = on_wake
+        return seconds
+
+    def unpark(self, *, for_good: bool) -> None:
+        super().unpark(for_good=for_good)
+        self.leave_shared_poll()
+
+
+class SharedPolls(Generic[KeyT, MemberT]):
+    """Polls that serve many resting watchers at once: those with equal keys share one poll, and one task.
+
+    Keys have tasks of their own, so that a slow source delays nobody else.
+    """
+
+    def __init__(
+        self,
+        poll: Callable[[KeyT, Collection[MemberT]], Awaitable[None]],
+        tasks: TaskGroup,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        """`poll` checks the source for the members that rest, and never raises. `random` draws jitter from [0, 1)."""
+        self._poll = poll
+        self._tasks = tasks
+        self._random = random
+        self.members: dict[KeyT, set[MemberT]] = {}
+        """The watchers that rest now, by key."""
+
+    def join(self, key: KeyT, member: MemberT, *, interval: float) -> None:
+        """Poll for `member`, too, every `interval` seconds and up to a tenth more, until it leaves."""
+        if key not in self.members:
+            self.members[key] = set()
+            self._tasks.start_soon(self._run, key, interval, name=f"shared polls of {key}")
+        self.members[key].add(member)
+
+    def leave(self, key: KeyT, member: MemberT) -> None:
+        """Poll no more for `member`, which may have left already."""
+        self.members.get(key, set()).discard(member)
+
+    async def _run(self, key: KeyT, interval: float) -> None:
+        members = self.members[key]
+        while members:
+            await anyio.sleep(interval * (1 + self._random() / 10))
+            if members:
+                await self._poll(key, members)
+        del self.members[key]
 
 
 async def next_in_time(batches: AsyncGenerator[BatchT, None], limit: timedelta) -> BatchT | None:

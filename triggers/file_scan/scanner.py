@@ -14,18 +14,18 @@ from typing import Final
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.errors import SourceChanged
 from triggers.file_scan.state import HandledVersions, ScanState, Start, text_of
-from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, Page, format_moment
+from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, ScanPage, format_moment
 
 
 class Algorithm(ABC):
     """Asked by the scanner in each scan: `begin` (not when resumed after a crash), `candidates` per page, `end`."""
 
     @abstractmethod
-    def begin(self, state: ScanState, page: Page, handled: HandledVersions) -> ScanState:
+    def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
         """The state in which a scan runs whose first page this is."""
 
     @abstractmethod
-    def candidates(self, page: Page, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:
+    def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:
         """Selected versions of a page; those may be left out that would neither be emitted nor remembered."""
 
     @abstractmethod
@@ -38,7 +38,7 @@ def begun(state: ScanState, clock: Moment, *, next_horizon: Moment | None) -> Sc
     return replace(state, began=clock, baseline=baseline, next_horizon=next_horizon)
 
 
-class Window(Algorithm):
+class WindowAlgorithm(Algorithm):
     """Remembers the versions of the last `lateness`; exact iff none becomes visible later than that.
 
     A version is skipped below the horizon H. H only ever comes from the source's clock when a scan *began*, less the
@@ -49,7 +49,7 @@ class Window(Algorithm):
         """`lateness` in microseconds: the longest time between a version's own time and its being listed."""
         self._lateness = lateness
 
-    def begin(self, state: ScanState, page: Page, handled: HandledVersions) -> ScanState:  # noqa: ARG002 - the interface
+    def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:  # noqa: ARG002 - the interface
         self._refuse_clock_behind(state, page.clock)
         if not page.is_clock_believed:
             return begun(state, page.clock, next_horizon=state.horizon)
@@ -65,7 +65,7 @@ class Window(Algorithm):
             "handled: new ones would be missed; set that clock right, or rewind the watcher to the time it shows"
         )
 
-    def candidates(self, page: Page, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
+    def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
         """In a baseline, what is older than both moments is neither emitted nor remembered."""
         since = state.horizon
         if isinstance(state.baseline, int) and state.next_horizon is not None:
@@ -77,20 +77,20 @@ class Window(Algorithm):
             handled.forget_below(state.horizon)
 
 
-class Strict(Algorithm):
+class StrictAlgorithm(Algorithm):
     """Remembers every listed version, so that it does not matter how late one becomes visible."""
 
     def __init__(self) -> None:
         self._unmet: set[int] | None = None
         """Recorded before this scan began and not met so far. None in a resumed scan: what it met earlier is not known."""
 
-    def begin(self, state: ScanState, page: Page, handled: HandledVersions) -> ScanState:
+    def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
         self._unmet = set(handled.members)
         if state.horizon is not None:  # a start time, or where a window watcher stood: one baseline from there
             state = replace(state, baseline=state.horizon, horizon=None)
         return begun(state, page.clock, next_horizon=None)
 
-    def candidates(self, page: Page, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
+    def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
         fingerprints = page.fingerprints()
         if self._unmet is not None:
             before = len(self._unmet)
@@ -180,7 +180,7 @@ class Scanner:
         """The next page to `advance` by is the one after this key."""
         return self._state.cursor
 
-    def advance(self, page: Page, *, now: float) -> Step:
+    def advance(self, page: ScanPage, *, now: float) -> Step:
         begins = self._state.began is None
         if begins:
             self._holds_back = False

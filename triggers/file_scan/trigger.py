@@ -31,9 +31,10 @@ from triggers.base import (
 )
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.file_scan.matching import Matcher
-from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
+from triggers.file_scan.scanner import Algorithm, Scanner, Step, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.state import ScanState, Start, text_of
-from triggers.file_scan.versions import FileVersion, Moment, Page, length_of, moment_of
+from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of, moment_of
+from triggers.hosting import SharedPollTrigger
 from triggers.options import BatchOptions, Duration, parse_time
 
 
@@ -91,7 +92,7 @@ class FileOptions(BaseOptions):
         return self.start if isinstance(self.start, str) else moment_of(self.start)
 
     def algorithm(self) -> Algorithm:
-        return Strict() if self.mode == "strict" else Window(length_of(self.lateness))
+        return StrictAlgorithm() if self.mode == "strict" else WindowAlgorithm(length_of(self.lateness))
 
 
 SILENCE: Final = 10.0
@@ -106,7 +107,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QuietLook:
+class QuietPoll:
     """A look that was made for a settled watcher and had no news: when it began, by `time.monotonic` and by the source's clock."""
 
     began: float
@@ -120,7 +121,7 @@ class FilesBatch(TriggerBatch):
     versions: Sequence[FileVersion]
 
 
-class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
+class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
     """Authors say how the source is listed; which files are new, and what is kept, is decided here for all of them."""
 
     _scanner: Scanner | None = None
@@ -130,7 +131,7 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         self._matcher = options.matcher
 
     @abstractmethod
-    def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
+    def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
         """One scan of the source in key order, from the first key behind `after` on; at least one page."""
 
     @property
@@ -141,15 +142,15 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
     def up_to(self) -> JsonValue:
         if self._scanner is None or self._scanner.up_to is None:
             return None
-        look = 0 if self.quiet_look is None else self.quiet_look.clock - length_of(self.options.min_age)
+        look = 0 if self.quiet_poll is None else self.quiet_poll.clock - length_of(self.options.min_age)
         return text_of(max(self._scanner.up_to, look))
 
     @property
     def looked_at(self) -> float | None:
-        return None if self.quiet_look is None else self.quiet_look.began
+        return None if self.quiet_poll is None else self.quiet_poll.began
 
     @property
-    def quiet_look(self) -> QuietLook | None:
+    def quiet_poll(self) -> QuietPoll | None:
         """The last one that was made for this watcher while it rests."""
         return None
 

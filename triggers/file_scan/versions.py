@@ -72,7 +72,7 @@ class FileVersion(Protocol):
         """The version as an event names it."""
 
 
-class Page(Protocol):
+class ScanPage(Protocol):
     """A part of one scan, in key order; the pages of a scan never overlap."""
 
     @property

@@ -24,7 +24,7 @@ _Entry: TypeAlias = tuple[str, os.DirEntry[str], os.stat_result, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalFile:
+class FolderFile:
     """One content of one file. `key` is its path below the watched folder; bytes that are not UTF-8 are shown in hexadecimal."""
 
     key: str
@@ -59,7 +59,7 @@ class LocalFile:
 class FolderListing:
     """All files that match, sorted by key. Equal digests: nothing that a file is told by has changed in between."""
 
-    files: Sequence[LocalFile]
+    files: Sequence[FolderFile]
     digest: bytes
 
 
@@ -153,8 +153,8 @@ def _changed_ns(entry: os.DirEntry[str], status: os.stat_result) -> int:
     return max(status.st_ctime_ns, entry.stat(follow_symlinks=False).st_ctime_ns)
 
 
-def _file(key: str, entry: os.DirEntry[str], status: os.stat_result, changed_ns: int) -> LocalFile:
-    return LocalFile(
+def _file(key: str, entry: os.DirEntry[str], status: os.stat_result, changed_ns: int) -> FolderFile:
+    return FolderFile(
         key=key,
         path=entry.path,
         inode=status.st_ino,

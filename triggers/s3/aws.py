@@ -30,7 +30,7 @@ from botocore.exceptions import (
 from botocore.loaders import Loader, create_loader
 from botocore.session import Session
 
-from triggers.s3.failures import Failure
+from triggers.s3.failures import S3Failure
 
 if TYPE_CHECKING:
     from triggers.s3.connection import S3Connection
@@ -61,7 +61,7 @@ def _loader(data_path: str | None) -> Loader:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Address:
+class BucketAddress:
     """`url` has no query; `region` is the one to sign for; `proxy` is what the environment says."""
 
     url: str
@@ -70,7 +70,7 @@ class Address:
 
 
 @dataclass(eq=False)
-class Addresses:
+class BucketAddresses:
     """A region's endpoint (partitions, dual-stack, FIPS) is botocore's to know; nothing is sent to find out.
 
     Its clients are made in a thread: the first one reads megabytes of JSON.
@@ -78,11 +78,11 @@ class Addresses:
 
     connection: S3Connection
     _clients: dict[str | None, BaseClient] = field(default_factory=dict, init=False)
-    _known: dict[tuple[str, str | None], Address] = field(default_factory=dict, init=False)
+    _known: dict[tuple[str, str | None], BucketAddress] = field(default_factory=dict, init=False)
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
-    async def of(self, bucket: str, region: str | None) -> Address:
-        """`region` None: the configured one. Raises `Refused`."""
+    async def of(self, bucket: str, region: str | None) -> BucketAddress:
+        """`region` None: the configured one. Raises `S3Refused`."""
         if (bucket, region) not in self._known:
             self._known[bucket, region] = self._address(bucket, await self._client(region))
         return self._known[bucket, region]
@@ -94,7 +94,7 @@ class Addresses:
                     self._clients[region] = await run_sync(self._new_client, region)
         return self._clients[region]
 
-    def _address(self, bucket: str, client: BaseClient) -> Address:
+    def _address(self, bucket: str, client: BaseClient) -> BucketAddress:
         meta = client.meta
         endpoint = urlsplit(meta.endpoint_url)
         if self._in_host(bucket):
@@ -102,7 +102,7 @@ class Addresses:
         else:
             endpoint = endpoint._replace(path=f"{endpoint.path}/{bucket}")
         proxy = None if proxy_bypass(endpoint.hostname or "") else getproxies().get(endpoint.scheme)
-        return Address(url=endpoint.geturl(), region=meta.region_name, proxy=proxy)
+        return BucketAddress(url=endpoint.geturl(), region=meta.region_name, proxy=proxy)
 
     def _in_host(self, bucket: str) -> bool:
         """`auto` is what every S3 server understands: the host only at AWS, and where a TLS certificate covers it."""
@@ -133,7 +133,7 @@ class CredentialSource:
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
     async def current(self) -> ReadOnlyCredentials:
-        """A consistent set of keys and token. Raises `Refused` or `SourceUnavailable`."""
+        """A consistent set of keys and token. Raises `S3Refused` or `SourceUnavailable`."""
         with aws_errors(
             remedy="check the connection's profile and role_arn, and that its identity may assume the role"
         ):
@@ -194,16 +194,20 @@ class CredentialSource:
 
 @contextmanager
 def aws_errors(*, remedy: str) -> Iterator[None]:
-    """Turns what botocore raises into `Refused` or `SourceUnavailable`."""
+    """Turns what botocore raises into `S3Refused` or `SourceUnavailable`."""
     try:
         yield
     except NoCredentialsError as error:
         remedy = "give the connection access_key_id and secret_access_key, a profile, or anonymous: true"
-        raise Failure(code="NoCredentials", message=str(error), remedy=remedy).error() from error
+        raise S3Failure(code="NoCredentials", message=str(error), remedy=remedy).error() from error
     except ClientError as error:
         reason = error.response["Error"]
         passing = error.response["ResponseMetadata"]["HTTPStatusCode"] >= _SERVER_ERROR
-        raise Failure(code=reason["Code"], message=reason["Message"], remedy=remedy, passing=passing).error() from error
+        raise S3Failure(
+            code=reason["Code"], message=reason["Message"], remedy=remedy, passing=passing
+        ).error() from error
     except BotoCoreError as error:
         passing = isinstance(error, (HTTPClientError, CredentialRetrievalError))
-        raise Failure(code=type(error).__name__, message=str(error), remedy=remedy, passing=passing).error() from error
+        raise S3Failure(
+            code=type(error).__name__, message=str(error), remedy=remedy, passing=passing
+        ).error() from error

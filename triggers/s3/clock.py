@@ -30,7 +30,7 @@ def elapsed() -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class DatedResponse:
     """A Date, which is in whole seconds, and when it was asked for and came, by `elapsed`."""
 
     date: Moment
@@ -46,7 +46,7 @@ class Answer:
         """What that clock shows at a later moment, at least."""
         return self.date + (at - self.answered)
 
-    def agrees(self, other: Answer) -> bool:
+    def agrees(self, other: DatedResponse) -> bool:
         least, most = other.asked - self.answered, other.answered - self.asked
         return least - TOLERANCE <= other.date - self.date <= most + TOLERANCE
 
@@ -56,7 +56,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ClockReading:
     """`moment` is not later than the listing it came with. `is_agreed`: enough answers in a row say the same."""
 
     moment: Moment
@@ -71,12 +71,12 @@ class ServerClock:
     def __init__(self) -> None:
         self.lateness = 0
         """The longest of the bucket's watchers, in microseconds."""
-        self._recent: deque[Answer] = deque(maxlen=ENOUGH)
-        self._last: Answer | None = None
+        self._recent: deque[DatedResponse] = deque(maxlen=ENOUGH)
+        self._last: DatedResponse | None = None
         """The newest of a run of answers that agree with each other."""
         self._since = 0
         self._count = 0
-        self._trusted: Answer | None = None
+        self._trusted: DatedResponse | None = None
         self._dispute: tuple[Moment, Moment] | None = None
         """What the first answer said that did not agree, and what those before it had led to expect."""
 
@@ -101,7 +101,7 @@ class ServerClock:
             "set the clocks of the S3 server and of each gateway in front of it by NTP",
         )
 
-    def observe(self, answer: Answer) -> Reading:
+    def observe(self, answer: DatedResponse) -> ClockReading:
         """Of every answer, in the order in which they came."""
         bounds = self._bounds(answer)
         if self._last is None:
@@ -119,16 +119,18 @@ class ServerClock:
         elif self._trusted is not None and self._trusted.agrees(answer) and answer.is_quick:
             self._trusted = answer
         self._recent.append(answer)
-        return Reading(moment=min([answer.earliest, *bounds]), is_agreed=self._count >= ENOUGH, is_believed=believed)
+        return ClockReading(
+            moment=min([answer.earliest, *bounds]), is_agreed=self._count >= ENOUGH, is_believed=believed
+        )
 
-    def _begin(self, answer: Answer) -> None:
+    def _begin(self, answer: DatedResponse) -> None:
         self._last, self._since, self._count = answer, answer.asked, 1
 
-    def _is_believed(self, answer: Answer) -> bool:
+    def _is_believed(self, answer: DatedResponse) -> bool:
         agreed_for = answer.answered - self._since
         return self._count >= ENOUGH and (self._dispute is None or agreed_for >= self.lateness)
 
-    def _bounds(self, answer: Answer) -> list[Moment]:
+    def _bounds(self, answer: DatedResponse) -> list[Moment]:
         """What others say that it is at least, the time now; a believed one with what clocks may differ by."""
         if self._trusted is not None:
             return [self._trusted.projected(answer.answered) + TOLERANCE]

@@ -12,7 +12,7 @@ from triggers.errors import ConfigurationError, SourceUnavailable
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
+class S3Failure:
     """`code` is AWS's word where there is one. `passing`: trying again later may help."""
 
     code: str
@@ -23,17 +23,17 @@ class Failure:
     def __str__(self) -> str:
         return f"{self.code}: {self.message.rstrip('.')}; {self.remedy}"
 
-    def error(self) -> SourceUnavailable | Refused:
-        return SourceUnavailable(str(self)) if self.passing else Refused(self)
+    def error(self) -> SourceUnavailable | S3Refused:
+        return SourceUnavailable(str(self)) if self.passing else S3Refused(self)
 
     def finding(self, check: str) -> Finding:
         return Finding.error(check, f"{self.code}: {self.message}", self.remedy)
 
 
-class Refused(ConfigurationError):
+class S3Refused(ConfigurationError):
     """The bucket cannot be listed until a person changes something: AWS's code and the remedy."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: S3Failure) -> None:
         super().__init__(str(failure))
         self.failure = failure
 
@@ -86,7 +86,7 @@ _REMEDY_OF_STATUS: Final = {
 _LONGEST: Final = 500
 
 
-def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> Failure:
+def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> S3Failure:
     """Judge an answer that is no page. `endpoint` names the server in messages."""
     code = _text(_CODE, body) or f"HTTP {status}"
     message = _text(_MESSAGE, body) or f"the server answered without an S3 error document (HTTP {status})"
@@ -96,7 +96,7 @@ def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> Failu
         status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
     )
     passing = code in _PASSING or failed or was_cut
-    return Failure(code=code, message=f"bucket {bucket!r} at {endpoint}: {message}", remedy=remedy, passing=passing)
+    return S3Failure(code=code, message=f"bucket {bucket!r} at {endpoint}: {message}", remedy=remedy, passing=passing)
 
 
 def region_hint(*, header: str | None, body: bytes) -> str | None:

@@ -17,8 +17,8 @@ from anyio.abc import TaskGroup
 from triggers.errors import SourceUnavailable, TriggerError
 from triggers.file_scan.versions import Moment, moment_of
 from triggers.s3.aws import CredentialSource
-from triggers.s3.clock import Answer, Reading, ServerClock, elapsed
-from triggers.s3.failures import Failure, Refused
+from triggers.s3.clock import ClockReading, DatedResponse, ServerClock, elapsed
+from triggers.s3.failures import S3Failure, S3Refused
 from triggers.s3.pages import ListedPage, scan_page
 from triggers.s3.probes import ListingProbes
 from triggers.s3.queue import Queues
@@ -64,7 +64,7 @@ class S3Client:
     async def list_page(self, bucket: str, prefix: str, after: str | None, *, max_keys: int | None = None) -> DatedPage:
         """The first `max_keys` objects behind `after`, and what the server's clock showed before they were listed.
 
-        Throttling, passing faults and broken pages are tried again with backoff. Raises `Refused` or `SourceUnavailable`.
+        Throttling, passing faults and broken pages are tried again with backoff. Raises `S3Refused` or `SourceUnavailable`.
         """
         return await _retrying(self._list_page, bucket, prefix, after, max_keys)
 
@@ -87,12 +87,12 @@ class S3Client:
             query["start-after"] = after
         asked, is_repeated = elapsed(), after is None and max_keys is None
         headers, body = await self.requests.get(bucket, query, b"<ListBucketResult", is_repeated=is_repeated)
-        answer = Answer(date=self._date(headers), asked=asked, answered=elapsed())
+        answer = DatedResponse(date=self._date(headers), asked=asked, answered=elapsed())
         page = scan_page(body)
         self._check_order(page, after)
         return page, self._read(bucket, answer)
 
-    def _read(self, bucket: str, answer: Answer) -> Reading:
+    def _read(self, bucket: str, answer: DatedResponse) -> ClockReading:
         clock = self.clocks[bucket]
         before, reading = clock.finding, clock.observe(answer)
         if before is None and (doubt := clock.finding) is not None:
@@ -107,7 +107,7 @@ class S3Client:
         """
         pages: list[DatedPage] = []
         failures: list[TriggerError] = []
-        refusals: list[Refused] = []
+        refusals: list[S3Refused] = []
         limit = anyio.Semaphore(_LOOK_UPS_AT_A_TIME)
 
         async def look_up(key: str) -> None:
@@ -116,7 +116,7 @@ class S3Client:
                     page, reading = await self.list_page(bucket, key, None, max_keys=1)
                     if page.rows and page.key_bytes(page.rows[0]) == key.encode():
                         pages.append((page, reading))
-                except Refused as error:
+                except S3Refused as error:
                     refusals.append(error)
                 except TriggerError as error:  # raised from here it would come as a group
                     failures.append(error)
@@ -132,13 +132,13 @@ class S3Client:
         return pages
 
     async def lifecycle(self, bucket: str) -> bytes:
-        """The document of GetBucketLifecycleConfiguration. Raises `Refused`, also where there is none, or `SourceUnavailable`."""
+        """The document of GetBucketLifecycleConfiguration. Raises `S3Refused`, also where there is none, or `SourceUnavailable`."""
         return (await self.requests.get(bucket, {"lifecycle": ""}, b"<LifecycleConfiguration"))[1]
 
     def _date(self, headers: Headers) -> Moment:
         date = _moment(headers.get("Date"))
         if date is None:
-            raise Failure(
+            raise S3Failure(
                 code="NoDate",
                 message=f"{self.endpoint} sends no Date header, the only clock that counts here",
                 remedy="check endpoint_url, or the proxy in front of it",
@@ -151,7 +151,7 @@ class S3Client:
             raise SourceUnavailable("the server says that a listing goes on but lists nothing; check the S3 server")
         keys = [page.key_bytes(row) for row in (*page.rows[:1], *page.rows[-1:])]
         if any(key <= (after or "").encode() for key in keys) or keys != sorted(keys):
-            raise Failure(
+            raise S3Failure(
                 code="OutOfOrder",
                 message=f"{self.endpoint} does not list its keys in order, so that new ones can be missed",
                 remedy="use a general purpose bucket; directory buckets are not supported",

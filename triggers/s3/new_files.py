@@ -17,14 +17,14 @@ from pydantic import BaseModel, Field, field_validator
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.trigger import FileOptions, NewFiles, QuietLook
-from triggers.file_scan.versions import Page
+from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
+from triggers.file_scan.versions import ScanPage
 from triggers.options import format_duration
-from triggers.s3.clock import Reading
-from triggers.s3.failures import Refused
+from triggers.s3.clock import ClockReading
+from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client
 from triggers.s3.pages import FingerprintCache, ListedPage, Row, S3Page, Selection
-from triggers.s3.probes import PAGES, Place, RestingWatcher, Signature
+from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
 from triggers.s3.queue import Queue
 from triggers.s3.shared import DatedPage, SharedListing
 
@@ -136,7 +136,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                         yield more
         self._scan_at, self._has_scanned = anyio.current_time() + self.seconds_between_polls(), True
 
-    async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
+    async def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
         self._cache.begin()
         self._known = None
         signatures: list[int] = []
@@ -164,7 +164,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
             async for page in listing:
                 yield page
 
-    def _refuse_doubt(self, reading: Reading) -> None:
+    def _refuse_doubt(self, reading: ClockReading) -> None:
         """What comes from now on can be told only by those who know what time it is."""
         if not reading.is_agreed and self._scanner is not None and self._scanner.begins_now:
             raise SourceUnavailable(
@@ -172,27 +172,33 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                 "three agree; set the clocks of the S3 server and of each gateway in front of it by NTP"
             )
 
-    async def pause(self) -> None:
-        """Ends for hints, for the next scan, for a listing that changed, or for others who begin one of the same prefix."""
-        if self._known is not None and self._queue is None and self.is_settled and not self.context.is_alone:
-            await self._rest_with_others(self._known)
-            return
+    async def pause_alone(self) -> None:
+        """Return for a hint, for the next scan, or when another watcher begins a scan of the same prefix."""
         left = max(0.0, self._scan_at - anyio.current_time())
         with self._listing.resting(self.wake, at_least=left - self.interval.total_seconds() / 2):
             woken = await self.rest(left)
         self._due = self._due or not woken or anyio.current_time() >= self._scan_at
 
-    async def _rest_with_others(self, known: Signature) -> None:
-        place = Place(self.options.bucket, self._listed_prefix, self.interval.total_seconds())
+    def join_shared_poll(self) -> float | None:
+        if self._known is None or self._queue is not None or not self.is_settled or self.context.is_alone:
+            return None
         shown = self.findings
-        self._resting = RestingWatcher(known=known, wake=self.wake, has_findings=lambda: self.findings != shown)
-        with self.client.probes.watching(place, self._resting):
-            await self.rest(self.seconds_of_rest())
-        self._due, self._news = True, self._resting.news
+        self._resting = RestingWatcher(known=self._known, wake=self.wake, has_findings=lambda: self.findings != shown)
+        self.client.probes.join(self._listed_place, self._resting)
+        return self.seconds_of_rest()
+
+    def leave_shared_poll(self) -> None:
+        if self._resting is not None:
+            self.client.probes.leave(self._listed_place, self._resting)
+            self._due, self._news = True, self._resting.news
 
     @property
-    def quiet_look(self) -> QuietLook | None:
-        return None if self._resting is None else self._resting.look
+    def _listed_place(self) -> ListedPlace:
+        return ListedPlace(self.options.bucket, self._listed_prefix, self.interval.total_seconds())
+
+    @property
+    def quiet_poll(self) -> QuietPoll | None:
+        return None if self._resting is None else self._resting.last_quiet
 
     @property
     def findings(self) -> Sequence[Finding]:
@@ -220,7 +226,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                 yield self.batch_of(step, caught_up=True)
         await self._queue.done(hints)
 
-    def _page(self, listed: ListedPage, reading: Reading) -> S3Page:
+    def _page(self, listed: ListedPage, reading: ClockReading) -> S3Page:
         return S3Page(listed=listed, reading=reading, selection=self._selection, cache=self._cache)
 
     @property
@@ -249,7 +255,7 @@ async def _listing_check(client: S3Client, bucket: str, prefix: str) -> Finding:
     """One listed object shows that bucket, region, credentials and permission are right."""
     try:
         await client.list_page(bucket, prefix, None, max_keys=1)
-    except Refused as error:
+    except S3Refused as error:
         return error.failure.finding("listing")
     return Finding.ok("listing", f"bucket {bucket!r} at {client.endpoint} is listed")
 
@@ -258,7 +264,7 @@ async def _uploads_check(client: S3Client, bucket: str, prefix: str, lateness: t
     """Whether the bucket ends uploads that would be found too late; nothing when it does not let us see."""
     try:
         longest = longest_upload(await client.lifecycle(bucket), prefix)
-    except Refused as error:
+    except S3Refused as error:
         if error.failure.code != "NoSuchLifecycleConfiguration":
             return []
         longest = None

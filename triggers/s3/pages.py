@@ -21,8 +21,8 @@ from triggers.base import JsonObject
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import NOT_SELECTED, SECOND, Moment, fingerprint, format_moment, parse_moment
-from triggers.s3.clock import Reading
-from triggers.s3.failures import Failure
+from triggers.s3.clock import ClockReading
+from triggers.s3.failures import S3Failure
 
 Row: TypeAlias = tuple[bytes, bytes, bytes, bytes]
 """Key, LastModified, ETag and Size of one object, as sent."""
@@ -62,12 +62,12 @@ class ListedPage:
 
     @property
     def last(self) -> str | None:
-        """The key behind which the listing goes on; None when it ends here. Raises `Refused` if no key of the page is text."""
+        """The key behind which the listing goes on; None when it ends here. Raises `S3Refused` if no key of the page is text."""
         if not self.truncated:
             return None
         if _key_fault(self.rows[-1][0], url_encoded=self.url_encoded) is not None:
             first = shown_key(self.rows[0][0], url_encoded=self.url_encoded)
-            raise Failure(
+            raise S3Failure(
                 code="NoText",
                 message=f"{len(self.rows)} keys in a row, from {first} on, hold bytes that are not UTF-8, which S3 does not allow:"
                 " no page can be asked for behind them",
@@ -327,7 +327,7 @@ class FingerprintCache(Generic[RowT]):
 @dataclass(frozen=True, kw_only=True)
 class S3Page:
     listed: ListedPage
-    reading: Reading
+    reading: ClockReading
     selection: Selection
     cache: FingerprintCache[Row]
 

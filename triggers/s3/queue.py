@@ -23,7 +23,7 @@ from triggers.errors import TriggerError
 from triggers.file_scan.versions import Moment
 from triggers.hosting import listen_for_ever
 from triggers.s3.aws import CLIENT_LIFETIME, DEFAULT_REGION, CredentialSource, aws_errors
-from triggers.s3.failures import Failure, Refused
+from triggers.s3.failures import S3Failure, S3Refused
 
 MOST: Final = 10
 """Messages that SQS gives at a time."""
@@ -43,7 +43,7 @@ Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hint:
+class QueueMessage:
     """One message. `sent` is the queue's time."""
 
     receipt: str
@@ -61,16 +61,16 @@ class Queue:
         self._wake = wake
         self._log = log.bind(watcher=watcher, queue=url)
         self._client: Any = None
-        self._received: Sequence[Hint] = ()
+        self._received: Sequence[QueueMessage] = ()
         self._asked = anyio.Event()
 
-    def take(self) -> Sequence[Hint]:
+    def take(self) -> Sequence[QueueMessage]:
         """What came since; the next ones are received only then. All that is taken shall go to `done`, once committed."""
         taken, self._received = self._received, ()
         self._asked.set()
         return taken
 
-    async def done(self, hints: Sequence[Hint]) -> None:
+    async def done(self, hints: Sequence[QueueMessage]) -> None:
         """They are not needed any more. What cannot be deleted comes again, and is found known."""
         if self._client is None:
             return
@@ -113,7 +113,7 @@ class Queue:
             self._received, self._asked = hints, anyio.Event()
             self._wake()
 
-    async def _read(self, client: Any, message: Any) -> Hint | None:
+    async def _read(self, client: Any, message: Any) -> QueueMessage | None:
         receipt = message["ReceiptHandle"]
         try:
             keys = keys_named(message["Body"])
@@ -126,7 +126,7 @@ class Queue:
                 QueueUrl=self._url, ReceiptHandle=receipt, VisibilityTimeout=SET_ASIDE
             )
             return None
-        return Hint(receipt=receipt, sent=int(message["Attributes"]["SentTimestamp"]) * 1000, keys=keys)
+        return QueueMessage(receipt=receipt, sent=int(message["Attributes"]["SentTimestamp"]) * 1000, keys=keys)
 
 
 class Queues:
@@ -160,14 +160,14 @@ class Queues:
                 async with self._connect(url) as client:
                     await client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
         except TriggerError as error:
-            message = f"{error.failure.code}: {error.failure.message}" if isinstance(error, Refused) else str(error)
+            message = f"{error.failure.code}: {error.failure.message}" if isinstance(error, S3Refused) else str(error)
             return Finding.warning("notifications", message, remedy)
         return Finding.ok("notifications", f"queue {url} is read")
 
     def _connect(self, url: str) -> AbstractAsyncContextManager[Any]:
         if self._credentials is None:
             message = "an anonymous connection reads no queue"
-            raise Failure(code="NoCredentials", message=message, remedy=_REMEDY).error()
+            raise S3Failure(code="NoCredentials", message=message, remedy=_REMEDY).error()
         parts = urlsplit(url)
         match = _REGION.search(parts.hostname or "")
         region = match[1] if match else self._region or DEFAULT_REGION

@@ -16,8 +16,8 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from yarl import URL
 
-from triggers.s3.aws import Addresses, CredentialSource
-from triggers.s3.failures import Failure, failure_of, region_hint
+from triggers.s3.aws import BucketAddresses, CredentialSource
+from triggers.s3.failures import S3Failure, failure_of, region_hint
 
 if TYPE_CHECKING:
     from triggers.s3.connection import S3Connection
@@ -49,7 +49,7 @@ class BucketRequests:
     def __init__(
         self, connection: S3Connection, http: aiohttp.ClientSession, credentials: CredentialSource | None
     ) -> None:
-        self.addresses = Addresses(connection)
+        self.addresses = BucketAddresses(connection)
         self._endpoint = connection.endpoint_url or "AWS"
         self._http = http
         self._credentials = credentials
@@ -63,7 +63,7 @@ class BucketRequests:
     ) -> tuple[Headers, bytes]:
         """A response with the document that starts with `document`; asked again where the bucket lives when a server tells.
 
-        `is_repeated`: the same will be asked for again soon. Raises `Refused` or `SourceUnavailable`.
+        `is_repeated`: the same will be asked for again soon. Raises `S3Refused` or `SourceUnavailable`.
         """
         for _ in range(2):
             status, headers, body = await self._get(bucket, query, is_repeated=is_repeated)
@@ -91,12 +91,12 @@ class BucketRequests:
             except (aiohttp.ClientError, TimeoutError) as error:
                 raise self._unreachable(error).error() from error
 
-    def _unreachable(self, error: Exception) -> Failure:
+    def _unreachable(self, error: Exception) -> S3Failure:
         remedy, passing = "check the connection's endpoint_url and the network", True
         if isinstance(error, aiohttp.ClientSSLError):
             remedy, passing = "set SSL_CERT_FILE to the server's CA, or correct endpoint_url", False
         message = f"{self._endpoint} could not be reached ({str(error) or 'no response in time'})"
-        return Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing)
+        return S3Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing)
 
     async def _signed(self, bucket: str, query: Mapping[str, str], *, is_repeated: bool) -> _Signed:
         key = (bucket, *query.items())

@@ -16,10 +16,10 @@ from typing import Final, TypeAlias
 import anyio
 
 from triggers.errors import TriggerError
-from triggers.s3.clock import Reading
+from triggers.s3.clock import ClockReading
 from triggers.s3.pages import ListedPage
 
-DatedPage: TypeAlias = tuple[ListedPage, Reading]
+DatedPage: TypeAlias = tuple[ListedPage, ClockReading]
 Fetch: TypeAlias = Callable[[str | None], Awaitable[DatedPage]]
 """The page behind a key, and the server's clock when it was made."""
 

@@ -20,7 +20,7 @@ from tests.unit.triggers_files.dict_host import DictHost
 from triggers.errors import SourceUnavailable
 from triggers.s3.clock import ENOUGH
 from triggers.s3.connection import S3Connection
-from triggers.s3.failures import Refused
+from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client
 
 pytestmark = pytest.mark.service
@@ -95,7 +95,7 @@ async def test_a_fault_that_stays_is_told_with_its_code(through_front: S3Client,
 
 
 async def test_a_missing_bucket(client: S3Client) -> None:
-    with pytest.raises(Refused, match=r"NoSuchBucket: .*'nowhere'.*; correct the watcher's bucket"):
+    with pytest.raises(S3Refused, match=r"NoSuchBucket: .*'nowhere'.*; correct the watcher's bucket"):
         await one_poll(client, "nowhere")
     (finding,) = await new_files(client, "nowhere").check()
     assert finding.level == "error"
@@ -118,7 +118,7 @@ async def test_a_refusal_is_told_at_once_with_its_remedy(
     through_front: S3Client, front: Front, bucket: str, status: int, code: str, remedy: str
 ) -> None:
     front.script.append(error(status, code))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(S3Refused) as refused:
         await one_poll(through_front, bucket)
     assert (refused.value.failure.code, remedy in refused.value.failure.remedy) == (code, True)
     assert len(front.requests) == 1
@@ -156,7 +156,7 @@ async def test_a_server_without_a_clock(through_front: S3Client, front: Front, b
 async def test_a_listing_out_of_order_is_refused(through_front: S3Client, front: Front, bucket: str, put: Put) -> None:
     put("a", "b")
     front.script.append(page(lambda body: body.replace(b"<Key>a<", b"<Key>c<")))
-    with pytest.raises(Refused, match=r"OutOfOrder: .*; use a general purpose bucket"):
+    with pytest.raises(S3Refused, match=r"OutOfOrder: .*; use a general purpose bucket"):
         await one_poll(through_front, bucket)
 
 
@@ -180,13 +180,13 @@ async def test_the_region_may_stand_in_the_error(through_front: S3Client, front:
 
 async def test_a_redirect_in_circles_ends(through_front: S3Client, front: Front, bucket: str) -> None:
     front.script += [error(301, "PermanentRedirect", headers={"x-amz-bucket-region": "eu-west-1"})] * 2
-    with pytest.raises(Refused, match=r"PermanentRedirect: .*; set the connection's region"):
+    with pytest.raises(S3Refused, match=r"PermanentRedirect: .*; set the connection's region"):
         await one_poll(through_front, bucket)
 
 
 async def test_a_redirect_to_somewhere_is_not_followed(through_front: S3Client, front: Front, bucket: str) -> None:
     front.script.append(error(307, "TemporaryRedirect", headers={"Location": f"{front.endpoint}/elsewhere"}))
-    with pytest.raises(Refused, match="TemporaryRedirect"):
+    with pytest.raises(S3Refused, match="TemporaryRedirect"):
         await one_poll(through_front, bucket)
     assert len(front.requests) == 1
 

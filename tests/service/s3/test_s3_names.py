@@ -14,7 +14,7 @@ from tests.service.s3.conftest import Put, new_files
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.file_scan.trigger import UnnamedFile
 from triggers.s3.connection import S3Connection
-from triggers.s3.failures import Refused
+from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client
 
 pytestmark = pytest.mark.service
@@ -96,7 +96,7 @@ async def test_a_page_of_nothing_but_names_that_are_no_text_is_named(
     put(*NO_TEXT, *BEHIND)
     server.page_size = 2
     with pytest.raises(
-        Refused, match=r"NoText: 2 keys in a row, from odd/\\xc0\\xaf on, hold bytes .*; rename or delete"
+        S3Refused, match=r"NoText: 2 keys in a row, from odd/\\xc0\\xaf on, hold bytes .*; rename or delete"
     ):
         await DictHost().run(new_files(odd_client, bucket, start="all", on_bad_row="report"))
 

@@ -21,7 +21,7 @@ from tests.service.s3.conftest import Front, Put, error, new_files, page
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import IncrementalTrigger, TriggerBatch
 from triggers.s3.connection import S3Connection
-from triggers.s3.failures import Refused
+from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client
 
 pytestmark = pytest.mark.service
@@ -308,7 +308,7 @@ async def test_only_the_named_object_is_looked_at(client: S3Client, bucket: str,
 
 
 async def test_a_failing_look_up_fails_the_watcher(client: S3Client) -> None:
-    with pytest.raises(Refused, match="NoSuchBucket"):
+    with pytest.raises(S3Refused, match="NoSuchBucket"):
         await client.look_up("nowhere", ["a", "b"])
 
 

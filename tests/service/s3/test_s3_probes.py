@@ -117,8 +117,8 @@ async def test_whoever_is_woken_is_given_the_pages(
         await until(lambda: all(watcher.trigger._resting is not None for watcher in watchers))
         put("b")
         before = listings(front)
-        (place,) = through_front.probes._resting
-        await through_front.probes._look(place, through_front.probes._resting[place])
+        [(place, resting)] = through_front.probes.polls.members.items()
+        await through_front.probes.poll(place, resting)
         await until(lambda: all(watcher.keys == ["a", "b"] for watcher in watchers))
         assert listings(front) == before + 1
 

@@ -15,7 +15,7 @@ from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.trigger import UnnamedFile
-from triggers.local_folder.folder import LocalFile, list_files
+from triggers.local_folder.folder import FolderFile, list_files
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
 
@@ -280,7 +280,7 @@ async def test_a_name_that_is_no_text_is_kept_aside_and_forgotten_once_it_is_gon
 )
 def test_a_time_outside_the_calendar_cannot_be_told(seconds: float, can_be_told: bool) -> None:
     """Some file systems keep whatever a program sets, say milliseconds where seconds are due."""
-    file = LocalFile(key="a", path="in/a", inode=1, size=1, written_ns=int(seconds) * 10**9, modified=0)
+    file = FolderFile(key="a", path="in/a", inode=1, size=1, written_ns=int(seconds) * 10**9, modified=0)
     if can_be_told:
         assert file.fault is None
         assert file.describe()["last_modified"]

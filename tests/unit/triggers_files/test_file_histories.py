@@ -14,7 +14,7 @@ from tests.effort import effort
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedBucket, SimulatedPage, SimulatedVersion
 from triggers.base import Position, StoredPosition
-from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
+from triggers.file_scan.scanner import Algorithm, Scanner, Step, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import SECOND, Moment
 
@@ -167,15 +167,15 @@ def histories(
 
 
 def window(_: random.Random) -> Algorithm:
-    return Window(LATENESS)
+    return WindowAlgorithm(LATENESS)
 
 
 def strict(_: random.Random) -> Algorithm:
-    return Strict()
+    return StrictAlgorithm()
 
 
 def changing_lateness(dice: random.Random) -> Algorithm:
-    return Window(dice.choice([1, 2, 5]) * LATENESS)
+    return WindowAlgorithm(dice.choice([1, 2, 5]) * LATENESS)
 
 
 def changing_mode(dice: random.Random) -> Algorithm:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from triggers.file_scan.scanner import Strict, Window
+from triggers.file_scan.scanner import StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.versions import format_moment, length_of, moment_of, parse_moment
 from triggers.options import Duration, format_duration, parse_duration
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
@@ -74,9 +74,9 @@ def test_a_start_is_now_or_all_or_a_time() -> None:
 
 
 def test_a_mode_is_an_algorithm() -> None:
-    assert isinstance(options(mode="strict").algorithm(), Strict)
+    assert isinstance(options(mode="strict").algorithm(), StrictAlgorithm)
     window = options(lateness="2h").algorithm()
-    assert isinstance(window, Window)
+    assert isinstance(window, WindowAlgorithm)
     assert window._lateness == length_of(timedelta(hours=2))
 
 

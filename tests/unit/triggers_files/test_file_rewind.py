@@ -15,7 +15,7 @@ from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedPage, SimulatedVersion
 from triggers.base import StoredPosition, TriggerContext
 from triggers.errors import ConfigurationError
-from triggers.file_scan.scanner import Algorithm, Scanner, Strict, Window
+from triggers.file_scan.scanner import Algorithm, Scanner, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.state import ScanState
 from triggers.file_scan.trigger import FilesBatch
 from triggers.file_scan.versions import SECOND, parse_moment
@@ -41,7 +41,7 @@ class Rewound:
     """A watcher that had handled everything, was rewound, and looks again."""
 
     def __init__(self, algorithm: type[Algorithm], to: str) -> None:
-        self.make = (lambda: Window(86_400 * SECOND)) if algorithm is Window else Strict
+        self.make = (lambda: WindowAlgorithm(86_400 * SECOND)) if algorithm is WindowAlgorithm else StrictAlgorithm
         self.host = DictHost()
         self.look()
         assert len(self.host.rows) == 3
@@ -56,7 +56,7 @@ class Rewound:
         return [found.key for found in step.versions]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("algorithm", [Window, Strict])
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm, StrictAlgorithm])
 @pytest.mark.parametrize(
     ("to", "expected"),
     [
@@ -74,7 +74,7 @@ def test_what_comes_again(algorithm: type[Algorithm], to: str, expected: list[st
     assert watcher.look(clock=CLOCK + SECOND) == [], "once"
 
 
-@pytest.mark.parametrize("algorithm", [Window, Strict])
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm, StrictAlgorithm])
 def test_what_comes_after_a_rewind_to_now(algorithm: type[Algorithm]) -> None:
     watcher = Rewound(algorithm, "now")
     watcher.look()
@@ -95,7 +95,7 @@ def test_a_place_that_is_none_is_told_how_to_write_one(to: str) -> None:
         trigger.rewound(None, to)
 
 
-@pytest.mark.parametrize("algorithm", [Window, Strict])
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm, StrictAlgorithm])
 @pytest.mark.parametrize("start", ["all", "now", TIME])
 @pytest.mark.parametrize("seed", range(30))
 def test_a_position_accounts_for_exactly_what_it_will_never_tell(
@@ -112,7 +112,7 @@ def test_a_position_accounts_for_exactly_what_it_will_never_tell(
     host, place = DictHost(), parse_moment(start) - 3600 * SECOND if start == TIME else start
 
     def scan(objects: Sequence[SimulatedVersion], clock: int, pages: int | None = None) -> list[SimulatedVersion]:
-        made = Window(3000 * SECOND) if algorithm is Window else Strict()
+        made = WindowAlgorithm(3000 * SECOND) if algorithm is WindowAlgorithm else StrictAlgorithm()
         scanner = Scanner(made, host.stored, start=place, min_age=600 * SECOND, now=0)  # type: ignore[arg-type]
         told: list[SimulatedVersion] = []
         waiting = sorted((one for one in objects if one.key > (scanner.cursor or "")), key=lambda one: one.key)

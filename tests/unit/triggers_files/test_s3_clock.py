@@ -14,9 +14,9 @@ from tests.effort import effort
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedBucket
 from triggers.errors import SourceChanged
-from triggers.file_scan.scanner import Scanner, Window
+from triggers.file_scan.scanner import Scanner, WindowAlgorithm
 from triggers.file_scan.versions import SECOND, Moment
-from triggers.s3.clock import ENOUGH, TOLERANCE, Answer, Reading, ServerClock
+from triggers.s3.clock import ENOUGH, TOLERANCE, ClockReading, DatedResponse, ServerClock
 
 HOUR = 3600 * SECOND
 T = 1_800_000_000 * SECOND
@@ -32,10 +32,10 @@ class Server:
     def __post_init__(self) -> None:
         self.clock.follow(timedelta(hours=1))
 
-    def answer(self, skew: int = 0, *, after: int = 10 * SECOND, took: int = 0) -> Reading:
+    def answer(self, skew: int = 0, *, after: int = 10 * SECOND, took: int = 0) -> ClockReading:
         self.asked += after
         date = (T + self.asked + skew) // SECOND * SECOND
-        return self.clock.observe(Answer(date=date, asked=self.asked, answered=self.asked + took))
+        return self.clock.observe(DatedResponse(date=date, asked=self.asked, answered=self.asked + took))
 
     @property
     def now(self) -> Moment:
@@ -171,11 +171,11 @@ class _History:
         return clock, self._resumed()
 
     def _resumed(self) -> Scanner:
-        return Scanner(Window(LATENESS), self.host.stored, start="all", min_age=0, now=self._seconds)
+        return Scanner(WindowAlgorithm(LATENESS), self.host.stored, start="all", min_age=0, now=self._seconds)
 
-    def _read(self, clock: ServerClock) -> Reading:
+    def _read(self, clock: ServerClock) -> ClockReading:
         date = (self.bucket.time + self.skew(next(self.numbers), self.random)) // SECOND * SECOND
-        return clock.observe(Answer(date=date, asked=self.bucket.time, answered=self.bucket.time))
+        return clock.observe(DatedResponse(date=date, asked=self.bucket.time, answered=self.bucket.time))
 
     def _scan(self, clock: ServerClock, scanner: Scanner) -> Scanner:
         """A watcher that is blocked, as by a date a day back, is started anew."""

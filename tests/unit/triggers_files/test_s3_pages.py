@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import NOT_SELECTED, parse_moment
-from triggers.s3.clock import Reading
-from triggers.s3.failures import Refused
+from triggers.s3.clock import ClockReading
+from triggers.s3.failures import S3Refused
 from triggers.s3.pages import FingerprintCache, S3Object, S3Page, Selection, modified_at, scan_page
 
 STAMP = "2026-11-20T09:00:00.000Z"
@@ -60,7 +60,9 @@ def page(shown: bytes, **options: Any) -> S3Page:
     matcher = Matcher.of(match=options.pop("match", None), regex=options.pop("regex", None))
     wanted = {"prefix": "", "min_size": 0, "directory_markers": False, **options}
     selection = Selection(bucket="landing", matcher=matcher, **wanted)
-    return S3Page(listed=scan_page(shown), reading=Reading(moment=0), selection=selection, cache=FingerprintCache())
+    return S3Page(
+        listed=scan_page(shown), reading=ClockReading(moment=0), selection=selection, cache=FingerprintCache()
+    )
 
 
 def described(shown: bytes, **options: Any) -> list[Any]:
@@ -246,7 +248,7 @@ def test_a_page_that_goes_on_ends_with_a_key_that_is_text() -> None:
     page = scan_page(body(contents("a"), contents("b%FF"), contents("c"), contents("d%FF"), truncated=True))
     assert [page.key_bytes(row) for row in page.rows] == [b"a", b"b\xff", b"c"]
     assert page.last == "c"
-    with pytest.raises(Refused, match="no page can be asked for behind them"):
+    with pytest.raises(S3Refused, match="no page can be asked for behind them"):
         _ = scan_page(body(contents("b%FF"), truncated=True)).last
 
 

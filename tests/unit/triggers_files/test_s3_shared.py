@@ -10,7 +10,7 @@ import pytest
 
 from triggers.errors import SourceUnavailable
 from triggers.s3 import shared
-from triggers.s3.clock import Reading
+from triggers.s3.clock import ClockReading
 from triggers.s3.pages import ListedPage
 from triggers.s3.shared import BUFFER, DatedPage, SharedListing
 
@@ -33,7 +33,7 @@ class Source:
             raise self.failure
         key = next(key for key in self.keys if after is None or key > after)
         row = (key.encode(), b"", b"", b"")
-        return ListedPage(rows=[row], url_encoded=False, truncated=key != self.keys[-1]), Reading(moment=0)
+        return ListedPage(rows=[row], url_encoded=False, truncated=key != self.keys[-1]), ClockReading(moment=0)
 
 
 async def whole(listing: SharedListing, *, first: bool = False) -> Sequence[str]:
