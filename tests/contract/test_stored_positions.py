@@ -28,7 +28,7 @@ from triggers.postgres.session import Server
 from triggers.postgres.source import Source
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
-from triggers.s3.pages import Selection
+from triggers.s3.objects import Selection
 from watcher.triggerer.committing import identity_json
 
 HOUR = 3_600_000_000

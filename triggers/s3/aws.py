@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -29,11 +29,9 @@ from botocore.exceptions import (
 )
 from botocore.loaders import Loader, create_loader
 from botocore.session import Session
+from pydantic import SecretStr
 
 from triggers.s3.failures import S3Failure
-
-if TYPE_CHECKING:
-    from triggers.s3.connection import S3Connection
 
 DEFAULT_REGION: Final = "us-east-1"
 CLIENT_LIFETIME: Final = 540.0
@@ -45,10 +43,33 @@ _OFF_THE_LOOP: Final = AioConfig(warm_up_loader_caches=True)
 """A service's first client reads megabytes of JSON: in a thread, please."""
 
 
+class ConnectionSettings(Protocol):
+    """What a connection says about the server and about who signs in; see `S3Connection`."""
+
+    @property
+    def endpoint_url(self) -> str | None: ...
+    @property
+    def region(self) -> str | None: ...
+    @property
+    def access_key_id(self) -> SecretStr | None: ...
+    @property
+    def secret_access_key(self) -> SecretStr | None: ...
+    @property
+    def profile(self) -> str | None: ...
+    @property
+    def role_arn(self) -> str | None: ...
+    @property
+    def anonymous(self) -> bool: ...
+    @property
+    def addressing_style(self) -> Literal["auto", "path", "virtual"]: ...
+    @property
+    def requester_pays(self) -> bool: ...
+
+
 _Session = TypeVar("_Session", bound=Session)
 
 
-def _session(kind: type[_Session], connection: S3Connection) -> _Session:
+def _session(kind: type[_Session], connection: ConnectionSettings) -> _Session:
     """One of the connection's profile. What botocore knows of a service is read once, not once a session."""
     session: _Session = kind(profile=connection.profile)
     session.lazy_register_component("data_loader", lambda: _loader(session.get_config_variable("data_path")))
@@ -76,7 +97,7 @@ class BucketAddresses:
     Its clients are made in a thread: the first one reads megabytes of JSON.
     """
 
-    connection: S3Connection
+    connection: ConnectionSettings
     _clients: dict[str | None, BaseClient] = field(default_factory=dict, init=False)
     _known: dict[tuple[str, str | None], BucketAddress] = field(default_factory=dict, init=False)
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
@@ -127,7 +148,7 @@ class CredentialSource:
     Resolved at the first request, refreshed by aiobotocore before they expire.
     """
 
-    connection: S3Connection
+    connection: ConnectionSettings
     _session: AioSession = field(init=False)
     _resolved: Any = field(default=None, init=False)
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)

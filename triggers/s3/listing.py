@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import aiohttp
 import anyio
@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from triggers.errors import SourceUnavailable, TriggerError
 from triggers.file_scan.versions import Moment, moment_of
-from triggers.s3.aws import CredentialSource
+from triggers.s3.aws import ConnectionSettings, CredentialSource
 from triggers.s3.clock import ClockReading, DatedResponse, ServerClock, elapsed
 from triggers.s3.failures import S3Failure, S3Refused
 from triggers.s3.pages import ListedPage, scan_page
@@ -24,9 +24,6 @@ from triggers.s3.probes import ListingProbes
 from triggers.s3.queue import Queues
 from triggers.s3.requests import BucketRequests, Headers
 from triggers.s3.shared import DatedPage, SharedListing
-
-if TYPE_CHECKING:
-    from triggers.s3.connection import S3Connection
 
 MAX_KEYS: Final = 1000
 """The most S3 gives."""
@@ -43,7 +40,7 @@ _retrying: Final = stamina.AsyncRetryingCaller(
 class S3Client:
     """What all triggers of one connection share: HTTP connections, credentials, listings, and each bucket's clock."""
 
-    def __init__(self, connection: S3Connection, http: aiohttp.ClientSession, tasks: TaskGroup) -> None:
+    def __init__(self, connection: ConnectionSettings, http: aiohttp.ClientSession, tasks: TaskGroup) -> None:
         """`tasks` are ended with the connection."""
         self.endpoint = connection.endpoint_url or "AWS"
         """For people, and for the identity of a position."""

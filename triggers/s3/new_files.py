@@ -23,7 +23,8 @@ from triggers.options import format_duration
 from triggers.s3.clock import ClockReading
 from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client
-from triggers.s3.pages import FingerprintCache, ListedPage, Row, S3Page, Selection
+from triggers.s3.objects import FingerprintCache, S3Page, Selection
+from triggers.s3.pages import ListedPage, Row
 from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
 from triggers.s3.queue import Queue
 from triggers.s3.shared import DatedPage, SharedListing

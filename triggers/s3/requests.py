@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -16,11 +16,8 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from yarl import URL
 
-from triggers.s3.aws import BucketAddresses, CredentialSource
+from triggers.s3.aws import BucketAddresses, ConnectionSettings, CredentialSource
 from triggers.s3.failures import S3Failure, failure_of, region_hint
-
-if TYPE_CHECKING:
-    from triggers.s3.connection import S3Connection
 
 Headers: TypeAlias = Mapping[str, str]
 
@@ -47,7 +44,7 @@ class BucketRequests:
     """Of one connection: its credentials, and which bucket lives in which region. Those of an anonymous one are not signed."""
 
     def __init__(
-        self, connection: S3Connection, http: aiohttp.ClientSession, credentials: CredentialSource | None
+        self, connection: ConnectionSettings, http: aiohttp.ClientSession, credentials: CredentialSource | None
     ) -> None:
         self.addresses = BucketAddresses(connection)
         self._endpoint = connection.endpoint_url or "AWS"

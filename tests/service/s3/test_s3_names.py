@@ -81,7 +81,7 @@ async def test_a_watcher_stops_at_a_name_that_is_no_text_and_goes_on_once_it_is_
     put(*BEFORE, *NO_TEXT, *BEHIND)
     for _ in range(2):
         with pytest.raises(
-            UnnamedFile, match=r"the file odd/\\xc0\\xaf cannot be told: its key holds bytes that are not"
+            UnnamedFile, match=r"no event can name the file odd/\\xc0\\xaf: its key holds bytes that are not"
         ):
             await host.run(new_files(odd_client, bucket, start="all", mode=mode))
         assert keys(host) == Counter(BEFORE)

@@ -13,7 +13,8 @@ from tests.service.s3.conftest import Front, Put, error, new_files, page
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.file_scan.versions import SECOND, parse_moment
 from triggers.s3.listing import S3Client
-from triggers.s3.pages import Row, Selection
+from triggers.s3.objects import Selection
+from triggers.s3.pages import Row
 
 pytestmark = pytest.mark.service
 

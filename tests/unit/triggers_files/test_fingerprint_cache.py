@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.s3.pages import FingerprintCache
+from triggers.s3.objects import FingerprintCache
 
 SCANS = st.lists(st.tuples(st.sets(st.integers(0, 60)), st.integers(1, 9)), max_size=6)
 

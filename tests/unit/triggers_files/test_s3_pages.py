@@ -16,7 +16,8 @@ from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import NOT_SELECTED, parse_moment
 from triggers.s3.clock import ClockReading
 from triggers.s3.failures import S3Refused
-from triggers.s3.pages import FingerprintCache, S3Object, S3Page, Selection, modified_at, scan_page
+from triggers.s3.objects import FingerprintCache, S3Object, S3Page, Selection
+from triggers.s3.pages import modified_at, scan_page
 
 STAMP = "2026-11-20T09:00:00.000Z"
 
