@@ -26,11 +26,11 @@ PAGE: Final = 1000
 
 
 ALONE: Final = 600.0
-"""Seconds for which a folder that kept others waiting is polled alone."""
+"""Seconds for which a folder that delayed others is polled alone."""
 
 
 class FileNewFilesOptions(FileOptions):
-    """`match` and `regex` see the path below `path`."""
+    """Options of `file.new_files`; `match` and `regex` see the path below `path`."""
 
     path: str
     interval: Duration = Field(default=timedelta(seconds=2), gt=timedelta(0))
@@ -40,7 +40,7 @@ class FileNewFilesOptions(FileOptions):
     @field_validator("path")
     @classmethod
     def _is_absolute(cls, value: str, info: ValidationInfo) -> str:
-        """It names the source, whatever the working folder is; a relative one starts at the configuration's folder."""
+        """Make the path absolute: it names the source, and a relative one starts at the configuration's folder."""
         if info.context is not None:
             value = str(info.context.folder / value)
         if not value.startswith("/"):
@@ -75,15 +75,15 @@ class FilePage:
 
 
 class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
-    """A version is told by path, inode, size and time of writing; its moment is the ctime, which `mv` sets and cannot be forged.
+    """Path, inode, size and time of writing make a version; its moment is the ctime, which `mv` sets and nobody can forge.
 
-    A file is held back for `min_age` after its last change, so that whoever writes it can finish. In `mode: window` a
+    A file waits for `min_age` after its last change, so that its writer can finish. In `mode: window` a
     changed mode or owner makes a file new again once it is older than `lateness`; `strict`, the default, does not care.
     """
 
     Options: ClassVar[type[BaseModel]] = FileNewFilesOptions
     _digest: bytes | None = None
-    """Of the last listing, if it was one of a page and was looked at as a whole."""
+    """The digest of the last listing, if that was read as a whole and was a single page."""
     _resting: RestingFolder | None = None
     _alone_until: float = 0.0
 
@@ -118,7 +118,7 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
             part = files[first : first + PAGE]
             last = part[-1].key if len(files) > first + PAGE else None
             yield FilePage(clock=began, last=last, files=part, min_size=self.options.min_size)
-        if after is None and len(files) <= PAGE:  # of larger folders the walk is what a poll costs
+        if after is None and len(files) <= PAGE:  # in larger folders the walk is most of a poll's cost
             self._digest = listing.digest
 
     def join_shared_poll(self) -> float | None:

@@ -1,4 +1,4 @@
-"""What an S3 server's refusal means for the person who runs the watcher."""
+"""Refusals of an S3 server, with what they mean for the person who runs the watcher."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triggers.errors import ConfigurationError, SourceUnavailable
 
 @dataclass(frozen=True, kw_only=True)
 class S3Failure:
-    """`code` is AWS's word where there is one. `passing`: trying again later may help."""
+    """A failed request. `code` is AWS's word where there is one; `passing`: a retry may help."""
 
     code: str
     message: str
@@ -57,7 +57,7 @@ _PASSING: Final = frozenset(
         "TooManyRequestsException",
     }
 )
-"""An expired token passes too: whoever renews a profile's credentials does not tell us."""
+"""Codes of failures that pass by themselves. An expired token passes, too: a profile's credentials are renewed silently."""
 
 _ELSEWHERE: Final = frozenset(
     {"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
@@ -87,7 +87,7 @@ _LONGEST: Final = 500
 
 
 def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> S3Failure:
-    """Judge an answer that is no page. `endpoint` names the server in messages."""
+    """Judge a response that is no page. `endpoint` names the server in messages."""
     code = _text(_CODE, body) or f"HTTP {status}"
     message = _text(_MESSAGE, body) or f"the server answered without an S3 error document (HTTP {status})"
     remedy = REMEDIES.get(code) or _REMEDY_OF_STATUS.get(status) or "check the connection's endpoint_url"
@@ -100,7 +100,7 @@ def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> S3Fai
 
 
 def region_hint(*, header: str | None, body: bytes) -> str | None:
-    """The region to ask instead, when the answer says that the bucket lives elsewhere."""
+    """The region to ask instead, if the response says that the bucket lives elsewhere."""
     return (header or _text(_REGION, body) or None) if _text(_CODE, body) in _ELSEWHERE else None
 
 

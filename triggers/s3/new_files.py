@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from datetime import timedelta
@@ -18,7 +18,7 @@ from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, Trigge
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
-from triggers.file_scan.versions import ScanPage
+from triggers.file_scan.versions import Moment, ScanPage
 from triggers.options import format_duration
 from triggers.s3.clock import ClockReading
 from triggers.s3.failures import S3Refused
@@ -26,19 +26,19 @@ from triggers.s3.listing import S3Client
 from triggers.s3.objects import FingerprintCache, S3Page, Selection
 from triggers.s3.pages import ListedPage, Row
 from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
-from triggers.s3.queue import Queue
+from triggers.s3.queue import Queue, QueueMessage
 from triggers.s3.shared import DatedPage, SharedListing
 
 
 class S3NewFilesOptions(FileOptions):
-    """`match` and `regex` see the key after the prefix."""
+    """Options of `s3.new_files`; `match` and `regex` see the key after the prefix."""
 
     bucket: str = Field(pattern=r"^[A-Za-z0-9._-]{3,255}$")
     """A bucket's name or an access point's alias."""
     prefix: str = ""
     directory_markers: bool = False
     notifications: str | None = Field(default=None, pattern=r"^https?://[^/@?#]+/[^?#]+$")
-    """The url of an SQS queue in which S3 names new objects; this watcher's own."""
+    """The url of an SQS queue in which S3 names new objects; no other watcher may read it."""
 
     @field_validator("bucket")
     @classmethod
@@ -54,7 +54,7 @@ _SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 
 
 class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
-    """Exact iff no object becomes visible later than `lateness` after its LastModified; `mode: strict` has no such bound."""
+    """Exact iff no object becomes visible later than `lateness` after its LastModified; exact without a bound in `mode: strict`."""
 
     Options: ClassVar[type[BaseModel]] = S3NewFilesOptions
     connection_type: ClassVar[str | None] = "s3"
@@ -72,19 +72,19 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._queue: Queue | None = None
         self._is_first = True
         self._known: Signature | None = None
-        """Of the last listing, if it was looked at as a whole and is no longer than what is looked at together."""
+        """The signature of the last listing, if it was read as a whole and is short enough for shared polls."""
         self._news: Sequence[DatedPage] | None = None
         self._warnings: Sequence[Finding] = ()
-        """Of the last check."""
+        """The warnings of the last check."""
         self._lacks_etags = False
-        """Of the last scan, as far as it has come."""
+        """The last scan, as far as it has come, met an object without an ETag."""
         self._resting: RestingWatcher | None = None
         client.clocks[options.bucket].follow(options.lateness if options.mode == "window" else timedelta(0))
         self._due = True
-        """A scan is due; hints alone do not make it so."""
+        """A scan is due. Hints alone do not make it due."""
         self._scan_at = 0.0
         self._has_scanned = False
-        """In this poll, which else has looked up hints only."""
+        """This poll is a scan; other polls only look up hints."""
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -106,8 +106,10 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         return findings
 
     def source_identity(self) -> JsonValue:
-        place = {"endpoint": self.client.endpoint, "bucket": self.options.bucket, "prefix": self.options.prefix}
-        return self.identity_of("s3.new_files", **place)
+        options = self.options
+        return self.identity_of(
+            "s3.new_files", endpoint=self.client.endpoint, bucket=options.bucket, prefix=options.prefix
+        )
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         url, batches = self.options.notifications, super().events(position)
@@ -121,7 +123,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                 yield batch if is_true else replace(batch, whole_since=None)
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        """Looks up what was hinted at, also between two pages; scans when it is time for that."""
+        """Look up the keys of hints, also between two pages, and scan when a scan is due."""
         scanner, self._has_scanned = self.scanner_from(position), False
         async with aclosing(self._hinted(scanner)) as hinted:
             async for batch in hinted:
@@ -166,10 +168,10 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                 yield page
 
     def _refuse_doubt(self, reading: ClockReading) -> None:
-        """What comes from now on can be told only by those who know what time it is."""
+        """Raise `SourceUnavailable` if the watcher is to start at now, and the time now is in doubt."""
         if not reading.is_agreed and self._scanner is not None and self._scanner.begins_now:
             raise SourceUnavailable(
-                f"the answers of {self.client.endpoint} disagree about the time, and a watcher that starts at now waits until "
+                f"the responses of {self.client.endpoint} disagree about the time, and a watcher that starts at now waits until "
                 "three agree; set the clocks of the S3 server and of each gateway in front of it by NTP"
             )
 
@@ -203,7 +205,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """What a person should look at while it runs."""
+        """The warnings of the last check, and what people should know while it runs."""
         doubt = self.client.clocks[self.options.bucket].finding
         return [*self._warnings, *([] if doubt is None else [doubt]), *([_NO_ETAGS] if self._lacks_etags else [])]
 
@@ -212,20 +214,30 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         super().wake()
 
     async def _hinted(self, scanner: Scanner) -> AsyncGenerator[TriggerBatch, None]:
-        """At most one batch; its messages are deleted once it is committed."""
-        if self._queue is None or not scanner.takes_hints or not (hints := self._queue.take()):
+        """Yield at most one batch; its messages are deleted once it is committed."""
+        if self._queue is None or not scanner.takes_hints or not (messages := self._queue.take()):
             return
-        # A scan that began after a message was sent has seen what it is about, however long the queue has become.
-        recent = [hint for hint in hints if scanner.up_to is None or hint.sent >= scanner.up_to]
-        keys = {key for hint in recent for key in hint.keys if self._selection.may_want(key)}
+        batch = await self._look_up(self._named_keys(messages, since=scanner.up_to), scanner)
+        if batch is not None:
+            yield batch
+        await self._queue.done(messages)
+
+    def _named_keys(self, messages: Sequence[QueueMessage], *, since: Moment | None) -> Collection[str]:
+        """Return the keys in messages sent at or after `since`, as far as the watcher may select them.
+
+        A scan that began after a message was sent has listed what the message names, however long the queue has become.
+        """
+        recent = (message for message in messages if since is None or message.sent >= since)
+        return {key for message in recent for key in message.keys if self._selection.may_want(key)}
+
+    async def _look_up(self, keys: Collection[str], scanner: Scanner) -> TriggerBatch | None:
         looked_up = await self.client.look_up(self.options.bucket, keys, scanned=self._listed_prefix)
         pages = [self._page(*dated) for dated in looked_up]
-        if pages:
-            versions = [version for page in pages for version in page.versions(None)]
-            step = scanner.look_up(versions, clock=min(page.clock for page in pages), now=anyio.current_time())
-            if step.position is not None:
-                yield self.batch_of(step, caught_up=True)
-        await self._queue.done(hints)
+        if not pages:
+            return None
+        versions = [version for page in pages for version in page.versions(None)]
+        step = scanner.look_up(versions, clock=min(page.clock for page in pages), now=anyio.current_time())
+        return None if step.position is None else self.batch_of(step, caught_up=True)
 
     def _page(self, listed: ListedPage, reading: ClockReading) -> S3Page:
         return S3Page(listed=listed, reading=reading, selection=self._selection, cache=self._cache)
@@ -236,14 +248,14 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     @property
     def _listed_prefix(self) -> str:
-        """The fewest objects that hold all that can match."""
+        """The longest prefix under which all objects lie that can match."""
         return self.options.prefix + self._matcher.literal
 
 
 _NO_ETAGS: Final = Finding.warning(
     "etags",
     "the server lists objects without an ETag: the size tells their versions apart, so that one overwritten within the second"
-    " of its LastModified by as many bytes is not told",
+    " of its LastModified by as many bytes is missed",
     "have the S3 server, or the gateway in front of it, send ETags, or write each object under a key of its own",
 )
 _RULE: Final = re.compile(rb"<Rule>(.*?)</Rule>", re.DOTALL)
@@ -253,7 +265,7 @@ _DAYS: Final = re.compile(rb"<DaysAfterInitiation>\s*([0-9]{1,4})\s*</DaysAfterI
 
 
 async def _listing_check(client: S3Client, bucket: str, prefix: str) -> Finding:
-    """One listed object shows that bucket, region, credentials and permission are right."""
+    """List one object, which shows that bucket, region, credentials and permission are right."""
     try:
         await client.list_page(bucket, prefix, None, max_keys=1)
     except S3Refused as error:
@@ -262,7 +274,7 @@ async def _listing_check(client: S3Client, bucket: str, prefix: str) -> Finding:
 
 
 async def _uploads_check(client: S3Client, bucket: str, prefix: str, lateness: timedelta) -> list[Finding]:
-    """Whether the bucket ends uploads that would be found too late; nothing when it does not let us see."""
+    """Check whether the bucket ends uploads that would be found too late. No finding if the server does not tell."""
     try:
         longest = longest_upload(await client.lifecycle(bucket), prefix)
     except S3Refused as error:
@@ -283,7 +295,7 @@ async def _uploads_check(client: S3Client, bucket: str, prefix: str, lateness: t
 
 
 def longest_upload(lifecycle: bytes, prefix: str) -> timedelta | None:
-    """When unfinished uploads below `prefix` are ended, by an answer of GetBucketLifecycleConfiguration; None: never."""
+    """The age at which unfinished uploads below `prefix` are ended, by a GetBucketLifecycleConfiguration document; None: never."""
     limits = [
         int(days[1])
         for rule in _RULE.findall(lifecycle)

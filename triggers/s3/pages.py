@@ -48,11 +48,11 @@ class ListedPage:
     truncated: bool
     body: bytes = field(default=b"", repr=False)
     lacks_etags: bool = False
-    """Some of its objects come without one."""
+    """Whether some of its objects come without an ETag."""
 
     @cached_property
     def signature(self) -> int:
-        """In this process, equal for pages that list the same; nobody asks for it where a listing is long."""
+        """A number that is equal, in this process, for pages that list the same. Never computed for long listings."""
         objects = self.body[self.body.find(b"<Contents>") : self.body.rfind(b"</Contents>")] if self.rows else b""
         return hash((objects, self.url_encoded, self.truncated))
 
@@ -72,7 +72,7 @@ class ListedPage:
         return self.key(self.rows[-1])
 
     def key(self, row: Row) -> str:
-        """Raises `SourceUnavailable`, as `decoded_key` does."""
+        """The key of a row. Raises `SourceUnavailable`, as `decoded_key` does."""
         return decoded_key(row[0], url_encoded=self.url_encoded)
 
     def key_bytes(self, row: Row) -> bytes:
@@ -88,11 +88,11 @@ class ListedPage:
 
 
 def scan_page(body: bytes) -> ListedPage:
-    """Raises `SourceUnavailable` for a page that is not whole: it may be asked for again."""
+    """Scan a response. Raises `SourceUnavailable` for a page that is not whole: the request may be retried."""
     truncated = _TRUNCATED.search(body)
     if b"<ListBucketResult" not in body or not body.rstrip().endswith(b"</ListBucketResult>") or truncated is None:
         raise SourceUnavailable(
-            "the answer is no whole ListObjectsV2 page; check that endpoint_url is an S3 API and the network"
+            "the response is not a whole ListObjectsV2 page; check that endpoint_url is an S3 API and the network"
         )
     count = body.count(b"<Contents>")
     rows = _ROW.findall(body)
@@ -115,7 +115,7 @@ def scan_page(body: bytes) -> ListedPage:
 
 
 def _up_to_text(rows: list[Row], *, url_encoded: bool) -> list[Row]:
-    """The next page is asked for by the key of the last row, which must be text. All of them if none is."""
+    """Return the rows up to the last one whose key is text, by which the next page is asked for; all rows if none is."""
     for end in range(len(rows), 0, -1):
         if key_fault(rows[end - 1][0], url_encoded=url_encoded) is None:
             return rows[:end]
@@ -123,7 +123,7 @@ def _up_to_text(rows: list[Row], *, url_encoded: bool) -> list[Row]:
 
 
 def _row(fields: bytes) -> Row:
-    """Whatever the order of the elements."""
+    """Read an object's elements in whatever order they come."""
     matches = [field.search(fields) for field in _FIELDS]
     key, modified, etag, size = (b"" if match is None else match[1] for match in matches)
     if not (key and modified and size.isdigit()):
@@ -134,7 +134,7 @@ def _row(fields: bytes) -> Row:
 
 
 def decoded_key(raw: bytes, *, url_encoded: bool) -> str:
-    """Raises `SourceUnavailable` for a key that is not UTF-8, which S3 does not allow."""
+    """Decode a key as sent. Raises `SourceUnavailable` for a key that is not UTF-8, which S3 does not allow."""
     try:
         if not url_encoded:
             return html.unescape(raw.decode())
@@ -144,7 +144,7 @@ def decoded_key(raw: bytes, *, url_encoded: bool) -> str:
 
 
 def key_bytes(raw: bytes, *, url_encoded: bool) -> bytes:
-    """Of any key, also one that is no text."""
+    """Return the bytes of any key, also of one that is no text."""
     if url_encoded:
         return unquote_to_bytes(raw.replace(b"+", b" "))
     return html.unescape(raw.decode(errors="surrogateescape")).encode(errors="surrogateescape")
@@ -165,7 +165,10 @@ def shown_key(raw: bytes, *, url_encoded: bool) -> str:
 
 
 def modified_at(stamp: bytes) -> Moment:
-    """A million objects share few minutes and few seconds: both are parsed once. Raises `SourceUnavailable`."""
+    """Parse a LastModified. A million objects share few minutes and few seconds: both are parsed once.
+
+    Raises `SourceUnavailable`.
+    """
     return _minute(stamp[:16]) + _seconds(stamp[16:])
 
 
@@ -187,13 +190,13 @@ def _parsed(form: bytes, stamp: bytes) -> Moment:
 
 
 def timestamp(moment: Moment) -> bytes:
-    """As S3 writes it, in milliseconds: `2026-11-20T09:00:00.000Z`."""
+    """Write a moment as S3 does, in milliseconds: `2026-11-20T09:00:00.000Z`."""
     seconds, fraction = divmod(moment, SECOND)
     return f"{format_moment(seconds * SECOND)[:-1]}.{fraction // 1000:03}Z".encode()
 
 
 def usual_timestamp(stamp: bytes) -> bytes:
-    """The same moment as S3 writes it, whatever the server."""
+    """Write the same moment as S3 does, whatever the server sent."""
     return stamp if _is_usual(stamp) else timestamp(modified_at(stamp))
 
 

@@ -35,7 +35,7 @@ class Server:
     def answer(self, skew: int = 0, *, after: int = 10 * SECOND, took: int = 0) -> ClockReading:
         self.asked += after
         date = (T + self.asked + skew) // SECOND * SECOND
-        return self.clock.observe(DatedResponse(date=date, asked=self.asked, answered=self.asked + took))
+        return self.clock.observe(DatedResponse(date=date, sent=self.asked, received=self.asked + took))
 
     @property
     def now(self) -> Moment:
@@ -175,7 +175,7 @@ class _History:
 
     def _read(self, clock: ServerClock) -> ClockReading:
         date = (self.bucket.time + self.skew(next(self.numbers), self.random)) // SECOND * SECOND
-        return clock.observe(DatedResponse(date=date, asked=self.bucket.time, answered=self.bucket.time))
+        return clock.observe(DatedResponse(date=date, sent=self.bucket.time, received=self.bucket.time))
 
     def _scan(self, clock: ServerClock, scanner: Scanner) -> Scanner:
         """A watcher that is blocked, as by a date a day back, is started anew."""
