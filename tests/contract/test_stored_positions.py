@@ -11,8 +11,9 @@ import pytest
 
 from store.values import to_json
 from triggers.base import Position, StoredPosition, TriggerContext
+from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.matching import Matcher
-from triggers.file_scan.scanner import Algorithm, Scanner, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import parse_moment
 from triggers.local_folder.folder import FolderFile

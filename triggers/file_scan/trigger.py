@@ -30,8 +30,9 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.matching import Matcher
-from triggers.file_scan.scanner import Algorithm, Scanner, Step, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.scanner import Scanner, Step
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of, moment_of
 from triggers.hosting import SharedPollTrigger

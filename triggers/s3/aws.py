@@ -43,7 +43,7 @@ _OFF_THE_LOOP: Final = AioConfig(warm_up_loader_caches=True)
 """A service's first client reads megabytes of JSON, which must happen in a thread."""
 
 
-class ConnectionSettings(Protocol):
+class S3Settings(Protocol):
     """What a connection says about the server and about who signs in; see `S3Connection`."""
 
     @property
@@ -69,7 +69,7 @@ class ConnectionSettings(Protocol):
 _Session = TypeVar("_Session", bound=Session)
 
 
-def _session(kind: type[_Session], connection: ConnectionSettings) -> _Session:
+def _session(kind: type[_Session], connection: S3Settings) -> _Session:
     """Make a session of the connection's profile. Botocore's description of a service is read once, not once a session."""
     session: _Session = kind(profile=connection.profile)
     session.lazy_register_component("data_loader", lambda: _loader(session.get_config_variable("data_path")))
@@ -97,7 +97,7 @@ class BucketAddresses:
     Its clients are made in a thread, since the first one reads megabytes of JSON.
     """
 
-    connection: ConnectionSettings
+    connection: S3Settings
     _clients: dict[str | None, BaseClient] = field(default_factory=dict, init=False)
     _known: dict[tuple[str, str | None], BucketAddress] = field(default_factory=dict, init=False)
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
@@ -151,7 +151,7 @@ class CredentialSource:
     Resolved at the first request, refreshed by aiobotocore before they expire.
     """
 
-    connection: ConnectionSettings
+    connection: S3Settings
     _session: AioSession = field(init=False)
     _resolved: Any = field(default=None, init=False)
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from triggers.errors import SourceUnavailable, TriggerError
 from triggers.file_scan.versions import Moment, moment_of
-from triggers.s3.aws import ConnectionSettings, CredentialSource
+from triggers.s3.aws import CredentialSource, S3Settings
 from triggers.s3.clock import ClockReading, DatedResponse, ServerClock, elapsed
 from triggers.s3.failures import S3Failure, S3Refused
 from triggers.s3.pages import ListedPage, scan_page
@@ -40,7 +40,7 @@ _retrying: Final = stamina.AsyncRetryingCaller(
 class S3Client:
     """What all triggers of one connection share: HTTP connections, credentials, listings, and each bucket's clock."""
 
-    def __init__(self, connection: ConnectionSettings, http: aiohttp.ClientSession, tasks: TaskGroup) -> None:
+    def __init__(self, connection: S3Settings, http: aiohttp.ClientSession, tasks: TaskGroup) -> None:
         """`tasks` is cancelled when the connection is closed."""
         self.endpoint = connection.endpoint_url or "AWS"
         """The server's name for people, and for the identity of a position."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
@@ -19,9 +17,8 @@ from triggers.errors import SourceUnavailable
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
 from triggers.file_scan.versions import Moment, ScanPage
-from triggers.options import format_duration
+from triggers.s3.checks import listing_check, uploads_check
 from triggers.s3.clock import ClockReading
-from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client
 from triggers.s3.objects import FingerprintCache, S3Page, Selection
 from triggers.s3.pages import ListedPage, Row
@@ -53,6 +50,14 @@ class S3NewFilesOptions(FileOptions):
 _SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 
 
+_NO_ETAGS: Final = Finding.warning(
+    "etags",
+    "the server lists objects without an ETag: the size tells their versions apart, so that one overwritten within the second"
+    " of its LastModified by as many bytes is missed",
+    "have the S3 server, or the gateway in front of it, send ETags, or write each object under a key of its own",
+)
+
+
 class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     """Exact iff no object becomes visible later than `lateness` after its LastModified; exact without a bound in `mode: strict`."""
 
@@ -69,6 +74,9 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
             min_size=options.min_size,
             directory_markers=options.directory_markers,
         )
+        self._listed_prefix = options.prefix + self._matcher.literal
+        """The longest prefix under which all objects lie that can match."""
+        self._place = ListedPlace(options.bucket, self._listed_prefix, self.interval.total_seconds())
         self._queue: Queue | None = None
         self._is_first = True
         self._known: Signature | None = None
@@ -95,11 +103,11 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     async def check(self) -> list[Finding]:
         options = self.options
-        findings = [await _listing_check(self.client, options.bucket, self._listed_prefix)]
+        findings = [await listing_check(self.client, options.bucket, self._listed_prefix)]
         if findings[0].level == "error":
             return findings
         if options.mode == "window":
-            findings += await _uploads_check(self.client, options.bucket, self._listed_prefix, options.lateness)
+            findings += await uploads_check(self.client, options.bucket, self._listed_prefix, options.lateness)
         if options.notifications is not None:
             findings.append(await self.client.queues.check(options.notifications))
         self._warnings = [finding for finding in findings if finding.level == "warning"]
@@ -187,17 +195,13 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
             return None
         shown = self.findings
         self._resting = RestingWatcher(known=self._known, wake=self.wake, has_findings=lambda: self.findings != shown)
-        self.client.probes.join(self._listed_place, self._resting)
+        self.client.probes.join(self._place, self._resting)
         return self.seconds_of_rest()
 
     def leave_shared_poll(self) -> None:
         if self._resting is not None:
-            self.client.probes.leave(self._listed_place, self._resting)
+            self.client.probes.leave(self._place, self._resting)
             self._due, self._news = True, self._resting.news
-
-    @property
-    def _listed_place(self) -> ListedPlace:
-        return ListedPlace(self.options.bucket, self._listed_prefix, self.interval.total_seconds())
 
     @property
     def quiet_poll(self) -> QuietPoll | None:
@@ -245,65 +249,3 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     @property
     def _listing(self) -> SharedListing:
         return self.client.listing(self.options.bucket, self._listed_prefix)
-
-    @property
-    def _listed_prefix(self) -> str:
-        """The longest prefix under which all objects lie that can match."""
-        return self.options.prefix + self._matcher.literal
-
-
-_NO_ETAGS: Final = Finding.warning(
-    "etags",
-    "the server lists objects without an ETag: the size tells their versions apart, so that one overwritten within the second"
-    " of its LastModified by as many bytes is missed",
-    "have the S3 server, or the gateway in front of it, send ETags, or write each object under a key of its own",
-)
-_RULE: Final = re.compile(rb"<Rule>(.*?)</Rule>", re.DOTALL)
-_ENABLED: Final = re.compile(rb"<Status>\s*Enabled\s*</Status>")
-_PREFIX: Final = re.compile(rb"<Prefix>([^<]*)</Prefix>")
-_DAYS: Final = re.compile(rb"<DaysAfterInitiation>\s*([0-9]{1,4})\s*</DaysAfterInitiation>")
-
-
-async def _listing_check(client: S3Client, bucket: str, prefix: str) -> Finding:
-    """List one object, which shows that bucket, region, credentials and permission are right."""
-    try:
-        await client.list_page(bucket, prefix, None, max_keys=1)
-    except S3Refused as error:
-        return error.failure.finding("listing")
-    return Finding.ok("listing", f"bucket {bucket!r} at {client.endpoint} is listed")
-
-
-async def _uploads_check(client: S3Client, bucket: str, prefix: str, lateness: timedelta) -> list[Finding]:
-    """Check whether the bucket ends uploads that would be found too late. No finding if the server does not tell."""
-    try:
-        longest = longest_upload(await client.lifecycle(bucket), prefix)
-    except S3Refused as error:
-        if error.failure.code != "NoSuchLifecycleConfiguration":
-            return []
-        longest = None
-    except SourceUnavailable:
-        return []
-    limit = format_duration(lateness)
-    missed = f"one that takes longer than lateness, {limit}, is missed"
-    if longest is None:
-        return [Finding.ok("uploads", f"no rule of the bucket ends unfinished uploads; {missed}")]
-    after = f"the bucket ends uploads after {longest.days} days"
-    if longest <= lateness:
-        return [Finding.ok("uploads", f"{after}, within lateness, {limit}")]
-    remedy = f"set lateness: {longest.days}d, or mode: strict, or lower the bucket's AbortIncompleteMultipartUpload"
-    return [Finding.warning("uploads", f"{after}; {missed}", remedy)]
-
-
-def longest_upload(lifecycle: bytes, prefix: str) -> timedelta | None:
-    """The age at which unfinished uploads below `prefix` are ended, by a GetBucketLifecycleConfiguration document; None: never."""
-    limits = [
-        int(days[1])
-        for rule in _RULE.findall(lifecycle)
-        if _ENABLED.search(rule) and prefix.startswith(_prefix_of(rule)) and (days := _DAYS.search(rule))
-    ]
-    return timedelta(days=min(limits)) if limits else None
-
-
-def _prefix_of(rule: bytes) -> str:
-    match = _PREFIX.search(rule)
-    return "" if match is None else html.unescape(match[1].decode())

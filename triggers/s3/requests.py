@@ -16,7 +16,7 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from yarl import URL
 
-from triggers.s3.aws import BucketAddresses, ConnectionSettings, CredentialSource
+from triggers.s3.aws import BucketAddresses, CredentialSource, S3Settings
 from triggers.s3.failures import S3Failure, failure_of, region_hint
 
 Headers: TypeAlias = Mapping[str, str]
@@ -44,7 +44,7 @@ class BucketRequests:
     """The requests of one connection: its credentials, and the region of each bucket. An anonymous connection signs nothing."""
 
     def __init__(
-        self, connection: ConnectionSettings, http: aiohttp.ClientSession, credentials: CredentialSource | None
+        self, connection: S3Settings, http: aiohttp.ClientSession, credentials: CredentialSource | None
     ) -> None:
         self.addresses = BucketAddresses(connection)
         self._endpoint = connection.endpoint_url or "AWS"
