@@ -123,6 +123,30 @@ async def test_whoever_is_woken_is_given_the_pages(
         assert listings(front) == before + 1
 
 
+async def test_a_parked_watcher_goes_on_with_the_pages_that_woke_it(
+    through_front: S3Client, front: Front, bucket: str, put: Put
+) -> None:
+    put("a")
+    host, woken = DictHost(), anyio.Event()
+    trigger = new_files(through_front, bucket, is_alone=False, start="all", interval="1h")
+    assert [event.count for event in await host.run(trigger)] == [1]
+    assert trigger.park(woken.set) is not None
+    put("b")
+    before = listings(front)
+    [(place, resting)] = through_front.probes.polls.members.items()
+    await through_front.probes.poll(place, resting)
+    with anyio.fail_after(PATIENCE):
+        await woken.wait()
+    trigger.unpark(for_good=False)
+    await host.run(trigger)
+    assert [file["key"] for file in host.files] == ["a", "b"]
+    assert listings(front) == before + 1
+
+    assert trigger.park(woken.set) is not None
+    trigger.unpark(for_good=True)
+    assert [*through_front.probes.polls.members.values()] == [set()]
+
+
 async def test_what_is_deleted_and_comes_again_is_told_again_by_strict(
     client: S3Client, bucket: str, put: Put, s3_server: Any
 ) -> None:
