@@ -1,4 +1,4 @@
-"""Objects with whatever keys S3 allows are told as they are named; those that no event can name stop the watcher, or are kept aside."""
+"""Objects with any key that S3 allows are emitted under their names; those that no event can name stop the watcher, or are rejected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SHOWN = [unquote_to_bytes(key).decode(errors="backslashreplace") for key in NO_T
 
 
 def with_keys_of_no_text(page: bytes) -> bytes:
-    """Servers have been seen that keep such keys; moto is none."""
+    """Put keys that are no text into a page: some servers keep such keys, and moto does not."""
     for key, listed in NO_TEXT.items():
         page = page.replace(f"<Key>{key}</Key>".encode(), f"<Key>{listed}</Key>".encode())
     return page
@@ -49,7 +49,7 @@ def with_keys_of_no_text(page: bytes) -> bytes:
 
 @pytest.fixture
 def bucket(s3_server: S3Server, bucket: str) -> Iterator[str]:
-    """Emptied one by one: in a list that is no valid XML these keys cannot be named."""
+    """Delete the objects one by one: these keys cannot be named in a request, which would not be valid XML."""
     yield bucket
     for key in (*BEFORE, *NO_TEXT, *BEHIND):
         s3_server.client.delete_object(Bucket=bucket, Key=key)
@@ -74,7 +74,7 @@ def keys(host: DictHost) -> Counter[str]:
 
 
 @pytest.mark.parametrize("mode", ["window", "strict"])
-async def test_a_watcher_stops_at_a_name_that_is_no_text_and_goes_on_once_it_is_another(
+async def test_a_watcher_stops_at_a_name_that_is_not_text_and_goes_on_after_a_rename(
     server: FaultyS3, odd_client: S3Client, bucket: str, put: Put, mode: str
 ) -> None:
     host = DictHost()
@@ -90,7 +90,7 @@ async def test_a_watcher_stops_at_a_name_that_is_no_text_and_goes_on_once_it_is_
     assert keys(host) == Counter([*BEFORE, *NO_TEXT, *BEHIND])
 
 
-async def test_a_page_of_nothing_but_names_that_are_no_text_is_named(
+async def test_a_page_without_a_key_that_is_text_is_reported(
     server: FaultyS3, odd_client: S3Client, bucket: str, put: Put
 ) -> None:
     put(*NO_TEXT, *BEHIND)
@@ -102,7 +102,7 @@ async def test_a_page_of_nothing_but_names_that_are_no_text_is_named(
 
 
 @pytest.mark.parametrize("mode", ["window", "strict"])
-async def test_names_that_are_no_text_are_kept_aside_until_they_are_others(
+async def test_names_that_are_not_text_are_rejected_until_they_are_changed(
     server: FaultyS3, odd_client: S3Client, bucket: str, put: Put, mode: str
 ) -> None:
     host, options = DictHost(), {"start": "all", "mode": mode, "on_bad_row": "report"}

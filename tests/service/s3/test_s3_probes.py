@@ -1,4 +1,4 @@
-"""Watchers of listings in which nothing changes are served by one look at each, and scan only when it shows something else."""
+"""Watchers of listings in which nothing changes share one poll, and scan only when it shows something else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.service
 
 @dataclass(kw_only=True)
 class Watched:
-    """A watcher that runs, and what it has told; `error` ended it."""
+    """A running watcher with the files that it emitted; `error` ended it."""
 
     trigger: S3NewFiles
     host: DictHost = field(default_factory=DictHost)
@@ -68,7 +68,7 @@ async def until(reached: Callable[[], bool]) -> None:
 
 
 async def looked_at_again(*watchers: Watched) -> None:
-    """A whole look at each of them, begun after now, had no news."""
+    """Wait until a shared poll that began after now had no news for each of them."""
     now = anyio.current_time()
     await until(lambda: all((watcher.trigger.looked_at or 0) > now for watcher in watchers))
 
@@ -77,7 +77,7 @@ def listings(front: Front) -> int:
     return len([request for request in front.requests if "list-type" in request.query])
 
 
-async def test_one_look_serves_all_and_only_what_changed_is_handled(
+async def test_one_poll_serves_all_watchers_and_only_changes_are_handled(
     through_front: S3Client, front: Front, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 2)
@@ -108,9 +108,7 @@ async def test_one_look_serves_all_and_only_what_changed_is_handled(
         assert neighbour.host.polls == scans
 
 
-async def test_whoever_is_woken_is_given_the_pages(
-    through_front: S3Client, front: Front, bucket: str, put: Put
-) -> None:
+async def test_a_woken_watcher_is_given_the_pages(through_front: S3Client, front: Front, bucket: str, put: Put) -> None:
     put("a")
     async with crowd(through_front, bucket) as many:
         watchers = [many.watch(interval="1h"), many.watch(interval="1h", mode="strict")]
@@ -147,7 +145,7 @@ async def test_a_parked_watcher_goes_on_with_the_pages_that_woke_it(
     assert [*through_front.probes.polls.members.values()] == [set()]
 
 
-async def test_what_is_deleted_and_comes_again_is_told_again_by_strict(
+async def test_strict_emits_again_what_was_deleted_and_comes_back(
     client: S3Client, bucket: str, put: Put, s3_server: Any
 ) -> None:
     put("a", "b")
@@ -160,7 +158,9 @@ async def test_what_is_deleted_and_comes_again_is_told_again_by_strict(
         await until(lambda: watcher.keys == ["a", "b", "a"])
 
 
-async def test_a_young_file_is_told_although_nothing_changes_any_more(client: S3Client, bucket: str, put: Put) -> None:
+async def test_a_young_file_is_emitted_although_nothing_changes_any_more(
+    client: S3Client, bucket: str, put: Put
+) -> None:
     put("a")
     async with crowd(client, bucket) as many:
         watcher = many.watch(min_age="2s")
@@ -168,7 +168,7 @@ async def test_a_young_file_is_told_although_nothing_changes_any_more(client: S3
         await looked_at_again(watcher)
 
 
-async def test_where_it_stands_moves_with_the_looks(client: S3Client, bucket: str, put: Put) -> None:
+async def test_up_to_moves_with_the_shared_polls(client: S3Client, bucket: str, put: Put) -> None:
     put("a")
     async with crowd(client, bucket) as many:
         watcher = many.watch()
@@ -178,7 +178,7 @@ async def test_where_it_stands_moves_with_the_looks(client: S3Client, bucket: st
         assert watcher.host.polls == polls
 
 
-async def test_a_listing_that_cannot_be_had_is_the_trouble_of_its_own_watchers(
+async def test_a_listing_that_fails_fails_its_own_watchers_only(
     through_front: S3Client, front: Front, bucket: str, put: Put
 ) -> None:
     put("in/a", "other/a")
@@ -195,7 +195,7 @@ async def test_a_listing_that_cannot_be_had_is_the_trouble_of_its_own_watchers(
         assert neighbour.error is None
 
 
-async def test_a_large_listing_is_scanned_by_each_as_before(
+async def test_each_watcher_of_a_large_listing_scans_alone(
     client: S3Client, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 1)

@@ -21,7 +21,7 @@ def listings(front: Front) -> int:
     return len([request for request in front.requests if "list-type" in request.query])
 
 
-async def test_so_many_watchers_and_one_listing(
+async def test_many_watchers_share_one_listing(
     through_front: S3Client, front: Front, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 2)
@@ -55,7 +55,7 @@ async def test_so_many_watchers_and_one_listing(
     ]
 
 
-async def test_who_is_behind_scans_alone(
+async def test_a_member_that_is_behind_scans_alone(
     through_front: S3Client, front: Front, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 1)

@@ -1,4 +1,4 @@
-"""How long what listens, or a watcher that fails, waits before it tries again."""
+"""The pause of a listener, or of a watcher, that failed."""
 
 from __future__ import annotations
 

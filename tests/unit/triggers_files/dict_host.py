@@ -25,7 +25,7 @@ class DictHost:
         self.polls = 0
         self.rejected: list[RejectedItem] = []
         self.retried = False
-        """A person wants what is kept aside tried again."""
+        """A person wants the rejected items to be retried."""
         self._moved = anyio.Event()
 
     @property
@@ -55,7 +55,7 @@ class DictHost:
         self.commits += 1
 
     async def run(self, trigger: BaseEventTrigger[Any, Any], *, polls: int = 1) -> Sequence[TriggerEvent]:
-        """What came during so many polls, committed batch by batch; then the trigger is closed."""
+        """Run so many polls, commit batch by batch, close the trigger, and return the events."""
         before = len(self.events)
         async with aclosing(trigger.events(self.stored)) as batches:
             async for batch in batches:
@@ -80,13 +80,13 @@ class DictHost:
                 self._moved = anyio.Event()
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """While another task runs the trigger."""
+        """Wait until `reached`, while another task runs the trigger."""
         with anyio.fail_after(PATIENCE):
             while not reached():
                 await self._moved.wait()
 
     async def run_until_commit(self, trigger: BaseEventTrigger[Any, Any], *, commits: int) -> None:
-        """A process that dies right after so many commits."""
+        """Run the trigger in a process that dies right after so many commits."""
         async with aclosing(trigger.events(self.stored)) as batches:
             async for batch in batches:
                 if batch.position is not None:

@@ -37,7 +37,7 @@ def test_durations(text: str, length: timedelta) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["10", 10, "1.5s", "-1s", "1 s", "PT1S", "s", "", None, True, "1h30m", "36501d"])
-def test_what_is_no_duration_is_told_how_to_write_one(wrong: object) -> None:
+def test_a_wrong_duration_is_answered_by_how_to_write_one(wrong: object) -> None:
     with pytest.raises(ValidationError, match="like 500ms, 10s, 5m, 2h or 7d"):
         DURATIONS.validate_python(wrong)
 
@@ -98,7 +98,7 @@ def test_a_mode_is_an_algorithm() -> None:
         ({"prefx": "x"}, "Extra inputs are not permitted"),
     ],
 )
-def test_what_cannot_work_is_refused_with_a_sentence(given: dict[str, Any], sentence: str) -> None:
+def test_options_that_cannot_work_are_refused_with_a_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
         options(**given)
 

@@ -1,4 +1,4 @@
-"""When a position is written, what is in it, and the edges of the two algorithms."""
+"""The writing of positions, their contents, and the edge cases of the two algorithms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def page(*versions: SimulatedVersion, clock: Moment = T, last: str | None = None
 
 
 class Watcher:
-    """A scanner and its host; `look` shows it a page and says what it emitted."""
+    """A scanner and its host; `look` gives it a page and returns the keys that it emitted."""
 
     def __init__(self, algorithm: Algorithm | None = None, *, start: Start = "now", min_age: int = 0) -> None:
         self.host = DictHost()
@@ -90,7 +90,7 @@ def test_the_clock_alone_is_never_written(algorithm: Algorithm) -> None:
     assert watcher.look(page(here, version("b", T + HOUR), clock=T + 9 * HOUR)) == ["b"]
 
 
-def test_how_far_a_resumable_scan_is_is_written_once_a_minute() -> None:
+def test_the_progress_of_a_resumable_scan_is_written_once_a_minute() -> None:
     watcher = Watcher()
     watcher.look(page(last="a"))
     watcher.look(page(last="b"), after=QUIET_COMMIT_SECONDS - 1)
@@ -101,7 +101,7 @@ def test_how_far_a_resumable_scan_is_is_written_once_a_minute() -> None:
     assert watcher.host.commits == 2
 
 
-def test_how_far_a_later_scan_is_is_not_written_before_it_emits_and_its_end_then_is() -> None:
+def test_the_progress_of_a_later_scan_is_written_only_after_it_emits() -> None:
     watcher = Watcher()
     watcher.look(page())
     for minute in range(1, 9):
@@ -136,7 +136,7 @@ def test_the_end_of_a_resumed_scan_is_written() -> None:
 
 
 @pytest.mark.parametrize("algorithm", [WindowAlgorithm(HOUR), StrictAlgorithm()])
-def test_what_was_not_written_is_written_with_the_next_version(algorithm: Algorithm) -> None:
+def test_progress_that_was_not_written_is_written_with_the_next_version(algorithm: Algorithm) -> None:
     watcher = Watcher(algorithm)
     watcher.look(page(last="a"))
     watcher.look(page(version("b", T - SECOND), last="b"))  # recorded by the baseline, not worth a write
@@ -160,7 +160,7 @@ def test_versions_of_one_second_are_told_apart() -> None:
 
 
 def test_an_upload_that_ends_exactly_at_the_lateness_is_found() -> None:
-    """It began at 10.9 s, is listed with 10 s, and completes one lateness later, just after a scan dated with that second."""
+    """The upload began at 10.9 s, is listed with 10 s, and completes one lateness later, just after a scan dated with that second."""
     watcher = Watcher(WindowAlgorithm(HOUR))
     late = version("late", T + 10 * SECOND)
     watcher.look(page(clock=T))
@@ -235,8 +235,8 @@ def test_a_changed_mode_repeats_nothing_and_goes_on(before: Algorithm, then: Alg
     assert watcher.look(page(old, recent, added, clock=T + 3 * SECOND)) == []
 
 
-def test_what_appears_later_is_told_by_strict_whatever_its_time() -> None:
-    """The start time judges what lies there at the first scan."""
+def test_strict_emits_what_appears_later_whatever_its_time() -> None:
+    """The start time decides about everything that is there at the first scan."""
     watcher = Watcher(StrictAlgorithm(), start=T - HOUR)
     old, moved_here = version("old", T - 2 * HOUR), version("moved here", T - 9 * HOUR)
     assert watcher.look(page(old)) == []
@@ -245,7 +245,7 @@ def test_what_appears_later_is_told_by_strict_whatever_its_time() -> None:
     assert watcher.look(page(moved_here, old, clock=T + 2 * SECOND)) == []
 
 
-def test_a_clock_set_back_behind_the_horizon_stops_the_watcher_before_it_misses_anything() -> None:
+def test_a_clock_set_back_behind_the_horizon_stops_the_watcher() -> None:
     watcher = Watcher(WindowAlgorithm(HOUR), start="all")
     watcher.look(page(version("a", T)))
     with pytest.raises(SourceChanged, match=r"new ones would be missed; set that clock right, or rewind"):
@@ -254,7 +254,7 @@ def test_a_clock_set_back_behind_the_horizon_stops_the_watcher_before_it_misses_
     assert watcher.look(page(version("a", T), version("b", T - 60 * SECOND), clock=T - 60 * SECOND)) == ["b"]
 
 
-def test_a_start_in_the_future_is_no_clock_set_back() -> None:
+def test_a_start_in_the_future_does_not_count_as_a_clock_set_back() -> None:
     watcher = Watcher(WindowAlgorithm(HOUR), start=T + 9 * HOUR)
     watcher.look(page(version("a", T)))
     assert watcher.look(page(version("a", T), clock=T + SECOND)) == []
@@ -268,7 +268,7 @@ def test_a_clock_in_doubt_moves_no_horizon_and_loses_nothing() -> None:
     assert watcher.look(page(version("a", T), version("b", T + SECOND), clock=T + 2 * SECOND)) == ["b"]
 
 
-def test_a_resumed_strict_scan_forgets_nothing() -> None:
+def test_a_resumed_strict_scan_forgets_no_version() -> None:
     first, second = version("a", T), version("b", T)
     watcher = Watcher(StrictAlgorithm(), start="all")
     watcher.look(page(first, last="a"))
@@ -290,7 +290,7 @@ def test_a_strict_scan_forgets_what_is_gone_and_emits_it_when_it_comes_back() ->
     assert len(watcher.host.rows) == 1
 
 
-def test_the_watermark_says_up_to_when_and_what_is_under_way() -> None:
+def test_the_watermark_shows_up_to_and_the_scan_under_way() -> None:
     watcher = Watcher(min_age=10 * SECOND)
     watcher.look(page(version("a", T - SECOND), last="a"))
     assert watcher.host.watermark == {
@@ -343,7 +343,7 @@ def test_a_hinted_version_comes_once(algorithm: Algorithm) -> None:
 
 
 @pytest.mark.parametrize("algorithm", [WindowAlgorithm(HOUR), StrictAlgorithm()])
-def test_no_hint_is_taken_before_a_baseline_is_over(algorithm: Algorithm) -> None:
+def test_no_hint_is_taken_before_the_end_of_a_baseline(algorithm: Algorithm) -> None:
     watcher = Watcher(algorithm)
     assert not watcher.scanner.takes_hints
     watcher.look(page(last="a"))
@@ -352,7 +352,7 @@ def test_no_hint_is_taken_before_a_baseline_is_over(algorithm: Algorithm) -> Non
     assert watcher.scanner.takes_hints
 
 
-def test_what_a_scan_emits_without_recording_it_is_left_to_the_scan() -> None:
+def test_a_hint_leaves_to_the_scan_what_the_scan_emits_without_recording() -> None:
     watcher = Watcher(start="all")
     old = version("a", T - 2 * HOUR)
     assert watcher.look(page(old, last="a")) == ["a"]
@@ -377,7 +377,7 @@ def test_a_hinted_version_that_is_too_young_is_left_to_a_scan() -> None:
     assert watcher.look(page(young, clock=T + 11 * SECOND)) == ["a"]
 
 
-def test_a_baseline_of_old_versions_looks_at_none_of_them() -> None:
+def test_a_baseline_checks_none_of_the_versions_that_are_old() -> None:
     class Unlooked(SimulatedVersion):
         @property
         def fingerprint(self) -> int:

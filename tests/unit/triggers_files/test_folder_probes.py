@@ -1,4 +1,4 @@
-"""Watchers of folders in which nothing happens are looked at together, and polled only when something did."""
+"""Watchers of folders in which nothing changes share polls, and poll by themselves only after a change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from triggers.local_folder.probes import FolderProbes
 
 @dataclass(kw_only=True)
 class Watched:
-    """A watcher that runs, and what it has told; `error` ended it."""
+    """A running watcher with the files that it emitted; `error` ended it."""
 
     trigger: FileNewFiles
     host: DictHost = field(default_factory=DictHost)
@@ -82,7 +82,7 @@ async def until(reached: Callable[[], bool]) -> None:
 
 
 async def looked_at_again(*watchers: Watched) -> None:
-    """A whole look at each of them, begun after now, had no news."""
+    """Wait until a shared poll that began after now had no news for each of them."""
     now = [anyio.current_time() for _ in watchers]
     await until(lambda: all(watcher.looks > at for watcher, at in zip(watchers, now, strict=True)))
 
@@ -95,7 +95,7 @@ def folders(root: Path, number: int) -> list[Path]:
     return made
 
 
-async def test_one_job_looks_at_all_and_only_whose_folder_changed_polls(tmp_path: Path) -> None:
+async def test_one_job_checks_all_folders_and_only_watchers_of_changed_ones_poll(tmp_path: Path) -> None:
     places = folders(tmp_path, 20)
     async with crowd() as many:
         watchers = [many.watch(place, mode="window" if number % 2 else "strict") for number, place in enumerate(places)]
@@ -109,7 +109,7 @@ async def test_one_job_looks_at_all_and_only_whose_folder_changed_polls(tmp_path
         ]
 
 
-async def test_whatever_makes_a_version_ends_the_rest(tmp_path: Path) -> None:
+async def test_every_change_that_makes_a_version_ends_the_rest(tmp_path: Path) -> None:
     (place,) = folders(tmp_path, 1)
     outside = tmp_path / "outside"
     outside.write_text("one")
@@ -132,7 +132,7 @@ async def test_whatever_makes_a_version_ends_the_rest(tmp_path: Path) -> None:
         await brings((place / "moved").unlink)
 
 
-async def test_a_young_file_is_told_although_nothing_changes_any_more(tmp_path: Path) -> None:
+async def test_a_young_file_is_emitted_although_nothing_changes_any_more(tmp_path: Path) -> None:
     (place,) = folders(tmp_path, 1)
     async with crowd() as many:
         watcher = many.watch(place, min_age="300ms")
@@ -143,7 +143,7 @@ async def test_a_young_file_is_told_although_nothing_changes_any_more(tmp_path: 
 async def test_a_scan_that_was_resumed_is_followed_by_a_whole_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it listed before it was killed may have been too young."""
+    """Files that it listed before it was killed may have been too young."""
     monkeypatch.setattr("triggers.local_folder.new_files.PAGE", 1)
     host = DictHost()
     for name in "abc":
@@ -159,7 +159,7 @@ async def test_a_scan_that_was_resumed_is_followed_by_a_whole_one(
         await looked_at_again(watcher)
 
 
-async def test_a_folder_that_goes_away_is_its_watchers_trouble_alone(tmp_path: Path) -> None:
+async def test_a_folder_that_is_deleted_fails_its_watcher_alone(tmp_path: Path) -> None:
     places = folders(tmp_path, 3)
     async with crowd() as many:
         watchers = [many.watch(place) for place in places]
@@ -171,7 +171,7 @@ async def test_a_folder_that_goes_away_is_its_watchers_trouble_alone(tmp_path: P
         await looked_at_again(watchers[0], watchers[2])
 
 
-async def test_a_folder_that_hangs_is_left_alone_and_the_others_are_looked_at(
+async def test_a_folder_that_hangs_is_skipped_and_the_others_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probes, "PATIENCE", 0.2)
@@ -201,7 +201,7 @@ async def test_a_folder_that_hangs_is_left_alone_and_the_others_are_looked_at(
         await until(lambda: watchers[2].names == ["there", "new"])
 
 
-async def test_a_listing_that_hangs_fails_its_watcher_and_is_not_made_twice(
+async def test_a_listing_that_hangs_fails_its_watcher_and_is_not_started_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, works = folders(tmp_path, 2)
@@ -229,7 +229,7 @@ async def test_a_listing_that_hangs_fails_its_watcher_and_is_not_made_twice(
         await until(lambda: watcher.names == ["there"])
 
 
-async def test_where_it_stands_moves_with_the_looks(tmp_path: Path) -> None:
+async def test_up_to_moves_with_the_shared_polls(tmp_path: Path) -> None:
     async with crowd() as many:
         watcher = many.watch(tmp_path)
         await looked_at_again(watcher)
@@ -239,7 +239,7 @@ async def test_where_it_stands_moves_with_the_looks(tmp_path: Path) -> None:
         assert watcher.host.polls == polls
 
 
-async def test_a_look_of_its_own_is_made_all_the_same_now_and_then(
+async def test_a_resting_watcher_still_polls_by_itself_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.file_scan.trigger.SCAN_EVERY", 0.05)

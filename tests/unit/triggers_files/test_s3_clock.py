@@ -1,4 +1,4 @@
-"""What time it is for a bucket: no answer, and no run of them, makes a horizon forget what is still to come."""
+"""The time at a bucket: no response, and no run of them, makes a horizon forget what is still to come."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = 1_800_000_000 * SECOND
 
 @dataclass(kw_only=True)
 class Server:
-    """Answers ten seconds apart; `asked` is by the clock that runs here."""
+    """Responses ten seconds apart; `asked` is by the clock that runs here."""
 
     clock: ServerClock = field(default_factory=ServerClock)
     asked: int = 0
@@ -51,13 +51,13 @@ def settled() -> Server:
     return server
 
 
-def test_nothing_is_believed_before_enough_answers_agree() -> None:
+def test_no_time_is_believed_before_enough_responses_agree() -> None:
     server = Server()
     assert [server.answer().is_believed for _ in range(4)] == [False, False, True, True]
     assert server.clock.finding is None
 
 
-def test_one_date_far_ahead_moves_nothing() -> None:
+def test_one_date_far_ahead_moves_no_horizon() -> None:
     server = settled()
     wrong = server.answer(25 * HOUR)
     assert not wrong.is_believed
@@ -73,7 +73,7 @@ def test_one_date_far_ahead_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize("skew", [HOUR, -HOUR, 25 * HOUR])
-def test_a_clock_that_was_set_is_believed_once_all_have_agreed_for_lateness(skew: int) -> None:
+def test_a_clock_that_was_set_is_believed_after_all_responses_agreed_for_lateness(skew: int) -> None:
     server = settled()
     readings = [server.answer(skew) for _ in range(30)]
     assert not any(reading.is_believed for reading in readings)
@@ -82,21 +82,21 @@ def test_a_clock_that_was_set_is_believed_once_all_have_agreed_for_lateness(skew
     assert server.answer(skew).moment == (server.now + skew) // SECOND * SECOND
 
 
-def test_gateways_that_disagree_are_never_believed() -> None:
+def test_disagreeing_gateways_are_never_believed() -> None:
     server = settled()
     readings = [server.answer(number % 2 * HOUR, after=600 * SECOND) for number in range(50)]
     assert not any(reading.is_believed for reading in readings[1:])
     assert server.clock.finding is not None
 
 
-def test_before_anything_is_known_the_lowest_counts() -> None:
+def test_before_any_clock_is_trusted_the_lowest_counts() -> None:
     server = Server()
     server.answer(HOUR)
     server.answer()
     assert server.answer(HOUR).moment <= server.now
 
 
-def test_a_slow_answer_and_a_clock_that_drifts_are_no_dispute() -> None:
+def test_a_slow_response_and_a_drifting_clock_are_no_disagreement() -> None:
     server = settled()
     assert server.answer(50 * SECOND, took=60 * SECOND).is_believed
     assert server.answer(after=61 * SECOND).is_believed
@@ -115,7 +115,7 @@ def no_skew(_number: int, _random: Random) -> int:
 
 
 def one_glitch(number: int, random: Random) -> int:
-    """A day ahead or back, never twice in a row."""
+    """Some dates are a day ahead or back, never two in a row."""
     return random.choice([-25, 25]) * HOUR if number % 7 == 3 else 0
 
 
@@ -128,8 +128,8 @@ def three_gateways(number: int, _random: Random) -> int:
 
 
 @pytest.mark.parametrize("skew", [no_skew, one_glitch, two_gateways, three_gateways])
-def test_whatever_the_answers_say_no_version_is_lost_or_comes_twice(skew: Callable[[int, Random], int]) -> None:
-    """Random histories; each restart asks anew. By today's Date alone all but the first lose."""
+def test_no_version_is_lost_or_comes_twice_whatever_the_clocks_show(skew: Callable[[int, Random], int]) -> None:
+    """Random histories; each restart asks again. A watcher that believes each Date loses files in all but the first."""
     for seed in range(effort(20, 400)):
         history = _History(seed=seed, skew=skew)
         assert history.play() == ([], []), seed
@@ -179,7 +179,7 @@ class _History:
         return clock.observe(DatedResponse(date=date, sent=self.bucket.time, received=self.bucket.time))
 
     def _scan(self, clock: ServerClock, scanner: Scanner) -> Scanner:
-        """A watcher that is blocked, as by a date a day back, is started anew."""
+        """Scan; a watcher that is blocked, for example by a date a day back, starts again."""
         reading = self._read(clock)
         page = replace(self.bucket.page(None, 1000), clock=reading.moment, is_clock_believed=reading.is_believed)
         try:
