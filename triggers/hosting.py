@@ -185,9 +185,7 @@ class SharedPolls(Generic[KeyT, MemberT]):
 async def next_in_time(batches: AsyncGenerator[BatchT, None], limit: timedelta) -> BatchT | None:
     """Return the next of the `batches`, None at their end. Raises `SourceUnavailable` when it takes longer than `limit`."""
     seconds = limit.total_seconds()
-    late = (
-        f"the source did not answer within {seconds:g} s; look why it is slow, or raise settings.triggerer.poll_timeout"
-    )
+    late = f"the source did not answer within {seconds:g} s; find out why it is slow, or raise settings.triggerer.poll_timeout"
     try:
         with anyio.fail_after(seconds):
             return await anext(batches, None)

@@ -29,7 +29,7 @@ async def listing_check(client: S3Client, bucket: str, prefix: str) -> Finding:
 
 
 async def uploads_check(client: S3Client, bucket: str, prefix: str, lateness: timedelta) -> list[Finding]:
-    """Check whether the bucket ends uploads that would be found too late. No finding if the server does not tell."""
+    """Check whether the bucket ends uploads that would be found too late. No finding if the server does not say."""
     try:
         longest = longest_upload(await client.lifecycle(bucket), prefix)
     except S3Refused as error:

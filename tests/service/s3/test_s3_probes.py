@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -14,28 +14,14 @@ from anyio.abc import TaskGroup
 
 from tests.effort import PATIENCE
 from tests.service.s3.conftest import Front, Put, error, new_files
-from tests.unit.triggers_files.dict_host import DictHost
-from triggers.errors import TriggerError
+from tests.unit.triggers_files.dict_host import DictHost, RunningWatcher, polled_quietly, until
 from triggers.s3.listing import S3Client
 from triggers.s3.new_files import S3NewFiles
 
 pytestmark = pytest.mark.service
 
 
-@dataclass(kw_only=True)
-class Watched:
-    """A running watcher with the files that it emitted; `error` ended it."""
-
-    trigger: S3NewFiles
-    host: DictHost = field(default_factory=DictHost)
-    error: TriggerError | None = None
-
-    async def run(self) -> None:
-        try:
-            await self.host.run_for_ever(self.trigger)
-        except TriggerError as error:
-            self.error = error
-
+class Watched(RunningWatcher[S3NewFiles]):
     @property
     def keys(self) -> list[str]:
         return [file["key"] for file in self.host.files]
@@ -61,18 +47,6 @@ async def crowd(client: S3Client, bucket: str) -> AsyncIterator[Crowd]:
         tasks.cancel_scope.cancel()
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    with anyio.fail_after(PATIENCE):
-        while not reached():
-            await anyio.sleep(0.002)
-
-
-async def looked_at_again(*watchers: Watched) -> None:
-    """Wait until a shared poll that began after now had no news for each of them."""
-    now = anyio.current_time()
-    await until(lambda: all((watcher.trigger.looked_at or 0) > now for watcher in watchers))
-
-
 def listings(front: Front) -> int:
     return len([request for request in front.requests if "list-type" in request.query])
 
@@ -86,11 +60,11 @@ async def test_one_poll_serves_all_watchers_and_only_changes_are_handled(
         options = [{"match": "*.json"}, {"mode": "strict"}, {"match": "*.csv", "mode": "strict"}, {}] * 5
         watchers = [many.watch(prefix="in/", **each) for each in options]
         neighbour = many.watch(prefix="other/")
-        await looked_at_again(*watchers, neighbour)
+        await polled_quietly(*watchers, neighbour)
         polls = [watcher.host.polls for watcher in watchers]
         looks = [watcher.trigger.looked_at for watcher in watchers]
         before = listings(front)
-        await looked_at_again(*watchers)
+        await polled_quietly(*watchers)
         assert [watcher.host.polls for watcher in watchers] == polls
         assert looks != [watcher.trigger.looked_at for watcher in watchers]
         assert listings(front) - before < len(watchers)
@@ -104,7 +78,7 @@ async def test_one_poll_serves_all_watchers_and_only_changes_are_handled(
             ["in/b.csv"],
             ["in/a.json", "in/b.csv", "in/c", "in/d.json"],
         ] * 5
-        await looked_at_again(*watchers)
+        await polled_quietly(*watchers)
         assert neighbour.host.polls == scans
 
 
@@ -151,7 +125,7 @@ async def test_strict_emits_again_what_was_deleted_and_comes_back(
     put("a", "b")
     async with crowd(client, bucket) as many:
         watcher = many.watch(mode="strict")
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
         s3_server.client.delete_object(Bucket=bucket, Key="a")
         await until(lambda: watcher.host.polls >= 2)
         put("a", body=b"other")
@@ -165,14 +139,14 @@ async def test_a_young_file_is_emitted_although_nothing_changes_any_more(
     async with crowd(client, bucket) as many:
         watcher = many.watch(min_age="2s")
         await until(lambda: watcher.keys == ["a"])
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
 
 
 async def test_up_to_moves_with_the_shared_polls(client: S3Client, bucket: str, put: Put) -> None:
     put("a")
     async with crowd(client, bucket) as many:
         watcher = many.watch()
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
         polls, before = watcher.host.polls, str(watcher.trigger.up_to)
         await until(lambda: str(watcher.trigger.up_to) > before)
         assert watcher.host.polls == polls
@@ -188,10 +162,10 @@ async def test_a_listing_that_fails_fails_its_own_watchers_only(
 
     async with crowd(through_front, bucket) as many:
         watchers, neighbour = [many.watch(prefix="in/"), many.watch(prefix="in/")], many.watch(prefix="other/")
-        await looked_at_again(*watchers, neighbour)
+        await polled_quietly(*watchers, neighbour)
         front.script += [refuse] * 1000
         await until(lambda: all("AccessDenied" in str(watcher.error) for watcher in watchers))
-        await looked_at_again(neighbour)
+        await polled_quietly(neighbour)
         assert neighbour.error is None
 
 
@@ -204,7 +178,7 @@ async def test_each_watcher_of_a_large_listing_scans_alone(
     put("a", "b")
     async with crowd(client, bucket) as many:
         watcher = many.watch()
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
         put("c")
         await until(lambda: watcher.keys == ["a", "b", "c"] and watcher.host.polls > 4)
         assert watcher.trigger._known is None

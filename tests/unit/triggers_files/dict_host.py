@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import anyio
 
 from tests.effort import PATIENCE
 from triggers.base import BaseEventTrigger, JsonValue, Position, RejectedItem, StoredPosition, TriggerEvent
+from triggers.errors import TriggerError
+
+TriggerT = TypeVar("TriggerT", bound=BaseEventTrigger[Any, Any])
 
 
 class DictHost:
@@ -94,3 +98,30 @@ class DictHost:
                     commits -= 1
                 if commits == 0:
                     return
+
+
+@dataclass(kw_only=True)
+class RunningWatcher(Generic[TriggerT]):
+    """A running watcher with its host; `error` ended it."""
+
+    trigger: TriggerT
+    host: DictHost = field(default_factory=DictHost)
+    error: TriggerError | None = None
+
+    async def run(self) -> None:
+        try:
+            await self.host.run_for_ever(self.trigger)
+        except TriggerError as error:
+            self.error = error
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not reached():
+            await anyio.sleep(0.002)
+
+
+async def polled_quietly(*watchers: RunningWatcher[Any]) -> None:
+    """Wait until a shared poll that began after now had no news for each of the watchers."""
+    now = anyio.current_time()
+    await until(lambda: all((watcher.trigger.looked_at or 0.0) > now for watcher in watchers))
