@@ -280,7 +280,7 @@ async def test_a_role_that_cannot_be_assumed(connect: Connect, front: Front, mon
 async def test_addresses_follow_the_style(connect: Connect) -> None:
     async def address(**settings: Any) -> str:
         async with connect(**settings).open() as client:
-            return (await client.requests.addresses.of("landing", None)).url
+            return (await client.requests.addresses.address_of("landing", None)).url
 
     path, virtual = "http://s3.local/landing", "http://landing.s3.local/"
     assert await address(endpoint_url="http://s3.local/") == path
@@ -294,10 +294,10 @@ async def test_addresses_follow_the_style(connect: Connect) -> None:
 
 async def test_the_description_of_the_service_is_read_once_for_all_connections(connect: Connect) -> None:
     async with connect().open() as first, connect().open() as second:
-        await first.requests.addresses.of("landing", None)
+        await first.requests.addresses.address_of("landing", None)
         tracemalloc.start()
         try:
-            await second.requests.addresses.of("landing", None)
+            await second.requests.addresses.address_of("landing", None)
             memory, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -311,10 +311,10 @@ async def test_a_proxy_of_the_environment_is_used(
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     async with connect(endpoint_url="http://s3.invalid").open() as client:
-        assert (await client.requests.addresses.of("landing", None)).proxy == front.endpoint
+        assert (await client.requests.addresses.address_of("landing", None)).proxy == front.endpoint
     monkeypatch.setenv("no_proxy", "s3.invalid")
     async with connect(endpoint_url="http://s3.invalid").open() as client:
-        assert (await client.requests.addresses.of("landing", None)).proxy is None
+        assert (await client.requests.addresses.address_of("landing", None)).proxy is None
 
 
 @pytest.mark.parametrize(
