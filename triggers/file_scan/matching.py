@@ -1,4 +1,4 @@
-"""Which keys a watcher selects: a glob that must match the whole key, or a regular expression searched in it."""
+"""The selection of keys: a glob that must match the whole key, or a regular expression that is searched in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def glob_expression(glob: str) -> re.Pattern[str]:
     """Translate a glob into a regular expression that matches the whole key.
 
     `*` and `?` stop at `/`, `**/` is zero or more folders, `/**` at the end is all below, `[a-c]` and `[!a-c]` are one
-    character. A `[ that begins no set, as in `[]`, stands for itself.
+    character. A `[` that begins no set, as in `[]`, stands for itself.
     """
     return re.compile(rf"\A{_TOKEN.sub(_translated, glob)}\Z", re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""What a scan remembers between commits: its state, a small JSON document, and the set of versions already handled."""
+"""The memory of a scan between commits: its state, a small JSON document, and the set of versions already handled."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ScanState:
         return any(isinstance(old, int) and version.modified < old for old in (self.horizon, self.baseline, passed))
 
     def watermark(self, seen: int) -> JsonObject:
-        """What a person judges by; `seen` versions are remembered."""
+        """The watermark, by which people judge; `seen` versions are remembered."""
         scan = None
         if self.began is not None:
             scan = {"began": format_moment(self.began), "after": self.cursor, "baseline": self.is_baseline}

@@ -50,7 +50,7 @@ def _parse_start(value: Any) -> Any:
 
 class FileBatch(BatchOptions):
     max_files: int = Field(default=1000, ge=1)
-    """The most files one event names."""
+    """The most files that one event names."""
 
 
 class FileOptions(BaseOptions):

@@ -112,10 +112,10 @@ class FingerprintCache(Generic[RowT]):
         self._before = _Rows()
         self._now = _Rows()
         self._at = 0
-        """The place in the listing before, which goes on with this one: both are in key order."""
+        """The place in the listing before at which the next rows are expected; both listings are in key order."""
 
     def begin(self) -> None:
-        """A new scan starts; rows are looked up in what the last one listed."""
+        """Begin a new scan, whose rows are looked up in the listing of the last one."""
         self._before, self._now, self._at = self._now, _Rows(), 0
 
     def fingerprints(self, rows: Sequence[RowT], compute: Callable[[RowT], int]) -> Sequence[int]:
@@ -127,7 +127,10 @@ class FingerprintCache(Generic[RowT]):
         return fingerprints
 
     def _as_before(self, hashes: array[int]) -> array[int] | None:
-        """None unless the next rows are exactly the next ones of the listing before: most pages, most of the time."""
+        """Return the fingerprints of before if the next rows are exactly the next ones of the listing before, else None.
+
+        Most pages are, most of the time.
+        """
         ahead = slice(self._at, self._at + len(hashes))
         if self._before.hashes[ahead] != hashes:
             return None
