@@ -46,7 +46,8 @@ from triggers.base import (
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
 from watcher.host.health import Health
-from watcher.host.metrics import Metrics, MetricsSnapshot
+from watcher.host.metrics import Metrics
+from watcher.host.metrics_snapshot import MetricsSnapshot
 from watcher.outbound.alerts.complaints import of_watcher
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
