@@ -59,7 +59,7 @@ async def test_a_bad_row_is_named_all_before_it_are_told_and_once_it_is_mended_s
         await notes.execute("INSERT INTO notes (note, data) SELECT 'a', '{}' FROM generate_series(1, 137)")
         await notes.execute("INSERT INTO notes (note, data) VALUES ($1, $2)", "" if data == "{}" else "a", data)
         await notes.execute("INSERT INTO notes (note, data) SELECT 'a', '{}' FROM generate_series(1, 50)")
-        named = r"the row with (id|the key) 138 of public\.notes cannot be told, because of "
+        named = r"the row with (id|the key) 138 of public\.notes cannot be reported, because of "
         await assert_stopped(host, named + sentence)
         assert sorted(host.committed.ids) == list(range(1, 138))
         assert len(host.committed.ids) == 137

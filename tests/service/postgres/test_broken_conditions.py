@@ -122,7 +122,7 @@ async def test_maintenance_of_the_table_changes_nothing(
     ("breaks", "names", "mends"),
     [
         ("ALTER SEQUENCE orders_id_seq CACHE 20", "hands out ids in blocks", "ALTER SEQUENCE orders_id_seq CACHE 1"),
-        ("ALTER SEQUENCE orders_id_seq CYCLE", "starts again from below", "ALTER SEQUENCE orders_id_seq NO CYCLE"),
+        ("ALTER SEQUENCE orders_id_seq CYCLE", "starts over from its minimum", "ALTER SEQUENCE orders_id_seq NO CYCLE"),
         (
             "ALTER TABLE orders ALTER id DROP IDENTITY, ALTER id SET DEFAULT (random() * 1e9)::bigint",
             "is not drawn from a sequence but has",
@@ -308,7 +308,7 @@ async def test_rows_that_a_partition_brings_are_named_and_found_by_the_rewind_th
         )
         assert len(await host.catch_up()) == 1
         finding = (await findings_of(host))["partition"]
-        assert finding.message.startswith("the partition public.march came with 20 rows of ")
+        assert finding.message.startswith("the partition public.march was attached with 20 rows of ")
 
         await host.start()  # it is kept with the position
         await host.catch_up()

@@ -15,10 +15,10 @@ from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.test_probes import INSERT, TABLE, Crowd, Watched, crowd
 from triggers.errors import SourceBusy
-from triggers.postgres import lanes
+from triggers.postgres import session
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.session import Limits
+from triggers.postgres.session import StatementLimits
 
 pytestmark = pytest.mark.service
 
@@ -115,7 +115,7 @@ async def test_who_waits_to_lock_is_named_and_whom_it_waits_for(
         sentence = str(locked.error)
         assert f"pid {holder.get_server_pid()} waits to lock public.locked" in sentence
         assert f"query ALTER TABLE) behind pid {reader.get_server_pid()} (user postgres" in sentence
-        assert sentence.endswith("query SELECT); the watcher goes on once that ends")
+        assert sentence.endswith("query SELECT); the watcher continues when that ends")
 
 
 @pytest.mark.parametrize("pool_size", [1, 3])
@@ -123,8 +123,8 @@ async def test_slow_partitions_and_conditions_are_the_matter_of_their_own_watche
     postgres_database: PostgresDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch, pool_size: int
 ) -> None:
     """There are more of them than sessions."""
-    quick = Limits(statement=timedelta(milliseconds=300), lock=timedelta(milliseconds=100))
-    monkeypatch.setattr(lanes, "QUICK", quick)
+    quick = StatementLimits(statement=timedelta(milliseconds=300), lock=timedelta(milliseconds=100))
+    monkeypatch.setattr(session, "QUICK", quick)
     admin = await connect()
     await admin.execute(f"{IN_PARTITIONS};{TABLE.format(name='slow')}")
     async with normal_watchers(postgres_database, admin, pool_size) as (many, watchers):
@@ -142,8 +142,8 @@ async def test_slow_partitions_and_conditions_are_the_matter_of_their_own_watche
 async def test_a_statement_that_is_ended_on_a_quick_session_is_made_by_the_patient_one(
     postgres_database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = Limits(statement=timedelta(milliseconds=50), lock=timedelta(milliseconds=50))
-    monkeypatch.setattr(lanes, "QUICK", quick)
+    quick = StatementLimits(statement=timedelta(milliseconds=50), lock=timedelta(milliseconds=50))
+    monkeypatch.setattr(session, "QUICK", quick)
     async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
         lane = client.lane("a", timedelta(seconds=1), is_alone=False)
         [row] = (await lane.fetch("SELECT pg_backend_pid() AS pid, pg_sleep(0.2)")).rows

@@ -11,8 +11,8 @@ from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import ORDERS, Connect
 from tests.service.postgres.tiny_host import hosted
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
-from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.new_rows import NewRows
+from triggers.postgres.progress import ReadProgress
 
 pytestmark = pytest.mark.service
 
@@ -149,7 +149,7 @@ async def test_the_watermark_tells_who_keeps_a_gap_open(
     connect: Connect,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(RowsByIdReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     async with hosted(postgres_database.dsn, gap_alarm={"count": 1}) as host:
         slow = await connect()
         async with slow.transaction():
@@ -282,7 +282,7 @@ async def test_an_idle_poll_writes_nothing(postgres_database: PostgresDatabase, 
 async def test_state_that_moved_is_written_once_a_minute(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RowsByIdReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     async with hosted(postgres_database.dsn, where="note = 'never'") as host:
         await insert(orders, 3)
         for _ in range(5):
@@ -298,7 +298,7 @@ async def test_a_gap_that_stays_open_is_written_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each poll is a minute after the one before, as far as it knows."""
-    monkeypatch.setattr(RowsByIdReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     async with hosted(postgres_database.dsn) as host:
         slow = await connect()
         async with slow.transaction():

@@ -11,8 +11,8 @@ from tests.servers import PostgresDatabase, PostgresServer
 from tests.service.postgres.conftest import Connect, MortalServer
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.errors import SourceChanged, SourceUnavailable, TriggerError
-from triggers.postgres import lanes
-from triggers.postgres.by_update import RowsByUpdateReader
+from triggers.postgres import session
+from triggers.postgres.progress import ReadProgress
 
 pytestmark = pytest.mark.service
 
@@ -148,7 +148,7 @@ async def test_a_procedure_that_commits_again_and_again_does_not_keep_the_floor(
 async def test_the_watermark_tells_who_keeps_the_floor_down(
     postgres_database: PostgresDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RowsByUpdateReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     async with hosted(postgres_database.dsn, **OPTIONS, gap_alarm={"age": "0s"}) as host:
         slow = await connect()
         async with slow.transaction():
@@ -168,7 +168,7 @@ async def test_the_watermark_tells_who_keeps_many_xids_in_mind_from_another_data
     customers: asyncpg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(RowsByUpdateReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     options = {**OPTIONS, "gap_alarm": {"count": 20, "age": "1s"}}
     with postgres_server.database() as other:
         slow = await asyncpg.connect(other.dsn)
@@ -192,7 +192,7 @@ async def test_a_long_transaction_beside_very_many_short_ones_stops_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In little: a statement may take two seconds, and the others are not millions."""
-    monkeypatch.setattr(lanes, "LONGEST", lanes.QUICK.statement)
+    monkeypatch.setattr(session, "LONGEST", session.QUICK.statement)
     slow = await connect()
     await slow.execute("BEGIN; SELECT pg_current_xact_id()")
     async with hosted(postgres_database.dsn, **OPTIONS) as host:
@@ -207,9 +207,9 @@ async def test_what_takes_too_long_says_what_to_do(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hosted(postgres_database.dsn, **OPTIONS, where="pg_sleep(5) IS NOT NULL") as host:
-        monkeypatch.setattr(lanes, "LONGEST", timedelta(milliseconds=100))
+        monkeypatch.setattr(session, "LONGEST", timedelta(milliseconds=100))
         await insert(customers, 1)
-        with pytest.raises(SourceUnavailable, match=r"end transactions that are open for long, .* VACUUM ANALYZE"):
+        with pytest.raises(SourceUnavailable, match=r"end transactions that are open for a long time, .* VACUUM ANALYZE"):
             await host.catch_up()
 
 
@@ -226,8 +226,8 @@ async def test_a_table_that_takes_too_long_to_read_as_a_whole_can_begin_at_a_tim
         host.options = host.options.model_copy(update={"start": "now"})
         await host.stop()
         little = timedelta(milliseconds=20)
-        monkeypatch.setattr(lanes, "LONGEST", little)
-        monkeypatch.setattr(lanes, "QUICK", replace(lanes.QUICK, statement=little))
+        monkeypatch.setattr(session, "LONGEST", little)
+        monkeypatch.setattr(session, "QUICK", replace(session.QUICK, statement=little))
         error = ""
         with anyio.fail_after(60):
             while "begin at a time instead" not in error:  # another statement may be slow, too, on a busy machine
@@ -246,7 +246,7 @@ async def test_the_clock_alone_is_never_written_and_rows_left_out_are(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each poll is a minute after the one before, as far as it knows."""
-    monkeypatch.setattr(RowsByUpdateReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     async with hosted(postgres_database.dsn, **OPTIONS, where="id < 100") as host:
         await insert(customers, 1)
         assert await host.catch_up() == [1]
@@ -383,7 +383,7 @@ async def test_what_waits_is_told_in_parts_and_a_crash_between_them_costs_nothin
 ) -> None:
     """Others write meanwhile, and the statement that looks for what waits is cut off as well."""
     monkeypatch.setattr("triggers.postgres.by_update.MOST_PLACES", 25)
-    monkeypatch.setattr("triggers.postgres.sql.MOST_PLACES", 25)
+    monkeypatch.setattr("triggers.postgres.update_statements.MOST_PLACES", 25)
     await customers.execute("INSERT INTO customers (id, note) SELECT n, 'a' FROM generate_series(1, 60) n")
     await insert(customers, *range(61, 80))
     options = {**OPTIONS, "columns": ["note"], "batch": {"max_rows": 7}}

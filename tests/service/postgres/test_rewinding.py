@@ -12,7 +12,7 @@ from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.base import TriggerBatch
 from triggers.errors import ConfigurationError
-from triggers.postgres.by_id import RowsByIdReader
+from triggers.postgres.progress import ReadProgress
 
 pytestmark = pytest.mark.service
 
@@ -48,7 +48,7 @@ async def test_gaps_at_or_below_the_id_stay_open_and_those_above_are_found_anew(
     connect: Connect,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(RowsByIdReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     slow = await connect()
     async with hosted(postgres_database.dsn) as host:
         async with slow.transaction():

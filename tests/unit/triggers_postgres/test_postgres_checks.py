@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from triggers.postgres.checks import IdSequence, TableFacts, judge
+from triggers.postgres.checks import judge
+from triggers.postgres.facts import IdSequence, TableFacts
 from triggers.postgres.options import NewRowsOptions
 
 OPTIONS = NewRowsOptions.model_validate({"table": "public.orders"})

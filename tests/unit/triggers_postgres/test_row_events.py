@@ -3,8 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from triggers.base import TriggerEvent
-from triggers.postgres.by_id import RowsByIdReader
-from triggers.postgres.by_update import RowsByUpdateReader
+from triggers.postgres.batches import IdRanges, PrimaryKeys, events_of
 from triggers.postgres.options import NewRowsOptions
 
 WATERMARK = {"from": 10, "to": 19}
@@ -22,7 +21,7 @@ class Row(dict[str, Any]):
 
 
 def events_by_id(rows: list[Row], options: NewRowsOptions) -> list[TriggerEvent]:
-    return [*RowsByIdReader.events_of(rows, options, WATERMARK)]
+    return [*events_of(IdRanges, rows, options, WATERMARK)]
 
 
 def test_ids_become_ranges_whose_sizes_are_the_count() -> None:
@@ -49,7 +48,7 @@ def test_events_are_bounded() -> None:
 
 def test_keys_are_values_or_lists_of_values() -> None:
     rows = [Row(key=text) for text in ("7", '"a"', '[1, "b"]')]
-    [event] = RowsByUpdateReader.events_of(rows, options(mode="updated_at"), WATERMARK)
+    [event] = events_of(PrimaryKeys, rows, options(mode="updated_at"), WATERMARK)
 
     payload: Any = event.payload
     assert payload == {"table": "public.orders", "column": "updated_at", "keys": [7, "a", [1, "b"]]}

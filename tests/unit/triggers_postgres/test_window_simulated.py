@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.effort import effort
 from tests.unit.triggers_postgres.updates_model import DrainingPoller, Version, WindowPoller, simulate
 from triggers.postgres.ledger import LockSet
-from triggers.postgres.window import Snapshot, Window
+from triggers.postgres.window import TransactionSnapshot, VersionWindow
 
 
 @pytest.mark.parametrize("poller_class", [WindowPoller, DrainingPoller])
@@ -41,7 +41,7 @@ class ByTimeAlone(WindowPoller):
         floor = self.window.floor
         last = -1 if floor == "-infinity" else int(floor)
         rows = [row for row in self.server.versions.values() if row.updated_at > last]
-        self.window = Window(floor=str(max([last, *(row.updated_at for row in rows)])))
+        self.window = VersionWindow(floor=str(max([last, *(row.updated_at for row in rows)])))
         self.others_work()
         self._finish(rows)
         return len(rows)
@@ -67,7 +67,7 @@ class FloorBeforeTheRows(WindowPoller):
 
     def poll(self) -> int:
         self.window = self.window.alive(self.living())
-        self.window = Window.from_state(
+        self.window = VersionWindow.from_state(
             {**self.window.to_state(), "floor": self.window.next_floor}, self.window.handled
         )
         return super().poll()
@@ -76,7 +76,7 @@ class FloorBeforeTheRows(WindowPoller):
 class FloorWithAPart(DrainingPoller):
     """Lets the floor hide what is still to come."""
 
-    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+    def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         window = super().part(snapshot, some)
         return replace(window, floor=window.next_floor)
 
@@ -84,7 +84,7 @@ class FloorWithAPart(DrainingPoller):
 class PassesThoseWhoCameBetween(DrainingPoller):
     """Goes on within a transaction, as if nobody before it had ended meanwhile."""
 
-    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+    def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         self.window = replace(self.window, handled=self.window._with({xid for xid, _ in some}), part=None)
         return super().part(snapshot, some)
 
@@ -98,7 +98,7 @@ def test_a_poller_that_breaks_a_rule_loses_rows_in_the_same_runs(poller_class: t
 
 
 class ForgetsWhatItHandled(WindowPoller):
-    def read(self, snapshot: Snapshot, rows: list[Version]) -> Window:
+    def read(self, snapshot: TransactionSnapshot, rows: list[Version]) -> VersionWindow:
         return super().read(snapshot, rows[:0])
 
 
@@ -107,7 +107,7 @@ def test_a_poller_that_forgets_what_it_handled_repeats_it() -> None:
 
 
 class ForgetsWhereItBrokeOff(DrainingPoller):
-    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+    def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         return replace(super().part(snapshot, some), part=None)
 
 

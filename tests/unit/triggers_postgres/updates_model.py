@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from random import Random
 
 from triggers.postgres.ledger import LockSet
-from triggers.postgres.window import BEFORE_THE_FIRST, XID_SPACE, Part, RowPlace, Snapshot, Window
+from triggers.postgres.window import (
+    BEFORE_THE_FIRST,
+    XID_SPACE,
+    DrainCursor,
+    RowPlace,
+    TransactionSnapshot,
+    VersionWindow,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +64,11 @@ class Server:
             actions = [self._restart]
         self.random.choice(actions)()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> TransactionSnapshot:
         running = [xid for one in self.transactions for xid in one.xids]
-        return Snapshot(xmin=min(running, default=self.next_xid), xmax=self.next_xid)
+        return TransactionSnapshot(xmin=min(running, default=self.next_xid), xmax=self.next_xid)
 
-    def rows(self, window: Window, *, everything: bool = False) -> list[Version]:
+    def rows(self, window: VersionWindow, *, everything: bool = False) -> list[Version]:
         """The statement, with the arithmetic of `age()` on 32 bits."""
         floor = -1 if window.floor == "-infinity" else int(window.floor)
         rows = [version for version in self.versions.values() if version.updated_at > floor]
@@ -71,7 +78,7 @@ class Server:
         handled = {xid % XID_SPACE for xid in window.handled}
         return [row for row in rows if 1 <= self.age(row.xid) <= oldest and row.xid not in handled]
 
-    def waiting(self, window: Window) -> tuple[list[tuple[int, Version]], Snapshot]:
+    def waiting(self, window: VersionWindow) -> tuple[list[tuple[int, Version]], TransactionSnapshot]:
         """The statement that a drain begins with: what waits, in the order in which it is told, by xids of 64 bits."""
         snapshot = self.snapshot()
         first = snapshot.xmin if window.first is None else window.first
@@ -82,7 +89,7 @@ class Server:
         rest = BEFORE_THE_FIRST if part is None else part.xid
         return sorted(waiting, key=lambda one: (one[0] != rest, one[0], one[1].place)), snapshot
 
-    def _rank(self, row: Version, window: Window, first: int, snapshot: Snapshot) -> int:
+    def _rank(self, row: Version, window: VersionWindow, first: int, snapshot: TransactionSnapshot) -> int:
         if window.xmin is None and not 1 <= self.age(row.xid) <= self.age(first % XID_SPACE):
             return BEFORE_THE_FIRST
         return snapshot.widen(row.xid)
@@ -174,7 +181,7 @@ class WindowPoller:
         self.server = server
         self.emitted = Counter[int]()
         self.already_there: set[int] = set()
-        self.window = Window()
+        self.window = VersionWindow()
         if start == "now":
             rows, snapshot = self.server.rows(self.window, everything=True), self.server.snapshot()
             self.already_there = {row.number for row in rows}
@@ -197,7 +204,7 @@ class WindowPoller:
     def living(self) -> LockSet:
         return self.server.living()
 
-    def read(self, snapshot: Snapshot, rows: list[Version]) -> Window:
+    def read(self, snapshot: TransactionSnapshot, rows: list[Version]) -> VersionWindow:
         return self.window.read(snapshot, [row.xid for row in rows])
 
     def _finish(self, rows: list[Version]) -> bool:
@@ -205,7 +212,7 @@ class WindowPoller:
         random = self.server.random
         if random.random() < 0.15:
             state, handled = self._committed
-            self.window = Window.from_state(json.loads(state), json.loads(handled))
+            self.window = VersionWindow.from_state(json.loads(state), json.loads(handled))
             return False
         if rows or random.random() < 0.5:
             self._commit(rows)
@@ -241,9 +248,9 @@ class DrainingPoller(WindowPoller):
             self._finish([])
         return seen
 
-    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+    def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         xid, row = some[-1]
-        return self.window.read_part(snapshot, {each for each, _ in some}, Part(xid=xid, place=row.place))
+        return self.window.read_part(snapshot, {each for each, _ in some}, DrainCursor(xid=xid, place=row.place))
 
 
 @dataclass(frozen=True, kw_only=True)
