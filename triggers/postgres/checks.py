@@ -223,7 +223,7 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if not facts.has_update_trigger:
         yield Finding.warning(
             "trigger",
-            f"no BEFORE UPDATE trigger sets {name}: updates that do not set it are not found",
+            f"no BEFORE UPDATE trigger sets {name}: rows updated without it are not found",
             "add a trigger that sets it to now()",
         )
 

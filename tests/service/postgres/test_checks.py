@@ -197,7 +197,7 @@ BY_UPDATE = {
     ),
     "no trigger": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT} UNIQUE)",
-        finding="warning trigger: no BEFORE UPDATE trigger sets updated_at: updates that do not set it are not found",
+        finding="warning trigger: no BEFORE UPDATE trigger sets updated_at: rows updated without it are not found",
         remedy="add a trigger that sets it to now()",
     ),
     "no primary key": Case(
