@@ -214,7 +214,7 @@ BY_UPDATE = {
 
 
 @pytest.mark.parametrize("case", BY_UPDATE.values(), ids=BY_UPDATE)
-async def test_what_breaks_mode_updated_at_is_named_with_its_remedy(
+async def test_a_check_names_what_breaks_mode_updated_at_and_its_remedy(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection, case: Case
 ) -> None:
     await admin.execute(case.schema)
@@ -224,7 +224,7 @@ async def test_what_breaks_mode_updated_at_is_named_with_its_remedy(
 
 
 @pytest.mark.parametrize("case", BY_ID.values(), ids=BY_ID)
-async def test_what_breaks_exactness_is_named_with_its_remedy(
+async def test_a_check_names_what_breaks_mode_id_and_its_remedy(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection, case: Case
 ) -> None:
     await admin.execute(case.schema)
@@ -285,7 +285,7 @@ async def test_a_table_fed_by_a_subscription_is_refused(
     ]
 
 
-async def test_a_server_without_room_for_all_sessions_is_a_warning(
+async def test_a_server_with_too_few_sessions_is_a_warning(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection
 ) -> None:
     await admin.execute(GOOD)
@@ -299,7 +299,7 @@ async def test_a_server_without_room_for_all_sessions_is_a_warning(
     )
 
 
-async def test_a_role_without_select_is_told_what_to_grant(
+async def test_a_role_without_select_gets_the_grant_it_needs(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection
 ) -> None:
     role = f"reader_{postgres_database.name}"
@@ -323,7 +323,7 @@ async def test_a_role_without_select_is_told_what_to_grant(
         await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-async def test_an_unknown_database_or_role_is_an_error_of_the_configuration(
+async def test_an_unknown_database_or_role_is_a_configuration_error(
     postgres_database: PostgresDatabase,
 ) -> None:
     remedy = "correct the connection; its user must be allowed to sign in and to execute pg_control_system()"
@@ -340,7 +340,7 @@ async def test_an_unknown_database_or_role_is_an_error_of_the_configuration(
     )
 
 
-async def test_a_server_that_does_not_answer_may_come_back() -> None:
+async def test_a_server_that_does_not_answer_is_unavailable() -> None:
     with pytest.raises(SourceUnavailable, match="PostgreSQL did not answer"):
         await findings_of("postgresql://nobody@127.0.0.1:1/nowhere")
 

@@ -124,7 +124,7 @@ async def test_a_poll_for_updates_reads_few_pages(
 async def test_rows_are_compared_with_many_xids_at_once(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, mode: str
 ) -> None:
-    """And not with each of them: a long transaction keeps in mind whoever committed beside it."""
+    """A hash table is used, not a comparison with each xid: during a long transaction the xids of all others are remembered."""
     await orders.execute("CREATE TABLE t (id int PRIMARY KEY, updated_at timestamptz NOT NULL DEFAULT now())")
     await orders.execute("CREATE INDEX ON t (updated_at)")
     xids = ",".join(map(str, range(1_000_000, 1_300_000)))
@@ -141,7 +141,7 @@ async def test_rows_are_compared_with_many_xids_at_once(
 
 
 async def plan_of(session: Session, statement: str, arguments: str, *, executions: int = 0) -> dict[str, Any]:
-    """After so many executions PostgreSQL may have settled for a plan that suits any arguments."""
+    """Return the plan after so many executions, by which PostgreSQL may have chosen a generic plan."""
     await session.fetch(f"PREPARE hot AS {statement}")
     for _ in range(executions):
         await session.fetch(f"EXECUTE hot{arguments}")

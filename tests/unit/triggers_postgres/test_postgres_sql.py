@@ -6,13 +6,13 @@ from triggers.postgres.sql import TableName, condition, quoted, row_as_json
 from triggers.postgres.values import ValueType
 
 
-def test_names_are_quoted_whatever_they_hold() -> None:
+def test_names_are_quoted_whatever_characters_they_hold() -> None:
     assert quoted("id") == '"id"'
     assert quoted('Odd "name"; --') == '"Odd ""name""; --"'
 
 
 @pytest.mark.parametrize("name", ["", "a\0b"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="an SQL name"):
         quoted(name)
 

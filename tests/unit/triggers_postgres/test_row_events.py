@@ -14,7 +14,7 @@ def options(**values: object) -> NewRowsOptions:
 
 
 class Row(dict[str, Any]):
-    """As the driver gives it: values by name and by place."""
+    """A row as the driver returns it, with values by name and by place."""
 
     def __getitem__(self, key: Any) -> Any:
         return [*self.values()][key] if isinstance(key, int) else super().__getitem__(key)
@@ -46,7 +46,7 @@ def test_events_are_bounded() -> None:
     assert [row["id"] for payload in payloads for row in payload["rows"]] == [11, 12, 13, 15, 16]
 
 
-def test_keys_are_values_or_lists_of_values() -> None:
+def test_keys_are_reported_as_values_or_lists_of_values() -> None:
     rows = [Row(key=text) for text in ("7", '"a"', '[1, "b"]')]
     [event] = events_of(PrimaryKeys, rows, options(mode="updated_at"), WATERMARK)
 
@@ -62,5 +62,5 @@ def test_numbers_beyond_floats_stay_text() -> None:
     assert payload["rows"] == [{"a": [1, 2.5, "1e999", "-1e999"], "b": None, "c": "9" * 5000}]
 
 
-def test_nothing_found_is_no_event() -> None:
+def test_a_poll_without_rows_makes_no_event() -> None:
     assert events_by_id([], options()) == []

@@ -1,4 +1,4 @@
-"""Simulated writers, restarts and crashes: the window tells every newest version once, and each of its rules is needed."""
+"""Simulated writers, restarts and crashes: the window reports every newest version once, and each of its rules is needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_nothing_is_lost_and_nothing_repeated(poller_class: type[WindowPoller], 
 
 @pytest.mark.parametrize("poller_class", [WindowPoller, DrainingPoller])
 @pytest.mark.parametrize("seed", range(effort(15, 300)))
-def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int, poller_class: type[WindowPoller]) -> None:
+def test_nothing_is_lost_or_repeated_in_long_runs(seed: int, poller_class: type[WindowPoller]) -> None:
     outcome = simulate(Random(seed), poller_class, polls=120)
 
     assert (outcome.lost, outcome.repeated, outcome.unwanted) == (frozenset(), frozenset(), frozenset())
@@ -35,7 +35,7 @@ def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int, poller_cla
 
 
 class ByTimeAlone(WindowPoller):
-    """`updated_at > last`: what everybody writes first."""
+    """The poller that everybody writes first: `updated_at > last`."""
 
     def poll(self) -> int:
         floor = self.window.floor
@@ -48,7 +48,7 @@ class ByTimeAlone(WindowPoller):
 
 
 class FloorOfNow(WindowPoller):
-    """Lets the floor follow the clock, whoever is alive."""
+    """Lets the floor follow the clock, whatever transactions are open."""
 
     def living(self) -> LockSet:
         living = super().living()
@@ -74,7 +74,7 @@ class FloorBeforeTheRows(WindowPoller):
 
 
 class FloorWithAPart(DrainingPoller):
-    """Lets the floor hide what is still to come."""
+    """Lets the floor hide parts that are still to come."""
 
     def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         window = super().part(snapshot, some)
@@ -82,7 +82,7 @@ class FloorWithAPart(DrainingPoller):
 
 
 class PassesThoseWhoCameBetween(DrainingPoller):
-    """Goes on within a transaction, as if nobody before it had ended meanwhile."""
+    """Continues within a transaction as if no earlier transaction had ended in the meantime."""
 
     def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         self.window = replace(self.window, handled=self.window._with({xid for xid, _ in some}), part=None)
@@ -102,7 +102,7 @@ class ForgetsWhatItHandled(WindowPoller):
         return super().read(snapshot, rows[:0])
 
 
-def test_a_poller_that_forgets_what_it_handled_repeats_it() -> None:
+def test_a_poller_that_forgets_handled_xids_repeats_rows() -> None:
     assert any(simulate(Random(seed), ForgetsWhatItHandled, polls=60).repeated for seed in range(10))
 
 
@@ -111,5 +111,5 @@ class ForgetsWhereItBrokeOff(DrainingPoller):
         return replace(super().part(snapshot, some), part=None)
 
 
-def test_a_poller_that_forgets_where_it_broke_off_repeats_rows() -> None:
+def test_a_poller_that_forgets_where_its_last_part_ended_repeats_rows() -> None:
     assert any(simulate(Random(seed), ForgetsWhereItBrokeOff, polls=60).repeated for seed in range(10))

@@ -1,4 +1,4 @@
-"""PostgreSQL as mode `updated_at` must survive it: xids, subtransactions, row versions, a clock and a wrapping counter."""
+"""A model of PostgreSQL for mode `updated_at`: xids, subtransactions, row versions, a clock and a wrapping counter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Version:
 
     @property
     def place(self) -> RowPlace:
-        """In no order that time knows of."""
+        """The place of the version, in an order that has nothing to do with time."""
         return RowPlace(relation=self.number % 2, block=self.number * 7919 % 101, number=self.number)
 
 
@@ -69,7 +69,7 @@ class Server:
         return TransactionSnapshot(xmin=min(running, default=self.next_xid), xmax=self.next_xid)
 
     def rows(self, window: VersionWindow, *, everything: bool = False) -> list[Version]:
-        """The statement, with the arithmetic of `age()` on 32 bits."""
+        """What the statement of a poll returns, with the 32-bit arithmetic of `age()`."""
         floor = -1 if window.floor == "-infinity" else int(window.floor)
         rows = [version for version in self.versions.values() if version.updated_at > floor]
         if everything or window.xmin is None:
@@ -79,7 +79,7 @@ class Server:
         return [row for row in rows if 1 <= self.age(row.xid) <= oldest and row.xid not in handled]
 
     def waiting(self, window: VersionWindow) -> tuple[list[tuple[int, Version]], TransactionSnapshot]:
-        """The statement that a drain begins with: what waits, in the order in which it is told, by xids of 64 bits."""
+        """What the statement of a drain returns: the waiting versions in the order in which they are reported, with xids of 64 bits."""
         snapshot = self.snapshot()
         first = snapshot.xmin if window.first is None else window.first
         waiting = [(self._rank(row, window, first, snapshot), row) for row in self.rows(window)]
@@ -106,7 +106,7 @@ class Server:
             self._finish()
 
     def _begin(self) -> None:
-        """now() is noted here; an xid comes with the first write."""
+        """Begin a transaction: now() is fixed here, and the first write assigns an xid."""
         if len(self.transactions) < 5:
             self._names += 1
             self.transactions.append(Transaction(name=f"3/{self._names}", started=self.clock))
@@ -132,7 +132,7 @@ class Server:
         self.next_xid += 1
 
     def _savepoint(self) -> None:
-        """A subtransaction has its own xid; what it wrote may be undone, its xid stays with the transaction."""
+        """Run a subtransaction: it has its own xid, which stays with the transaction even if its writes are rolled back."""
         working = [one for one in self.transactions if one.xids and not one.prepared]
         if working:
             transaction = self.random.choice(working)
@@ -144,7 +144,7 @@ class Server:
             self._assign(transaction)
 
     def _foreign(self) -> None:
-        """Another table's transactions use up xids."""
+        """Let transactions on other tables use up xids."""
         self.next_xid += self.random.randint(1, 20)
 
     def _finish(self) -> None:
@@ -175,7 +175,7 @@ class Server:
 
 
 class WindowPoller:
-    """A poll as the trigger does it, and a host that may die before it commits."""
+    """Polls as the trigger does, with a host that may crash before it commits."""
 
     def __init__(self, server: Server, *, start: str) -> None:
         self.server = server
@@ -208,7 +208,7 @@ class WindowPoller:
         return self.window.read(snapshot, [row.xid for row in rows])
 
     def _finish(self, rows: list[Version]) -> bool:
-        """Whether the daemon lived on."""
+        """Return whether the daemon survived."""
         random = self.server.random
         if random.random() < 0.15:
             state, handled = self._committed
@@ -224,7 +224,7 @@ class WindowPoller:
 
 
 class DrainingPoller(WindowPoller):
-    """Tells what waits in parts, and looks again in the middle of it: as often as not somebody else committed meanwhile."""
+    """Reports waiting versions in parts, and lists them again in the middle: half of the time others have committed by then."""
 
     def poll(self) -> int:
         random = self.server.random
@@ -263,7 +263,7 @@ class Outcome:
 
 
 def simulate(random: Random, poller_class: type[WindowPoller], *, polls: int = 40) -> Outcome:
-    """Writers, restarts and crashes, then a quiet end. Lost: rows whose newest version was never told."""
+    """Run writers, restarts and crashes, then a quiet end. A row is lost if its newest version was never reported."""
     server = Server(random)
     for _ in range(random.randint(0, 40)):
         server.step()
