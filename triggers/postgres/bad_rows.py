@@ -138,7 +138,7 @@ class BadRow(ConfigurationError):
 
 
 class HugeRow(ConfigurationError):
-    """The next row is too large for any batch."""
+    """A row is too large for any batch."""
 
     def __init__(self, table: str, key: str, size: int, most: int) -> None:
         super().__init__(

@@ -18,7 +18,7 @@ OTHER_KINDS: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign
 
 
 def judge(facts: TableFacts | None, options: NewRowsOptions) -> list[Finding]:
-    """Return one finding or more per check. An error that makes later checks meaningless ends the list."""
+    """Return the findings of all checks. An error that makes later checks meaningless ends the list."""
     if facts is None:
         message = f"there is no table {options.table} in this database"
         case = "schema.table, upper and lower case as in the catalog"

@@ -58,7 +58,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
     Options: ClassVar[type[BaseModel]] = NewRowsOptions
     connection_type: ClassVar[str | None] = "postgres"
     format: ClassVar[int] = 2
-    look_again_every: timedelta = timedelta(minutes=1)
+    check_again_every: timedelta = timedelta(minutes=1)
     """How often a running watcher checks that the name still means the table that was examined."""
     examine_every: timedelta = timedelta(hours=1)
     """How often it examines the table, and polls, although every sign says that nothing was altered."""
@@ -150,7 +150,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         self._shared_rest.begin(self._reader, place)
         longest = max(0.0, self._examiner.due_at - anyio.current_time())
         if self.up_to is not None:  # only a poll moves it
-            longest = min(longest, self.look_again_every.total_seconds())
+            longest = min(longest, self.check_again_every.total_seconds())
         return longest
 
     @property
@@ -209,7 +209,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         now, unchanged_at = anyio.current_time(), self._shared_rest.unchanged_at
         if unchanged_at is None:
             unchanged_at = self._examiner.examined_at
-        if now < self._examiner.due_at and now - unchanged_at < self.look_again_every.total_seconds():
+        if now < self._examiner.due_at and now - unchanged_at < self.check_again_every.total_seconds():
             return
         await self._examine()
 
@@ -242,12 +242,12 @@ class SharedRest:
 
     def end(self) -> None:
         if self._probed is not None:
-            self._probed.rise()
+            self._probed.end_rest()
 
     def adopt(self, reader: Reader[Any]) -> None:
         """Continue with a table that was examined again; leave the probes if the question about it is another one now."""
         if self._probed is not None and self._probed.table.question == reader.question(reader.table):
-            self._probed.take(reader.table.facts)
+            self._probed.adopt(reader.table.facts)
         else:
             self.leave()
 

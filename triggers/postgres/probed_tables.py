@@ -32,11 +32,11 @@ class ProbedWatcher:
         self._rests_since = 0.0
 
     def rest(self, arguments: Arguments, server: Server) -> None:
-        """Until `rise`, call `wake` when something may lie beyond the arguments, or when another server answers."""
+        """Until `end_rest`, call `wake` when something may lie beyond the arguments, or when another server answers."""
         self.asks, self._rests_since = (arguments, server), monotonic()
         self.table.is_stale = True
 
-    def rise(self) -> None:
+    def end_rest(self) -> None:
         self.asks, self.table.is_stale = None, True
 
     @property
@@ -45,7 +45,7 @@ class ProbedWatcher:
         at = self.table.quiet_at
         return at if self.asks is not None and at >= self._rests_since else None
 
-    def take(self, facts: TableFacts) -> None:
+    def adopt(self, facts: TableFacts) -> None:
         """Continue with a table that was examined again."""
         self.facts, self.unchanged_at = facts, anyio.current_time()
 

@@ -320,7 +320,7 @@ async def test_a_gap_that_stays_open_is_written_once(
 async def test_another_table_under_the_same_name_is_noticed(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(NewRows, "look_again_every", timedelta(0))
+    monkeypatch.setattr(NewRows, "check_again_every", timedelta(0))
     async with hosted(postgres_database.dsn) as host:
         await orders.execute(f"ALTER TABLE orders RENAME TO old; {ORDERS}")
         with pytest.raises(SourceChanged, match=r"public\.orders is another table now"):
@@ -330,7 +330,7 @@ async def test_another_table_under_the_same_name_is_noticed(
 async def test_a_sequence_that_is_altered_is_noticed(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(NewRows, "look_again_every", timedelta(0))
+    monkeypatch.setattr(NewRows, "check_again_every", timedelta(0))
     async with hosted(postgres_database.dsn) as host:
         await orders.execute("ALTER SEQUENCE orders_id_seq CACHE 20")
         with pytest.raises(ConfigurationError, match="ALTER SEQUENCE orders_id_seq CACHE 1"):
