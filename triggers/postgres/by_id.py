@@ -31,6 +31,8 @@ MOST_GAPS_AT_START: Final = MOST_GAPS // 2
 
 
 class RowsByIdReader(Reader[Ledger]):
+    __slots__ = ("_portions",)
+
     def __init__(self, table: WatchedTable, ledger: Ledger) -> None:
         progress = ReadProgress(table, ledger)
         super().__init__(table, progress, PartitionsById(table, progress), IdRanges)

@@ -63,6 +63,8 @@ class VersionsBatch(TriggerBatch):
 
 
 class RowsByUpdateReader(Reader[VersionMemory]):
+    __slots__ = ("_drain", "_living", "_long_transactions", "_rows_at", "_sql", "_waiting")
+
     def __init__(self, table: WatchedTable, memory: VersionMemory) -> None:
         progress = ReadProgress(table, memory)
         super().__init__(table, progress, PartitionsByUpdate(table, progress), PrimaryKeys)

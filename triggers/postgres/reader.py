@@ -20,6 +20,8 @@ from triggers.postgres.watched_table import WatchedTable
 class Reader(ABC, Generic[MemoryT]):
     """Reads what is new since its memory. It is not used after an error: the next reader resumes from the last commit."""
 
+    __slots__ = ("batches", "partitions", "progress", "table")
+
     def __init__(
         self,
         table: WatchedTable,
