@@ -283,7 +283,7 @@ async def test_partitions_may_be_created_dropped_and_detached(
 
 
 @pytest.mark.parametrize("mode", ["id", "updated_at"])
-@pytest.mark.parametrize("runs", [True, False], ids=["while it runs", "while it stands still"])
+@pytest.mark.parametrize("runs", [True, False], ids=["while it runs", "while it is stopped"])
 async def test_a_finding_names_the_old_rows_of_an_attached_partition_and_the_rewind_that_reports_them(
     postgres_database: PostgresDatabase, connect: Connect, mode: str, runs: bool
 ) -> None:
