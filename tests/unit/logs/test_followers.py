@@ -78,7 +78,7 @@ async def test_one_look_serves_a_hundred_and_writes_each_line_once(log: Watched)
         assert [await anext(stream) for stream in streams] == [""] * MANY
         (shared,) = all_followers._tails.values()
         log.append("a", "b")
-        before, shared.looked_at = log.looks, -math.inf
+        before, shared.read_at = log.looks, -math.inf
         async with anyio.create_task_group() as tasks:
             for _ in streams:
                 tasks.start_soon(shared.read, 3600.0)
