@@ -53,9 +53,9 @@ UNIMPORTED: Mapping[str, str] = {
 """Distributions that nothing of ours imports, and who needs them."""
 
 UNUSED: Mapping[str, str] = {
-    "shared_stream_key": "part of the trigger contract; the host shares streams in a later release",
+    "shared_stream_key": "part of the trigger contract; no host shares streams yet",
 }
-"""Names and values that stand for something of a later release, and why they are there."""
+"""Names and values that stand for something that is not built, and why they are there."""
 
 
 @cache
