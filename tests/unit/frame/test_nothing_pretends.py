@@ -45,6 +45,7 @@ UNIMPORTED: Mapping[str, str] = {
     "s3fs": "fsspec, for s3:// of the worker-side backend",
     "import-linter": "make check",
     "mypy": "make check",
+    "pytest-cov": "make test, in CI",
     "ruff": "make check",
     "schemathesis": "the tests, as a program that asks the API thousands of times",
     "podman-compose": "tests/container/test_deploy.py runs it",
