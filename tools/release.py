@@ -75,9 +75,7 @@ def refusals(repository: Repository) -> list[str]:
         *_refused_by_version(repository),
         *_refused_by_changelog(repository),
         *(
-            [
-                f"the working tree differs from its commit in {len(repository.changes)} places; commit them, or take them back"
-            ]
+            [f"the working tree has uncommitted changes ({len(repository.changes)}); commit or discard them"]
             if repository.changes
             else []
         ),

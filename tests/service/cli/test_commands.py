@@ -43,6 +43,7 @@ from watcher.cli.app import app
 from watcher.cli.database import opened_database
 from watcher.declaring import declared
 from watcher.http_server import listen, serve
+from watcher.metadata import logs_directory
 from watcher.vocabulary import vocabulary
 from watcher.web import create_app
 
@@ -412,7 +413,7 @@ def served(configuration: Path) -> Iterator[Served]:
 
 async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
     settings = load(path, vocabulary(), {}).settings
-    directory = daemon.logs_directory(settings)
+    directory = logs_directory(settings)
     with logs.configure(directory, level="info", json=True, owner="owner", max_file_mb=1):
         async with opened_database(settings) as database, anyio.create_task_group() as tasks:
             context = ApiContext(

@@ -66,7 +66,7 @@ def test_a_clean_tree_with_a_dated_section_is_released() -> None:
     [
         (
             {"changes": [" M README.md"]},
-            "the working tree differs from its commit in 1 places; commit them, or take them back",
+            "the working tree has uncommitted changes (1); commit or discard them",
         ),
         ({"tags": ["v0.2.0"]}, "version 0.2.0 is not newer than the tag v0.2.0; raise it in pyproject.toml"),
         (

@@ -72,7 +72,7 @@ async def gone(home: Path) -> None:
 
 
 def lives(tag: str) -> bool:
-    return bool(signal_tagged(tag, 0))  # type: ignore[arg-type]  no signal: only a look
+    return bool(signal_tagged(tag, 0))  # no signal: only a look
 
 
 async def test_a_try_is_handed_over_and_its_driver_replaced(
