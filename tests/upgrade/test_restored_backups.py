@@ -1,4 +1,4 @@
-"""A backup is restored: positions go back, what came since is told again, and never silently; or not, where a person says so."""
+"""A backup is restored: positions go back, events since then are emitted again, never silently; or not, where a person says so."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.e2e.watching import kill_what_mentions
 from tests.servers import running_postgres
 from tests.torture.daemons import until
 from tests.upgrade.releases import ROOT, World, told
-from watcher.home import Home
+from watcher.host.home import Home
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -106,7 +106,7 @@ def test_what_is_told_again_after_a_restore_is_announced(backed_up: tuple[World,
     with world.running() as api:
         until(lambda: told(api, "inbox") == ["a.csv", "b.csv"])
         [warning] = warnings(api)
-        assert re.search(r"a backup was restored, and what up to \d+ events told is told again", warning)
+        assert re.search(r"a backup was restored, and up to \d+ events since then are emitted again", warning)
     assert '"event": "database.restored"' in (world.folder / "daemon.log").read_text()
     with world.running() as api:
         assert warnings(api) == [], "said once: the home knows this database now"

@@ -16,7 +16,7 @@ from sqlalchemy import update
 from store.database.schema import api_token, database_now
 from store.processes import tokens
 from tests.service.api.application import SECRET, Api, as_json, claimed, superseded
-from watcher import try_tokens
+from watcher.serving import try_tokens
 
 PAGE: Final = (Path(__file__).parents[3] / "docs/authorization.md").read_text(encoding="utf-8")
 ROUTES: Final = dict(re.findall(r"^\| `([A-Z]+ /\S*)` \| ([a-z, ]+) \|$", PAGE, re.MULTILINE))
@@ -82,7 +82,7 @@ async def callers(api: Api) -> Callers:
 
 
 async def ask(api: Api, route: str, callers: Callers, token: str | None) -> int:
-    api.context.failures._of.clear()  # so many failures are not the subject here
+    api.context.sign_in.failures._of.clear()  # so many failures are not the subject here
     method, path = route.split(" ")
     path = path.format(**NAMES, task_instance_id=callers.task_instance_id)
     sent: dict[str, Any] = as_json(BODIES[route]) if route in BODIES else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +45,11 @@ def test_our_changelog_has_a_section_of_this_version() -> None:
     unreleased, newest, *_ = sections((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     assert (unreleased.name, newest.date is not None) == ("Unreleased", True)
     assert newest.text.startswith("Upgrading from")
+
+
+def test_the_job_sdk_has_the_version_of_the_application() -> None:
+    files = [ROOT / "pyproject.toml", ROOT / "sdk" / "pyproject.toml"]
+    assert len({tomllib.loads(file.read_text(encoding="utf-8"))["project"]["version"] for file in files}) == 1
 
 
 def test_versions_compare_as_numbers() -> None:

@@ -1,0 +1,33 @@
+"""The outcome of a reload, as its caller receives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from config.changes import Changes
+from config.errors import Problem
+
+Result: TypeAlias = Literal["applied", "unchanged", "followed", "refused", "failed"]
+"""The result of a reload. `followed`: another process applied it. `failed`: the database did not answer; it is retried."""
+FOLLOWED_WITHIN: Final = 3.0
+"""Seconds for which an answer waits until the other processes have read their files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReloadOutcome:
+    """The configuration that this process runs now. `dequeued` counts the queue rows that were removed with their edges."""
+
+    result: Result
+    hash: str
+    changes: Changes
+    dequeued: int = 0
+
+
+class ReloadRefused(Exception):
+    """The configuration is wrong, or needs a restart. Nothing of it took effect. `problems` has every reason."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))

@@ -1,0 +1,153 @@
+"""What the routes work with, in groups. `watcher/serving/room.py` builds it for a daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import anyio
+from fastapi import Depends, Request
+
+from store.database import Database
+from store.processes.signing_keys import SigningKeys
+from store.state.attributed import AttributedEntries
+from watcher.configuration.reload_outcome import ReloadOutcome
+from watcher.configuration.vocabulary import Descriptions
+from watcher.host.health import Health
+from watcher.host.logs.followers import Followers
+from watcher.host.loops import Hint
+from watcher.host.metrics import Metrics
+from watcher.serving.api.event_posts import EventPosts
+from watcher.serving.api.sign_in.known_tokens import KnownTokens
+from watcher.serving.api.sign_in.same_site import Site
+from watcher.serving.api.sign_in.throttle import Failures
+from watcher.serving.api.streams.live import LiveChanges
+from watcher.serving.api.streams.open_streams import Streams
+from watcher.submit.base import Submitter
+from watcher.triggerer.control import Control
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignIn:
+    """Who may call, and how callers prove who they are."""
+
+    secrets: Sequence[bytes]
+    """The first secret signs the tokens of tries; every one of them verifies."""
+    auth: Literal["tokens", "none"] = "tokens"
+    anonymous: str = "anonymous"
+    """The actor when `auth` is none."""
+    site: Site = field(default_factory=Site)
+    """The addresses at which browsers reach this process."""
+    signing_keys: SigningKeys | None = None
+    """What this process has published of its secrets. None when no other process could differ."""
+    known_tokens: KnownTokens = field(default_factory=KnownTokens)
+    """Tokens that were valid a moment ago. The default trusts none of them without asking the database."""
+    failures: Failures = field(default_factory=Failures)
+    """Tokens that were refused lately."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestLimits:
+    """How large requests may be, and how long what they store is kept."""
+
+    max_value_storage_bytes: int
+    default_retention_days: int
+    body_bytes: int = 1_000_000
+    """Bytes that the request of a person or tool may have beside the longest value."""
+    execution_body_bytes: int = 16_000_000
+    """Bytes that a job's request may have. Its values have no limit of their own, as in Airflow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """The addresses that answers point to."""
+
+    base_url: str | None = None
+    """The prefix of every link. None makes links paths."""
+    spark_history_url: str | None = None
+    """Spark's history server, for the links of tries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveAnswers:
+    """Answers that go on for as long as somebody listens."""
+
+    streams: Streams = field(default_factory=Streams)
+    followers: Followers = field(default_factory=Followers)
+    """The followers of log files."""
+    changes: LiveChanges = field(default_factory=LiveChanges)
+    """The changes that streams report."""
+    stopping: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the process ends: streams end at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessState:
+    """The process that answers."""
+
+    configuration_hash: str | None = None
+    """The hash of the configuration that this process runs. None: it is not compared with the one applied last."""
+    health: Health = field(default_factory=Health)
+    metrics: Metrics = field(default_factory=Metrics)
+    reload: Callable[[str], Awaitable[ReloadOutcome]] | None = None
+    """Reads the configuration again for the given actor. Raises `ReloadRefused`. None without a daemon."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatcherControl:
+    """What people may ask about watchers, and do to them."""
+
+    control: Control | None = None
+    """Moves positions. None where the watchers are not known."""
+    descriptions: Descriptions = field(default_factory=Descriptions)
+    """The sentences of triggers about their watermarks."""
+    on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
+    """Called when the copy of a watermark entry (asset id, key) in a store backend may be gone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSupport:
+    """What the tries of jobs are given and owe."""
+
+    clear_on_success: bool = False
+    submitters: Mapping[str, Submitter] = field(default_factory=dict)
+    """Submitters by the name that is stored with a try, for logs that are kept where drivers run."""
+    worker_backend: Mapping[str, Any] | None = None
+    """What jobs are told about the worker-side backend: `{path, options}`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiContext:
+    """Everything that routes need."""
+
+    database: Database
+    entries: AttributedEntries
+    logs_directory: Path
+    hint: Callable[[Hint], None]
+    """Called after a commit that gave somebody something to do."""
+    sign_in: SignIn
+    limits: RequestLimits
+    links: Links = field(default_factory=Links)
+    live: LiveAnswers = field(default_factory=LiveAnswers)
+    process: ProcessState = field(default_factory=ProcessState)
+    watchers: WatcherControl = field(default_factory=WatcherControl)
+    jobs: JobSupport = field(default_factory=JobSupport)
+    event_posts: EventPosts = field(default_factory=EventPosts)
+    """Posted events that wait to be stored."""
+
+    def followed_by(self, new: ApiContext) -> ApiContext:
+        """Return `new` with what this context counts of its clients: it continues after a reload."""
+        sign_in = replace(new.sign_in, failures=self.sign_in.failures)
+        live = replace(new.live, streams=self.live.streams, changes=self.live.changes)
+        return replace(new, sign_in=sign_in, live=live)
+
+
+async def of_app(request: Request) -> ApiContext:
+    """Return the context of the application that answers."""
+    context: ApiContext = request.app.state.context
+    return context
+
+
+Context = Annotated[ApiContext, Depends(of_app)]
