@@ -53,9 +53,7 @@ UNIMPORTED: Mapping[str, str] = {
 }
 """Distributions that nothing of ours imports, and who needs them."""
 
-UNUSED: Mapping[str, str] = {
-    "shared_stream_key": "part of the trigger contract; no host shares streams yet",
-}
+UNUSED: Mapping[str, str] = {}
 """Names and values that stand for something that is not built, and why they are there."""
 
 
