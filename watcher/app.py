@@ -17,8 +17,8 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from fastapi import FastAPI
 
-from config.changes import Changes, settings_digests
 from config.models import Configuration
+from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
@@ -349,7 +349,7 @@ class Daemon:
         return replace(before, jobs=jobs_to_start(configuration), submitters={**new, **before.submitters})
 
     async def _adopt(
-        self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
+        self, new: Configuration, changed: ConfigurationChanges, asset_ids: Mapping[str, int], submissions: Submissions
     ) -> None:
         """What has not changed stays the same object, and whoever works with it never notices."""
         await anyio.to_thread.run_sync(self._inquirer.prepare, self._settings.plugins_dir, new.environment)

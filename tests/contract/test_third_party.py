@@ -19,9 +19,9 @@ from ruamel.yaml import YAML
 from sqlalchemy import select
 
 from config.errors import ConfigurationInvalid
-from config.json_schema import json_schema
-from config.loader import load
 from config.models import Configuration
+from config.publishing.json_schema import json_schema
+from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from store.catalog import catalog_sync
 from store.database import Database, migrations, sqlite_url

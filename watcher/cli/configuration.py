@@ -162,7 +162,7 @@ def _lacking_java(configuration: Configuration) -> list[Problem]:
 
 def _needing_restart(configuration: Configuration) -> list[Problem]:
     """The settings with which the daemon that runs in this home was not started; of another home nothing is known."""
-    from config.changes import changed_settings, restart_sentence  # noqa: PLC0415  see watcher.cli
+    from config.models.changes import changed_settings, restart_sentence  # noqa: PLC0415  see watcher.cli
     from watcher.host.home import lock_path, settings_path  # noqa: PLC0415
 
     settings = configuration.settings
@@ -191,7 +191,7 @@ def _check_store(show: Show, configuration: Configuration) -> None:
 
 def schema() -> None:
     """Print the JSON Schema of the configuration, from which editors complete."""
-    from config.json_schema import json_schema  # noqa: PLC0415  see watcher.cli
+    from config.publishing.json_schema import json_schema  # noqa: PLC0415  see watcher.cli
     from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
 
     typer.echo(json.dumps(json_schema(vocabulary()), indent=2))

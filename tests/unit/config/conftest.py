@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
-from config.durations import Duration
 from config.errors import ConfigurationInvalid, UnknownClass
-from config.loader import load
 from config.models import Configuration
+from config.models.values import Duration
+from config.reading.loader import load
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
 
 Load = Callable[..., Configuration]

@@ -33,7 +33,7 @@ def test_addresses_and_headers_are_secrets(load_text: Load) -> None:
     ("rule", "sentence"),
     [
         (f"on: [run_fails], to: {MAIL}", "on[0]: must be `watcher_failing`, `watcher_late`, `run_failed` or"),
-        (f"on: [], to: {MAIL}", "on: must name what is told"),
+        (f"on: [], to: {MAIL}", "on: must name at least one kind of alert"),
         ("on: [run_failed], to: {}", "to: must be one of `webhook` and `smtp`"),
         ("on: [run_failed], to: {webhook: {url: chat}}", "to.webhook.url: must begin with `http://` or `https://`"),
         (

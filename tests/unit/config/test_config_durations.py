@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.durations import format_duration, parse_duration
+from config.models.values import format_duration, parse_duration
 from triggers import options
 
 

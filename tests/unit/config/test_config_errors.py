@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigurationInvalid, Problem
-from config.loader import load
+from config.reading.loader import load
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
 
 CASES = {

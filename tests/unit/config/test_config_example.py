@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from ruamel.yaml import YAML
 
 from config.errors import ConfigurationInvalid
-from config.json_schema import json_schema
-from config.loader import load
+from config.publishing.json_schema import json_schema
+from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from watcher.configuration.vocabulary import vocabulary
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config.loader import load
+from config.reading.loader import load
 from config.vocabulary import Vocabulary
 
 
@@ -94,7 +94,7 @@ def test_a_file_of_many_values_and_one_that_repeats_some_by_aliases_are_read(
 ) -> None:
     shared = f"assets: {{a: {{extra: {{x: &x [{'1,' * 1_000}], y: [{'*x ,' * 50}]}}}}}}"
     assert load(write(shared), vocabulary, {}).assets["a"].extra["y"] == [[1] * 1_000] * 50
-    monkeypatch.setattr("config.document._FEW", 100)
+    monkeypatch.setattr("config.reading.document._MANY_VALUES", 100)
     many = f"assets: {{a: {{extra: {{x: [{'1,' * 1_000}]}}}}}}"
     assert load(write(many), vocabulary, {}).assets["a"].extra["x"] == [1] * 1_000
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigurationInvalid
-from config.loader import load
 from config.models import Configuration
+from config.reading.loader import load
 from triggers.iceberg import IcebergConnection
 from watcher.configuration.vocabulary import vocabulary
 

@@ -20,23 +20,27 @@ JOB = "jobs: {{j: {{schedule: landing, {}, spark: {{application: builtin:ingest,
 @pytest.mark.parametrize(
     ("job", "spark", "sentence"),
     [
-        ("outlets: []", "connections: [lake]", "outlets: must name one asset, whose store will tell of the table"),
+        ("outlets: []", "connections: [lake]", "outlets: must name exactly one asset: its store describes the table"),
         (
             "outlets: [orders, more]",
             "connections: [lake]",
-            "outlets: must name one asset, whose store will tell of the",
+            "outlets: must name exactly one asset: its store describes the",
         ),
-        ("outlets: [plain]", "connections: [lake]", "outlets: `plain` is no place for a table: give the outlet a uri"),
+        ("outlets: [plain]", "connections: [lake]", "outlets: `plain` cannot hold a table: give the outlet a uri"),
         (
             "outlets: [plain]",
             "connections: [lake], options: {target: 'hdfs://n/t'}",
-            "spark.options.target: `hdfs://n/t` is no place for a table",
+            "spark.options.target: `hdfs://n/t` cannot hold a table",
         ),
-        ("outlets: [orders]", "connections: [shop]", "spark.connections: must list `lake`, by which files finds what"),
+        (
+            "outlets: [orders]",
+            "connections: [shop]",
+            "spark.connections: must list `lake`: the watcher files reads the",
+        ),
         (
             "outlets: [more]",
             "connections: [lake]",
-            "spark.connections: must list a connection of type s3, by which the",
+            "spark.connections: must list a connection of type s3: the table is written",
         ),
         (
             "outlets: [orders], max_active_runs: 2",

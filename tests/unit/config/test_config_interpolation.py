@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.interpolation import Interpolation
+from config.reading.interpolation import Interpolation
 
 ENVIRON = {"NAME": "value", "EMPTY": "", "TRICKY": "${NAME} $$ \\1"}
 

@@ -12,10 +12,10 @@ from pydantic import SecretStr, ValidationError
 from sqlalchemy import make_url
 
 from config.errors import ConfigurationInvalid
-from config.loader import load
 from config.models import Configuration
-from config.schedules import AliasCondition, All, AssetCondition
-from config.settings_loader import load_settings
+from config.models.schedules import AliasCondition, All, AssetCondition
+from config.reading.loader import load
+from config.reading.settings_loader import load_settings
 from config.vocabulary import Vocabulary
 
 

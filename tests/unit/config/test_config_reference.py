@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from config.reference import MODELS, rewrite
+from config.publishing.reference import MODELS, rewrite
 
 REPOSITORY = Path(__file__).parents[3]
 PAGE = REPOSITORY / "docs" / "configuration.md"
@@ -14,7 +14,7 @@ PAGE = REPOSITORY / "docs" / "configuration.md"
 
 def test_the_page_has_the_tables_of_the_models() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert rewrite(page) == page, "run `python -m config.reference docs/configuration.md`"
+    assert rewrite(page) == page, "run `python -m config.publishing.reference docs/configuration.md`"
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,12 +12,12 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from config.errors import ConfigurationInvalid
-from config.json_schema import json_schema
-from config.loader import load
-from config.models import IngestOptions, JobConfig
-from config.reserved import RESERVED, ReservedKey
-from config.sentences import keys, models_at
-from config.settings import Settings
+from config.models import IngestConfig, JobConfig
+from config.models.reserved import RESERVED, ReservedKey
+from config.models.settings import Settings
+from config.publishing.json_schema import json_schema
+from config.reading.loader import load
+from config.section import keys, models_at
 from watcher.configuration.vocabulary import vocabulary
 
 KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey) and "**" not in entry.path}
@@ -149,7 +149,7 @@ def test_a_key_that_is_built_is_reserved_no_more() -> None:
     sections: dict[str, list[type[BaseModel]]] = {
         "settings.": [Settings],
         "assets.*.watchers.*.": triggers,
-        "jobs.*.spark.options.": [IngestOptions],
+        "jobs.*.spark.options.": [IngestConfig],
         "jobs.*.": [JobConfig],
     }
     for path in KEYS:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from config.loader import load
 from config.models import SparkConfig
-from config.spark_keys import DynamicAllocation
+from config.models.spark import DynamicAllocation
+from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from tests.unit.config.conftest import Load, Problems, Write
 
@@ -84,13 +84,13 @@ def test_arguments_may_be_templates(load_text: Load) -> None:
     [
         (
             "{{ run_id",
-            "is no template that Jinja2 reads: unexpected end of template, expected 'end of print statement'",
+            "is not a valid Jinja2 template: unexpected end of template, expected 'end of print statement'",
         ),
-        ("{% if %}", "is no template that Jinja2 reads: Expected an expression, got 'end of statement block'"),
+        ("{% if %}", "is not a valid Jinja2 template: Expected an expression, got 'end of statement block'"),
         ("{{ runid }}", "uses `runid`, which templates here do not have; did you mean `run_id`?"),
-        ("{{ conf.x | shout }}", "is no template that Jinja2 reads: No filter named 'shout'"),
-        ("{{ [1, 2] | random }}", "is no template that Jinja2 reads: No filter named 'random'"),
-        ("{% include 'x' %}", "is a template that takes in another; write it out"),
+        ("{{ conf.x | shout }}", "is not a valid Jinja2 template: No filter named 'shout'"),
+        ("{{ [1, 2] | random }}", "is not a valid Jinja2 template: No filter named 'random'"),
+        ("{% include 'x' %}", "is a template that includes another; write it out"),
         ("{{ lipsum() }}", "uses `lipsum`, which templates here do not have; "),
     ],
 )

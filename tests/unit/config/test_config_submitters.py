@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from config.json_schema import json_schema
+from config.publishing.json_schema import json_schema
 from config.vocabulary import Vocabulary
 from tests.unit.config.conftest import Load, Problems
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from config.uris import credentials_in, names_credential, normalise
+from config.models.uris import credentials_in, names_credential, normalise
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from config.errors import ConfigurationInvalid
-from config.loader import load
+from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.java_properties import read_properties, write_properties
+from config.models.java_properties import read_properties, write_properties
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config.spark_keys import ARGUMENT_NAMES
+from config.models.spark import ARGUMENT_NAMES
 from store.detection.events import AssetEvent, EventAsset
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from store.runs.runs import Run

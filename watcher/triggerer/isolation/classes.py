@@ -85,7 +85,7 @@ def _connection(request: Frame) -> Frame:
 
 def _checked(model: Any, request: Frame) -> tuple[Any, Frame]:
     """As the configuration checks models of its own."""
-    from config.report import checked  # noqa: PLC0415  it reads YAML; only these questions need it
+    from config.reading.report import checked  # noqa: PLC0415  it reads YAML; only these questions need it
 
     outcome = checked(model, request["data"], tuple(request["path"]), scope(request["folder"]))
     value = outcome.value

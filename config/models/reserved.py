@@ -1,7 +1,7 @@
-"""Keys and values that are described for a later release, and refused with the words "not in this release" until then.
+"""Keys and values that are described for a later release. Until then they are refused with the words "not in this release".
 
-`RESERVED` is the one table of them. Whoever builds a key takes its entry out; while it is in, no model may know the key.
-A key's default may be written out: it asks for nothing.
+`RESERVED` lists all of them. Remove an entry when its key is built; no model may have a key that is listed here. The default
+of a reserved key may be written out, because it asks for nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from config.document import KeyPath
-from config.sentences import keys, models_at
+from config.errors import KeyPath
+from config.section import keys, models_at
 
 REMOVE: Final = "is not in this release; remove it"
 _ABSENT: Final = object()
@@ -22,16 +22,16 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, kw_only=True)
 class ReservedKey:
-    """A key that no model knows: right with its `default` (of a mapping: any part of it), refused with anything else."""
+    """A key that no model has. It is accepted with its `default` (or part of it, if that is a mapping), and else refused."""
 
     path: str
-    """As in the YAML, with `*` for a name and `**` for whatever is between."""
+    """The key's place in the YAML; `*` stands for a name, `**` for any number of parts between."""
     default: Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReservedValue:
-    """A value of a key that is known, which its model refuses; `what` says so in words."""
+    """A value that the model of a known key refuses; `what` describes it in words."""
 
     path: str
     what: str
@@ -64,7 +64,7 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
 
 
 def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[Any, list[tuple[KeyPath, str]]]:
-    """`data` at `path` without the reserved keys that its `model` does not know; where within it they ask for something."""
+    """Return `data`, which stands at `path`, without its reserved keys, and a fault for each of them that is not the default."""
     faults: list[tuple[KeyPath, str]] = []
     for entry in RESERVED:
         inner = _inner(entry.path, path)
@@ -77,7 +77,7 @@ def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[
 
 
 def not_in_this_release(path: KeyPath, document: Any, sentence: str) -> str:
-    """`sentence` about what stands at `path` of the `document`, with the reason why it is refused when it is reserved."""
+    """Add to `sentence`, about the value at `path` of the `document`, that the value is reserved, if it is."""
     for entry in RESERVED:
         if _matches(entry.path.split("."), path) and (value := _value_at(document, path)) is not _ABSENT:
             if isinstance(entry, ReservedKey):
@@ -88,7 +88,7 @@ def not_in_this_release(path: KeyPath, document: Any, sentence: str) -> str:
 
 
 def _inner(pattern: str, path: KeyPath) -> KeyPath:
-    """What `pattern` has after `path`; () when it is of something else, or of names further down."""
+    """The part of `pattern` after `path`; () if `path` does not match, or if the rest holds a `*`."""
     parts = pattern.split(".")
     rest = tuple(parts[len(path) :])
     return rest if "*" not in rest and _matches(parts[: len(path)], path) else ()
@@ -102,7 +102,7 @@ def _matches(pattern: list[str], path: KeyPath) -> bool:
 
 
 def _is_known(model: type[BaseModel], inner: KeyPath) -> bool:
-    """Also where anything may stand."""
+    """Whether `model` has the key at `inner`. It does where anything is allowed."""
     models = models_at(model, inner[:-1])
     return not models or any(inner[-1] in keys(each) for each in models)
 
