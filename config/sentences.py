@@ -118,7 +118,7 @@ def _expectation(detail: ErrorDetails) -> str:
     """What was expected, to follow "must be"; "" when a validator has written its own sentence."""
     kind = detail["type"]
     if kind in _LIMITS:
-        return _LIMITS[kind].format(**detail.get("ctx", {})).replace("'", "`")
+        return _LIMITS[kind].format_map(detail.get("ctx", {})).replace("'", "`")
     if kind in {"value_error", "assertion_error"}:
         return ""
     if expected := _TYPES.get(kind.partition("_")[0]):

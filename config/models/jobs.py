@@ -59,7 +59,7 @@ class JobConfig(Section):
     deadline: PositiveDuration | None = None
     """Longest time for which the schedule's condition may be met only in part; after that an alert is raised."""
     paused: bool = False
-    """Whether the job is paused at first."""
+    """Whether a new job is paused at first."""
     catchup: bool = False
     """Start one run for each time that was missed while the daemon was stopped, not one for all of them."""
 

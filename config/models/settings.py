@@ -87,7 +87,7 @@ class TriggererSettings(Section):
     lease: PositiveDuration = timedelta(seconds=15)
     """Time after which other processes take over the watchers of a silent one. It must be longer than `heartbeat`."""
     capacity: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 10_000
-    """Most watchers that this process hosts. A watcher that no triggerer has room for is unassigned, and is named."""
+    """Most watchers that this process hosts. A watcher that no triggerer has room for stays unassigned and is reported."""
     grace: Duration = timedelta(seconds=30)
     """Time to finish after a request to stop. What takes longer is named in the log, and the process ends with exit code 1."""
     poll_timeout: PositiveDuration = timedelta(minutes=5)

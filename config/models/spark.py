@@ -23,7 +23,6 @@ from pydantic import (
 )
 
 from config.models.ingest import BUILTIN, INGEST, IngestConfig
-from config.models.java_properties import read_properties
 from config.models.values import ConnectionName, Place
 from config.names import did_you_mean
 from config.section import LARGEST_INT, Section
@@ -91,6 +90,26 @@ Allocation: TypeAlias = Annotated[
 ]
 
 
+def read_properties(text: str) -> dict[str, str]:
+    """The properties in a file of Spark's, as `java.util.Properties` reads it. Like Spark, it trims the values.
+
+    Raises `UnicodeError` for an escape that Java refuses, too.
+    """
+    from javaproperties import InvalidUEscapeError, loads  # noqa: PLC0415  slow, and few jobs have such a file
+
+    try:
+        return {key: value.strip(" \t\f") for key, value in loads(text).items()}
+    except InvalidUEscapeError:
+        raise UnicodeError("holds `\\u` without four hexadecimal digits; write a backslash as `\\\\`") from None
+
+
+def write_properties(properties: Mapping[str, str]) -> str:
+    """The text, in ASCII, that `java.util.Properties` reads as `properties`."""
+    from javaproperties import dumps  # noqa: PLC0415  see `read_properties`
+
+    return dumps(properties, timestamp=False)
+
+
 def _check_application(application: str, info: ValidationInfo) -> str:
     if application.startswith(BUILTIN) and application != INGEST:
         raise ValueError(f"is no built-in application; {did_you_mean(application, [INGEST])}")
@@ -114,6 +133,8 @@ def _check_properties_file(place: str, info: ValidationInfo) -> str:
             _check_conf(read_properties(Path(place.removeprefix("file:")).read_text(encoding="utf-8")))
         except OSError:
             raise ValueError("there is no such file; relative paths start at the folder of the configuration") from None
+        except UnicodeDecodeError:
+            raise ValueError("is not UTF-8 text; save it as UTF-8") from None
     return place
 
 

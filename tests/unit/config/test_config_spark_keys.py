@@ -54,16 +54,24 @@ def test_what_spark_submit_would_refuse_is_refused(problems: Problems, keys: str
     assert f"jobs.j.{sentence}" in problem
 
 
-@pytest.mark.parametrize("text", [None, "spark.submit.deployMode cluster"])
-def test_a_check_looks_into_the_properties_file(
-    write: Write, vocabulary: Vocabulary, tmp_path: Path, text: str | None
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, r"spark.properties_file: there is no such file"),
+        (b"spark.submit.deployMode cluster", WHY),
+        (b"spark.a=C:\\users", r"spark.properties_file: holds `\\u` without four hexadecimal digits"),
+        (b"spark.a=\xff", r"spark.properties_file: is not UTF-8 text; save it as UTF-8"),
+    ],
+)
+def test_a_check_reads_the_properties_file(
+    write: Write, vocabulary: Vocabulary, tmp_path: Path, text: bytes | None, sentence: str
 ) -> None:
     (tmp_path / "a.py").touch()
     if text is not None:
-        (tmp_path / "spark.conf").write_text(text)
+        (tmp_path / "spark.conf").write_bytes(text)
     file = write("jobs: {j: {spark: {application: a.py, properties_file: spark.conf}}}")
     assert load(file, vocabulary, {})
-    with pytest.raises(Exception, match=WHY if text else r"spark.properties_file: there is no such file"):
+    with pytest.raises(Exception, match=sentence):
         load(file, vocabulary, {}, with_files=True)
 
 
