@@ -24,7 +24,7 @@ def dotted(path: KeyPath) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing to mend: its place, and a sentence with the remedy. It never holds the value of a secret.
+    """One thing to correct: its place, and a sentence with the remedy. It never holds the value of a secret.
 
     `file` is the file as the user named it, or the environment variable that set the value. `line` is None for an
     environment variable and for a file that could not be read at all. `path` is dotted (`jobs.load.outlets[0]`), and ""
@@ -45,7 +45,7 @@ class ConfigurationInvalid(Exception):
     """The configuration was refused; `problems` are sorted by file and line, and are never empty.
 
     `secrets` are the files that it names by `${file:…}`, as far as it could be read: one of them may be what has to be
-    mended.
+    corrected.
     """
 
     def __init__(self, problems: Iterable[Problem], secrets: Iterable[Path] = ()) -> None:
@@ -71,7 +71,7 @@ def refusing_faults(file: Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise ConfigurationInvalid.in_file(
-            file, f"cannot be read: this program raised {type(error).__name__} over it; undo what was changed last"
+            file, f"cannot be read: reading it raised {type(error).__name__}; undo the last change"
         ) from error
 
 

@@ -76,7 +76,7 @@ class AlertTarget(Section):
     @model_validator(mode="after")
     def _check_target(self) -> Self:
         if (self.webhook is None) == (self.smtp is None):
-            raise ValueError("must be one of `webhook` and `smtp`")
+            raise ValueError("must have exactly one of `webhook` and `smtp`")
         return self
 
 

@@ -63,7 +63,7 @@ def _check_network(network: str) -> str:
 
 def _check_host(host: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]", host):
-        raise ValueError("must be a name or an address as in a URL, without port; there is no `*`")
+        raise ValueError("must be a host name or an address as in a URL, without a port; `*` is not allowed")
     return host.lower()
 
 

@@ -64,7 +64,10 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
 
 
 def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[Any, list[tuple[KeyPath, str]]]:
-    """Return `data`, which stands at `path`, without its reserved keys, and a fault for each of them that is not the default."""
+    """Return `data`, which stands at `path`, without reserved keys that its `model` does not have.
+
+    The second value has a fault for each of these keys that is not the default.
+    """
     faults: list[tuple[KeyPath, str]] = []
     for entry in RESERVED:
         inner = _inner(entry.path, path)

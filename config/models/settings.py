@@ -27,7 +27,7 @@ def _check_database(url: SecretStr) -> SecretStr:
     port = parts[1] if (parts := _PORT.match(url.get_secret_value())) else None
     if port is not None and not (re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) <= _HIGHEST_PORT):
         raise ValueError(
-            f"names no port from 1 to {_HIGHEST_PORT} behind its host; write `@` in a user or password as `%40`, `:` as `%3A`"
+            f"has no port from 1 to {_HIGHEST_PORT} after its host; write `@` in a user or password as `%40`, `:` as `%3A`"
         )
     return url
 

@@ -35,8 +35,8 @@ ARGUMENT_NAMES: Final = (
 """What templates in `spark.args` may use."""
 DEPLOY_MODE: Final = "spark.submit.deployMode"
 _WHY_CLIENT: Final = (
-    "the driver runs beside the daemon, which hands it its context and its token in a file, and finds, stops and fences it "
-    "as a process of this machine; in cluster mode it would be none"
+    "the driver runs beside the daemon, which passes it its context and token in a file, and finds, stops and fences it as a "
+    "process of this machine; a driver in cluster mode is not one"
 )
 
 
@@ -112,7 +112,7 @@ def write_properties(properties: Mapping[str, str]) -> str:
 
 def _check_application(application: str, info: ValidationInfo) -> str:
     if application.startswith(BUILTIN) and application != INGEST:
-        raise ValueError(f"is no built-in application; {did_you_mean(application, [INGEST])}")
+        raise ValueError(f"is not a built-in application; {did_you_mean(application, [INGEST])}")
     file = Path(application.removeprefix("file:"))
     if info.context and info.context.with_files and file.is_absolute() and not file.is_file():
         raise ValueError("there is no such file; relative paths start at the folder of the configuration")
@@ -183,7 +183,7 @@ class SparkParameters(Section):
         """Refuse what Spark's own `SparkContext.addFile` would refuse after the driver has started."""
         master = info.data.get("master")
         if master is not None and master != "yarn" and any("#" in file for file in files):
-            raise ValueError("`#name` behind a file renames it on YARN only: elsewhere it keeps its name")
+            raise ValueError("`#name` after a file renames it on YARN only; remove it")
         return files
 
     @model_validator(mode="before")

@@ -39,8 +39,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().getattr(obj, attribute)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**" or not (isinstance(left, int | float) and isinstance(right, int | float)):
-            raise SecurityError(f"`{operator}` is for two numbers, and `**` for none")
+        if operator == "**":
+            raise SecurityError("`**` is not allowed")
+        if not (isinstance(left, int | float) and isinstance(right, int | float)):
+            raise SecurityError(f"`{operator}` works on two numbers only")
         return super().call_binop(context, operator, left, right)
 
 

@@ -106,7 +106,7 @@ def _compose(file: Path) -> Node | None:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = ", ".join(part for part in (error.context, error.problem) if part)
         unquoted = "${" in "".join(text.splitlines()[line - 1 : line])
-        remedy = "put quotes around the `${…}`" if unquoted else "mend indentation, brackets or quotes"
+        remedy = "put quotes around the `${…}`" if unquoted else "correct indentation, brackets or quotes"
         raise ConfigurationInvalid.in_file(file, f"is not valid YAML ({reason}); {remedy} here", line) from None
     except YAMLError:
         raise ConfigurationInvalid.in_file(
@@ -177,11 +177,13 @@ class _NodeReader:
                 return [self._member(item, item, (*path, index)) for index, item in enumerate(node.value)]
             case ScalarNode() if kind in _SCALARS:
                 if (text := _whole(node.value)) is None:
-                    return self._problem(node, path, "holds half of a character, a lone surrogate; write all of it")
+                    return self._problem(
+                        node, path, "holds half of a character (a lone surrogate); write the whole character"
+                    )
                 try:
                     return _SCALARS[kind](text)
                 except ValueError:
-                    return self._problem(node, path, f"the value is not of its tag `!!{kind}`; remove the tag")
+                    return self._problem(node, path, f"the value does not match its tag `!!{kind}`; remove the tag")
         return self._problem(node, path, f"the tag `{node.tag}` has no meaning here; remove it")
 
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:

@@ -193,7 +193,7 @@ class _EntryReader:
 
     def _connection_fault(self, connection: Any, needed: str | None) -> str | None:
         if needed is None:
-            return None if connection is None else "is of no use to this trigger; remove it"
+            return None if connection is None else "has no effect: this trigger uses no connection; remove it"
         fitting = [name for name, entry in self._connections.items() if as_mapping(entry).get("type") == needed]
         remedy = did_you_mean(str(connection), fitting) if fitting else f"add one of `type: {needed}` to `connections`"
         if connection is None:
@@ -214,7 +214,7 @@ class _EntryReader:
             self._report.add(path, str(error))
             return None
         except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
-            self._report.add(path, f"the trigger's `defaults` raised {type(error).__name__}; mend the class")
+            self._report.add(path, f"the trigger's `defaults` raised {type(error).__name__}; correct the class")
             return None
         given = {**implied, **options}
         return self._report.validate_any(kind.options, given, path, self._scope, complete=uri is not None)

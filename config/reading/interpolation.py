@@ -85,7 +85,7 @@ class Interpolation:
     def _look_up(self, match: re.Match[str]) -> str:
         if match["malformed"]:
             raise LookupError(
-                "`${` begins no reference: write `${NAME}`, `${NAME:-default}` or `${file:/path}`, and `$$` for a plain $"
+                "`${` does not begin a reference: write `${NAME}`, `${NAME:-default}` or `${file:/path}`, and `$$` for a plain $"
             )
         if match["file"]:
             return self._file(match["file"])
@@ -140,4 +140,4 @@ def _put(document: Document, variable: str, text: str) -> None:
         is_yaml = text == "null" or text.startswith(("{", "["))
         values[key] = YAML(typ="safe", pure=True).load(text) if is_yaml else text
     except YAMLError:
-        document.problems.append(document.problem(path, "is not valid YAML; mend its brackets or quotes"))
+        document.problems.append(document.problem(path, "is not valid YAML; correct its brackets or quotes"))

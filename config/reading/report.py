@@ -34,7 +34,7 @@ def checked(model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None) 
         faults += sentences(error, model, data)
     except Exception as error:  # noqa: BLE001  a plug-in's validators may raise anything; its text may hold a secret
         class_name = f"{model.__module__}.{model.__qualname__}"
-        faults.append(((), f"cannot be checked: `{class_name}` raised {type(error).__name__}; mend the class"))
+        faults.append(((), f"cannot be checked: `{class_name}` raised {type(error).__name__}; correct the class"))
     return Checked(value=None, data=data, faults=faults)
 
 

@@ -113,9 +113,7 @@ EDITS: list[tuple[Edit, ConfigurationChanges]] = [
 
 
 @pytest.mark.parametrize(("edit", "expected"), EDITS)
-def test_what_is_edited_is_what_changes_and_nothing_else(
-    tmp_path: Path, edit: Edit, expected: ConfigurationChanges
-) -> None:
+def test_only_what_is_edited_changes(tmp_path: Path, edit: Edit, expected: ConfigurationChanges) -> None:
     assert changes(read(tmp_path), read(tmp_path, edit)) == expected
 
 
@@ -134,7 +132,7 @@ def test_definitions_differ_where_the_watcher_or_its_connection_does(tmp_path: P
     assert differing == {"landing_files"}
 
 
-def test_settings_are_told_apart_without_telling_them(tmp_path: Path) -> None:
+def test_digests_show_which_settings_changed_but_no_values(tmp_path: Path) -> None:
     before = read(tmp_path, lambda d: d.update(settings={"database": {"url": "postgresql+asyncpg://u:hidden@h/d"}}))
     digests = settings_digests(before.settings)
     assert "hidden" not in str(digests)
@@ -144,7 +142,7 @@ def test_settings_are_told_apart_without_telling_them(tmp_path: Path) -> None:
     assert restart_sentence(names).startswith("settings.database.url takes effect at a start only")
 
 
-def test_files_that_were_written_renamed_over_or_went_have_another_stamp(tmp_path: Path) -> None:
+def test_a_file_that_was_written_replaced_or_removed_has_another_stamp(tmp_path: Path) -> None:
     configuration = read(tmp_path)
     assert configuration.secrets == {tmp_path / "secret"}
 
@@ -159,7 +157,7 @@ def test_files_that_were_written_renamed_over_or_went_have_another_stamp(tmp_pat
     assert is_stale()
 
 
-def test_a_link_is_watched_where_it_stands_and_where_it_leads(tmp_path: Path) -> None:
+def test_a_link_is_watched_in_its_folder_and_in_that_of_its_target(tmp_path: Path) -> None:
     (tmp_path / "edition").mkdir()
     (tmp_path / "edition" / "watchers.yaml").write_text(TEXT)
     (tmp_path / "watchers.yaml").symlink_to("edition/watchers.yaml")

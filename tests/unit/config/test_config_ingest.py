@@ -59,7 +59,7 @@ JOB = "jobs: {{j: {{schedule: landing, {}, spark: {{application: builtin:ingest,
         ),
     ],
 )
-def test_what_an_ingestion_lacks_is_said_before_anything_runs(problems: Problems, job, spark, sentence):
+def test_what_an_ingestion_lacks_is_reported_before_anything_runs(problems: Problems, job, spark, sentence):
     [problem] = problems(BEFORE + JOB.format(job, spark))
     assert f"jobs.j.{sentence}" in problem
 
@@ -73,7 +73,7 @@ def test_what_an_ingestion_lacks_is_said_before_anything_runs(problems: Problems
         ("orders, more", "{target: 'file:///data/orders'}"),
     ],
 )
-def test_an_ingestion_with_all_it_needs_is_taken(load_text: Load, outlets, options):
+def test_an_ingestion_with_all_it_needs_is_accepted(load_text: Load, outlets, options):
     text = BEFORE + JOB.format(f"outlets: [{outlets}]", f"connections: [lake], options: {options}")
     found = load_text(text).jobs["j"].spark.options
     assert str(found.get("target", "/")).startswith(("/", "file:"))

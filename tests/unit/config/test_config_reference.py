@@ -38,7 +38,7 @@ def test_what_stood_between_the_marks_is_replaced() -> None:
     assert rewritten.endswith("\n<!-- end -->\nafter")
 
 
-def test_a_table_of_nothing_known_is_an_error() -> None:
+def test_a_table_of_an_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError):
         rewrite("<!-- keys: nothing -->\n<!-- end -->")
 

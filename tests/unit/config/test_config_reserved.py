@@ -75,7 +75,7 @@ def validator() -> Draft202012Validator:
 
 
 @pytest.mark.parametrize("path", KEYS)
-def test_the_default_written_out_is_right(
+def test_a_default_that_is_written_out_is_accepted(
     loaded: Callable[..., list[str]], validator: Draft202012Validator, path: str
 ) -> None:
     document = written(path, KEYS[path])
@@ -138,12 +138,12 @@ def test_what_is_not_reserved_stays_unknown(loaded: Callable[..., list[str]]) ->
     assert "is not a key here" in loaded(written("assets.*.isolation", "none"))[0]
 
 
-def test_options_of_an_application_of_ones_own_are_its_own(loaded: Callable[..., list[str]]) -> None:
+def test_options_of_another_application_are_not_checked(loaded: Callable[..., list[str]]) -> None:
     spark = {"application": "a.py", "options": {"format": "delta", "schema_evolution": "add_columns"}}
     assert loaded(written("jobs.*.spark", spark)) == []
 
 
-def test_a_key_that_is_built_is_reserved_no_more() -> None:
+def test_a_key_that_a_model_has_is_not_reserved() -> None:
     """Whoever builds a key takes its entry out of the table."""
     triggers = [kind.options for kind in vocabulary().triggers.values()]
     sections: dict[str, list[type[BaseModel]]] = {

@@ -99,7 +99,7 @@ def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
         ),
     ],
 )
-def test_a_schedule_that_is_none_is_told_why_and_where(written: Any, faults: dict[KeyPath, str]) -> None:
+def test_an_invalid_schedule_is_refused_with_reason_and_place(written: Any, faults: dict[KeyPath, str]) -> None:
     with pytest.raises(ValidationError) as refused:
         parse(written)
     assert {error["loc"]: error["msg"] for error in refused.value.errors()} == faults
@@ -122,7 +122,7 @@ def test_a_schedule_that_is_none_is_told_why_and_where(written: Any, faults: dic
         "@never",
     ],
 )
-def test_a_cron_expression_that_never_fires_or_not_alike_everywhere_is_refused(expression: Any) -> None:
+def test_a_cron_expression_that_never_fires_or_is_random_is_refused(expression: Any) -> None:
     with pytest.raises(ValidationError, match="is not a cron expression that ever fires"):
         parse({"cron": expression})
 

@@ -19,7 +19,7 @@ def spark_of(load_text: Load, keys: str) -> SparkConfig:
     return load_text(f"jobs: {{j: {{spark: {{application: /a.py, {keys}}}}}}}").jobs["j"].spark
 
 
-def test_they_are_as_spark_submit_has_them(load_text: Load, tmp_path: Path) -> None:
+def test_the_keys_have_the_units_of_spark_submit(load_text: Load, tmp_path: Path) -> None:
     keys = (
         "master: yarn, files: [lookup.csv, 's3a://b/x#y'], archives: ['env.tar.gz#env'], properties_file: spark.conf, "
         "executor_memory: 2g, executor_cores: 2, num_executors: 3, dynamic_allocation: {min: 1, max: 4}"
@@ -43,7 +43,7 @@ def test_they_are_as_spark_submit_has_them(load_text: Load, tmp_path: Path) -> N
         ("num_executors: many", "spark.num_executors: must be a whole number, not text"),
         ("dynamic_allocation: {min: 3, max: 2}", "spark.dynamic_allocation: `max` must be at least `min`"),
         ("dynamic_allocation: {least: 3}", "spark.dynamic_allocation.least: is not a key here; known: `max`, `min`"),
-        ("files: ['a.csv#b.csv']", "spark.files: `#name` behind a file renames it on YARN only"),
+        ("files: ['a.csv#b.csv']", "spark.files: `#name` after a file renames it on YARN only"),
         ("deployMode: cluster", f"spark.deployMode: is always `client`, so remove it: {WHY}"),
         ("deploy_mode: client", f"spark.deploy_mode: is always `client`, so remove it: {WHY}"),
         ("conf: {spark.submit.deployMode: cluster}", f"spark.conf.spark.submit.deployMode: must be `client`: {WHY}"),
@@ -102,7 +102,7 @@ def test_arguments_may_be_templates(load_text: Load) -> None:
         ("{{ lipsum() }}", "uses `lipsum`, which templates here do not have; "),
     ],
 )
-def test_what_is_wrong_with_a_template_is_said_before_anything_runs(
+def test_a_mistake_in_a_template_is_reported_before_anything_runs(
     problems: Problems, argument: str, sentence: str
 ) -> None:
     escaped = argument.replace("'", "''")

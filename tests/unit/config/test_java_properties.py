@@ -19,7 +19,7 @@ from config.models.spark import read_properties, write_properties
         ("odd key:=#!", "ü", "odd\\ key\\:\\=\\#\\!=\\u00fc\n"),
     ],
 )
-def test_they_are_written_as_java_reads_them(key: str, value: str, line: str) -> None:
+def test_properties_are_written_as_java_reads_them(key: str, value: str, line: str) -> None:
     assert write_properties({key: value}) == line
 
 
@@ -39,7 +39,7 @@ def test_they_are_written_as_java_reads_them(key: str, value: str, line: str) ->
         (" \\ a = \\ b ", {" a": "b"}),
     ],
 )
-def test_they_are_read_as_java_reads_them(text: str, properties: dict[str, str]) -> None:
+def test_properties_are_read_as_java_reads_them(text: str, properties: dict[str, str]) -> None:
     assert read_properties(text) == properties
 
 
