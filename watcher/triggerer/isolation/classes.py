@@ -59,7 +59,7 @@ def _defaults(request: Frame) -> Frame:
     except ValueError as error:
         return {"refused": str(error)}
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
-        return {"refused": f"the trigger's `defaults` raised {type(error).__name__}; mend the class"}
+        return {"refused": f"the trigger's `defaults` raised {type(error).__name__}; correct the class"}
 
 
 def _options(request: Frame) -> Frame:
