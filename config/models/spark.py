@@ -177,6 +177,21 @@ class SparkParameters(Section):
     python: str | None = None
     """Python of the driver and the executors; null is the daemon's."""
 
+
+class SparkConfig(SparkParameters):
+    submitter: Annotated[str, Field(min_length=1)] = "spark-submit"
+    """How Spark is started: `spark-submit`, or the dotted path of a class on `plugins_dir`. The options of such a class stand
+    beside this key."""
+    warm: Annotated[int, Field(ge=0, le=LARGEST_INT)] = 0
+    """Number of drivers that are started ahead, as far as `settings.scheduler.warm_memory_mb` allows. Each is used for one
+    try. Not for `yarn` and `k8s` masters."""
+    env: dict[str, SecretText] = Field(default_factory=dict)
+    """Environment of the driver."""
+    connections: tuple[ConnectionName, ...] = ()
+    """Connections whose credentials the job's private context holds."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the application; those of `builtin:ingest` are checked."""
+
     @field_validator("files")
     @classmethod
     def _check_files(cls, files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
@@ -194,21 +209,6 @@ class SparkParameters(Section):
         if given:
             raise misplaced(section, *(((key,), f"is always `client`, so remove it: {_WHY_CLIENT}") for key in given))
         return section
-
-
-class SparkConfig(SparkParameters):
-    submitter: Annotated[str, Field(min_length=1)] = "spark-submit"
-    """How Spark is started: `spark-submit`, or the dotted path of a class on `plugins_dir`. The options of such a class stand
-    beside this key."""
-    warm: Annotated[int, Field(ge=0, le=LARGEST_INT)] = 0
-    """Number of drivers that are started ahead, as far as `settings.scheduler.warm_memory_mb` allows. Each is used for one
-    try. Not for `yarn` and `k8s` masters."""
-    env: dict[str, SecretText] = Field(default_factory=dict)
-    """Environment of the driver."""
-    connections: tuple[ConnectionName, ...] = ()
-    """Connections whose credentials the job's private context holds."""
-    options: dict[str, Any] = Field(default_factory=dict)
-    """Options of the application; those of `builtin:ingest` are checked."""
 
     @field_validator("warm")
     @classmethod
