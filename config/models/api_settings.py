@@ -37,21 +37,21 @@ Secrets: TypeAlias = Annotated[
 
 class LimitSettings(Section):
     header_bytes: Annotated[Bytes, Field(ge=1_000)] = 64_000
-    """Most bytes of a request line and its headers together: `64kB`."""
+    """Maximum number of bytes in a request line and its headers together: `64kB`."""
     body_bytes: Annotated[Bytes, Field(ge=1)] = 1_000_000
-    """Most bytes of a body from people and tools, in addition to `max_value_storage_bytes`."""
+    """Maximum number of bytes in a body from people and tools, in addition to `max_value_storage_bytes`."""
     execution_body_bytes: Annotated[Bytes, Field(ge=1)] = 16_000_000
-    """Most bytes of a body from a job. A job's values have no other limit."""
+    """Maximum number of bytes in a body from a job. A job's values have no other limit."""
     header_timeout: PositiveDuration = timedelta(seconds=10)
-    """Longest time for a request line with its headers."""
+    """Maximum time for a request line with its headers."""
     body_timeout: PositiveDuration = timedelta(seconds=60)
-    """Longest time for a body."""
+    """Maximum time for a body."""
     idle_timeout: PositiveDuration = timedelta(seconds=75)
-    """Longest time between two requests of a connection, and for a client that does not read its response."""
+    """Maximum time between two requests of a connection, and for a client that does not read its response."""
     connections: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 500
-    """Most connections. A new one beyond that closes the connection that has waited longest for its client."""
+    """Maximum number of connections. A new one beyond that closes the connection that has waited longest for its client."""
     per_address: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 100
-    """Most connections from one address (IPv6: from one /64), except from `trusted_proxies`."""
+    """Maximum number of connections from one address (IPv6: from one /64), except from `trusted_proxies`."""
 
 
 def _check_network(network: str) -> str:

@@ -64,7 +64,7 @@ class AssetConfig(Section):
     extra: Annotated[dict[str, Any], AfterValidator(_check_extra)] = Field(default_factory=dict)
     """Anything worth knowing, as JSON. It is no part of the asset's identity, and must not hold credentials."""
     expect_every: Annotated[PositiveDuration, AfterValidator(_check_countable)] | None = None
-    """Longest time without an event; after that an alert is raised."""
+    """Maximum time without an event; after that an alert is raised."""
     watchers: Annotated[dict[Name, WatcherConfig], WithJsonSchema({})] = Field(default_factory=dict)
     """Watchers by name, which is unique in the whole configuration: `trigger`, `connection` and the trigger's options."""
 

@@ -25,9 +25,9 @@ class BatchConfig(Section):
     debounce: Duration = timedelta(0)
     """Wait until no event has come for this long."""
     max_wait: Duration = timedelta(minutes=5)
-    """Longest wait since the first event."""
+    """Maximum wait since the first event."""
     max_events: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 1000
-    """Most events of one run."""
+    """Maximum number of events in one run."""
 
 
 def _task_id(validated: Mapping[str, Any]) -> str:
@@ -49,15 +49,15 @@ class JobConfig(Section):
     outlets: ReferencesField = ()
     """Assets and aliases (`{alias: name}`) that the job writes. Each asset gets an event when the job succeeds."""
     max_active_runs: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 1
-    """Most runs of this job at a time."""
+    """Maximum number of runs of this job at a time."""
     retries: Annotated[int, Field(ge=0, le=LARGEST_INT)] = 0
     """Number of further tries after a failure."""
     retry_delay: Duration = timedelta(seconds=30)
     """Wait before the first retry. It doubles with each retry, up to 10m."""
     timeout: PositiveDuration | None = None
-    """Longest time for one try."""
+    """Maximum time for one try."""
     deadline: PositiveDuration | None = None
-    """Longest time for which the schedule's condition may be met only in part; after that an alert is raised."""
+    """Maximum time for which the schedule's condition may be met only in part; after that an alert is raised."""
     paused: bool = False
     """Whether a new job is paused at first."""
     catchup: bool = False

@@ -49,7 +49,7 @@ class StoreSettings(Section):
     state_cleanup_batch_size: Annotated[int, Field(ge=0, le=LARGEST_INT)] = 0
     """Rows deleted in one transaction; 0 takes 5,000. SQLite always takes 1,000."""
     max_value_storage_bytes: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 65535
-    """Most bytes of a value, as JSON. The API refuses a longer one; a longer one from a task is kept, and logged."""
+    """Maximum number of bytes in a value, as JSON. The API refuses a longer one; a longer one from a task is kept, and logged."""
     history_retention_days: Days = 90
     """Days the history of store entries is kept."""
     event_retention_days: Days = 90
@@ -71,14 +71,14 @@ class WorkerSettings(Section):
 
 class TriggerBatchSettings(Section):
     max_events: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 10_000
-    """Most events of one batch of a trigger."""
+    """Maximum number of events in one batch of a trigger."""
     max_bytes: Annotated[Bytes, Field(ge=1_000)] = 16_000_000
-    """Most bytes of one batch, as JSON: `16MB`."""
+    """Maximum number of bytes in one batch, as JSON: `16MB`."""
 
 
 class IsolationSettings(Section):
     memory_mb: Annotated[int, Field(ge=64, le=LARGEST_INT)] = 512
-    """Most memory of one trigger's process, in MB. A process that takes more is ended."""
+    """Maximum memory of one trigger's process, in MB. A process that takes more is ended."""
 
 
 class TriggererSettings(Section):
@@ -87,11 +87,11 @@ class TriggererSettings(Section):
     lease: PositiveDuration = timedelta(seconds=15)
     """Time after which other processes take over the watchers of a silent one. It must be longer than `heartbeat`."""
     capacity: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 10_000
-    """Most watchers that this process hosts. A watcher that no triggerer has room for stays unassigned and is reported."""
+    """Maximum number of watchers that this process hosts. A watcher that no triggerer has room for stays unassigned and is reported."""
     grace: Duration = timedelta(seconds=30)
     """Time to finish after a request to stop. What takes longer is named in the log, and the process ends with exit code 1."""
     poll_timeout: PositiveDuration = timedelta(minutes=5)
-    """Longest time for one batch of one poll, for creating a trigger, for its check, and for a dry run."""
+    """Maximum time for one batch of one poll, for creating a trigger, for its check, and for a dry run."""
     batch: TriggerBatchSettings = TriggerBatchSettings()
     """How much a trigger may yield at once."""
     isolation: IsolationSettings = IsolationSettings()
@@ -109,9 +109,9 @@ class TriggererSettings(Section):
 
 class SchedulerSettings(Section):
     parallelism: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 4
-    """Most Spark applications at a time."""
+    """Maximum number of Spark applications at a time."""
     driver_memory_mb: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 550
-    """Memory planned for each Spark application, in MB. What a job's `driver_memory` has above 512m is added."""
+    """Memory planned for each Spark application, in MB. The amount by which a job's `driver_memory` exceeds 512m is added."""
     memory_mb: Annotated[int, Field(ge=1, le=LARGEST_INT)] | None = None
     """Memory for all Spark applications, in MB; null is 60 % of the machine's memory, or of the container's limit."""
     warm_memory_mb: Annotated[int, Field(ge=0, le=LARGEST_INT)] | None = None
@@ -126,7 +126,7 @@ class LogSettings(Section):
     directory: LocalPath | None = None
     """Folder of the log files; null is `<home>/logs`. Several processes may share one."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severe level that is logged."""
+    """Lowest level that is logged."""
     format: Literal["auto", "text", "json"] = "auto"
     """Format of stderr: `text` for people, or `json`, one object per line. `auto` is text on a terminal, else JSON."""
     as_json: Annotated[bool | None, Field(alias="json")] = None
@@ -164,7 +164,7 @@ class AirflowSettings(Section):
     poll_interval: PositiveDuration = timedelta(seconds=5)
     """Time between two polls of the events of an asset in `listen`."""
     timeout: PositiveDuration = timedelta(seconds=10)
-    """Longest time for one request. An event whose request was not answered is looked up before it is sent again."""
+    """Maximum time for one request. An event whose request was not answered is looked up before it is sent again."""
 
     @model_validator(mode="after")
     def _check_sign_in(self) -> Self:

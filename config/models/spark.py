@@ -73,9 +73,9 @@ Argument: TypeAlias = Annotated[Text, AfterValidator(_check_argument)]
 
 class DynamicAllocation(Section):
     min: Annotated[int, Field(ge=0, le=LARGEST_INT)] = 0
-    """Fewest executors."""
+    """Minimum number of executors."""
     max: Annotated[int, Field(ge=1, le=LARGEST_INT)] | None = None
-    """Most executors; null sets no bound."""
+    """Maximum number of executors; null sets no limit."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
