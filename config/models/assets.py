@@ -46,11 +46,10 @@ class WatcherConfig(Section):
     """A registered name (`s3.new_files`), or the dotted path of a class on `plugins_dir`."""
     connection: str | None = None
     """Name of the connection that the trigger uses."""
-    isolation: Isolation = Field(
-        default="none", exclude=True
-    )  # does not concern other processes, so it is no part of the hash
+    # Excluded from dumps, so no part of the hash: these two do not concern other processes.
+    isolation: Isolation = Field(default="none", exclude=True)
     """Where the trigger runs: `process` is a process of its own, the default of dotted paths; `none` is the daemon's process."""
-    pause_after_failures: int | None = Field(default=None, exclude=True)  # the same
+    pause_after_failures: int | None = Field(default=None, exclude=True)
     """Number of failed polls in a row after which the watcher is paused until a person resumes it; null never pauses it."""
     options: SerializeAsAny[BaseModel]
     """The trigger's options, validated by its own model. In the YAML they stand beside `trigger`."""

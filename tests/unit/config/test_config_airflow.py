@@ -1,4 +1,4 @@
-"""`settings.airflow`: who signs in, whose events go where, and what may go round in a circle."""
+"""`settings.airflow`: signing in, forwarding and listening, and circles through Airflow."""
 
 from __future__ import annotations
 

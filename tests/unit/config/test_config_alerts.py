@@ -1,4 +1,4 @@
-"""`settings.alerts`: what is right, and what is refused in which words."""
+"""`settings.alerts`: rules that are accepted, and the sentences for those that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new configuration changes: the same text changes nothing, and each section is compared by what it says."""
+"""What a new configuration changes: the same text changes nothing, and each section is compared by its content."""
 
 from __future__ import annotations
 

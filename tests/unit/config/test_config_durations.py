@@ -42,7 +42,7 @@ def test_what_is_written_reads_back(duration: timedelta) -> None:
 
 @given(st.from_regex("[0-9]{1,10}(ms|s|m|h|d|w)?", fullmatch=True))
 def test_the_options_of_triggers_read_and_write_the_same(text: str) -> None:
-    """Triggers may not import the configuration, nor it them: durations exist twice and mean one thing."""
+    """`triggers` and `config` may not import each other, so durations exist twice. Both must mean the same."""
     try:
         duration = parse_duration(text)
     except ValueError:

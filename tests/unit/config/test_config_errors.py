@@ -1,4 +1,4 @@
-"""Each mistake gets one sentence with file, line, path and remedy; all of them come at once."""
+"""Each mistake gets one sentence with file, line, path and remedy. All of them are reported at once."""
 
 from __future__ import annotations
 

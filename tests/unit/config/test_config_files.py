@@ -1,4 +1,4 @@
-"""One file, a folder of files, and what cannot be read at all."""
+"""One file, a folder of files, and files that cannot be read at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a good file becomes: defaults, paths, values from outside, folders, warnings."""
+"""How a valid file is loaded: defaults, paths, values from outside, folders, warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is described for a later release is refused in one sentence; written out with its default it is right."""
+"""Keys of a later release are refused in one sentence, but may be written out with their default."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHERS: Mapping[str, Any] = {"assets.*.watchers.*.assets": {"landing": "orders/*
 
 
 def written(path: str, value: Any) -> dict[str, Any]:
-    """A right configuration with `value` at `path`, where `*` stands for whatever is there."""
+    """A valid configuration with `value` at `path`, where `*` stands for any name."""
     document: dict[str, Any] = {
         "version": 1,
         "connections": {"lake": {"type": "s3"}},
@@ -55,7 +55,7 @@ def written(path: str, value: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def loaded(tmp_path: Path) -> Callable[..., list[str]]:
-    """What is wrong with a document, with the triggers that are shipped."""
+    """The problems of a document, with the triggers that are shipped."""
 
     def loaded(document: Any, **environ: str) -> list[str]:
         file = tmp_path / "watchers.yaml"
@@ -144,7 +144,7 @@ def test_options_of_another_application_are_not_checked(loaded: Callable[..., li
 
 
 def test_a_key_that_a_model_has_is_not_reserved() -> None:
-    """Whoever builds a key takes its entry out of the table."""
+    """The entry of a key must be removed from the table when the key is built."""
     triggers = [kind.options for kind in vocabulary().triggers.values()]
     sections: dict[str, list[type[BaseModel]]] = {
         "settings.": [Settings],

@@ -1,4 +1,4 @@
-"""The JSON Schema is what editors check against: it must accept whatever `load` accepts."""
+"""The JSON Schema is what editors check against: it must accept everything that `load` accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of a job's `spark` section that go to spark-submit: what they become, and what is refused in which words."""
+"""Keys of a job's `spark` section that go to spark-submit: their values, and the sentences for those that are refused."""
 
 from __future__ import annotations
 
