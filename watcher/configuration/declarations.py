@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from config import spark_keys
 from config.models import INGEST, Configuration, JobConfig
-from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
+from config.models import spark as spark_keys
+from config.models.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
 from store.keys import Batching, Cron, JobDefinition, Role

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from anyio.to_thread import run_sync
 
-from config.templates import is_template
+from config.models.templates import is_template
 from store.database import Database
 from store.detection.events import AssetEvent
 from store.keys import TryKey
@@ -42,7 +42,7 @@ async def with_rendered_arguments(submission: Submission, database: Database) ->
 
 
 def template_context(key: TryKey, run: Run, events: Sequence[AssetEvent]) -> Mapping[str, Any]:
-    """What templates see, by the names of `config.spark_keys.ARGUMENT_NAMES`."""
+    """What templates see, by the names of `config.models.spark.ARGUMENT_NAMES`."""
     triggering: dict[str, list[Mapping[str, Any]]] = {}
     for event in events:
         triggering.setdefault(event.asset.name, []).append(_event(event))

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 from anyio.to_thread import run_sync
 
-from config.java_properties import read_properties, write_properties
+from config.models.spark import read_properties, write_properties
 from watcher.host.logs import event_logs
 from watcher.submit.base import (
     Finding,

@@ -16,7 +16,7 @@ NOT_AT_ALL = 'echo "Unrecognized VM option: ArchiveClassesAtExit" >&2; exit 1'
 SPARK_SUBMIT = """#!/bin/sh
 echo made >> "$JAVA_HOME/made"
 properties=$(printf '%s\\n' "$@" | sed -n '/^--properties-file$/{n;p;}')
-touch "$(sed -n 's/.*ArchiveClassesAtExit=\\([^ ]*\\).*/\\1/p' "$properties")"
+touch "$(sed -n 's/.*ArchiveClassesAtExit\\\\=\\([^ ]*\\).*/\\1/p' "$properties")"
 """
 
 

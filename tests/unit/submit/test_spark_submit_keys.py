@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from config.java_properties import read_properties
+from config.models.spark import read_properties
 from tests.contract.submitters import ended
 from tests.stand_in_spark import stand_in_spark
 from tests.unit.submit.plain import spark_submit, workspace

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigurationInvalid
-from config.loader import load
 from config.models import Configuration
+from config.reading.loader import load
 from watcher.configuration.declarations import declared, jobs_to_start, submitters, workspace
 from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused

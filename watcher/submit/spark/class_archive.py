@@ -19,7 +19,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
 
-from config.java_properties import write_properties
+from config.models.spark import write_properties
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from watcher.submit.base import SparkApplication, Submission, SubmitError
 from watcher.submit.local.shim import sync_folder

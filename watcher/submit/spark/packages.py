@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from config.java_properties import write_properties
+from config.models.spark import write_properties
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from triggers.base import Finding
 from watcher.submit.base import SparkApplication, Submission

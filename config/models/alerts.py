@@ -1,4 +1,4 @@
-"""The `settings.alerts` section: who is told of what. Field docstrings become docs/configuration.md."""
+"""The `settings.alerts` section: which alerts are sent where."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from config.durations import Duration
+from config.models.values import Duration
 from config.section import Section
 
 TEMPLATE_NAMES: Final = ("id", "alert", "state", "since", "subject", "message", "url")
-"""What a webhook's template may use: the members of an alert's body."""
+"""The names that a webhook's template may use: the members of an alert's body."""
 AlertKind: TypeAlias = Literal["watcher_failing", "watcher_late", "run_failed", "waiting_too_long"]
 
 
@@ -23,7 +23,7 @@ def _check_url(url: SecretStr) -> SecretStr:
 
 
 def _check_template(template: str) -> str:
-    from config.templates import template_fault  # noqa: PLC0415  most have none, and it takes long
+    from config.models.templates import template_fault  # noqa: PLC0415  slow, and few webhooks need it
 
     if fault := template_fault(template, TEMPLATE_NAMES):
         raise ValueError(fault)
@@ -36,9 +36,9 @@ def _check_mailbox(mailbox: str) -> str:
     return mailbox
 
 
-def _check_some(kinds: tuple[AlertKind, ...]) -> tuple[AlertKind, ...]:
+def _check_kinds(kinds: tuple[AlertKind, ...]) -> tuple[AlertKind, ...]:
     if not kinds:
-        raise ValueError("must name what is told")
+        raise ValueError("must name at least one kind of alert")
     return kinds
 
 
@@ -47,48 +47,48 @@ Mailbox: TypeAlias = Annotated[str, AfterValidator(_check_mailbox)]
 
 class WebhookConfig(Section):
     url: Annotated[SecretStr, AfterValidator(_check_url)]
-    """Gets a POST with the alert as JSON."""
+    """Address that gets a POST with each alert as JSON."""
     headers: dict[str, SecretStr] = Field(default_factory=dict)
     """Headers of the request."""
     template: Annotated[str, AfterValidator(_check_template)] | None = None
-    """Jinja2 that makes another JSON text of the alert; null sends the alert as it is."""
+    """Jinja2 template that makes another JSON text from the alert; null sends the alert as it is."""
 
 
 class SmtpConfig(Section):
     host: Annotated[str, Field(min_length=1)]
-    """The mail server."""
+    """Name of the mail server."""
     port: Annotated[int, Field(ge=1, le=65535)] = 587
-    """Its port."""
+    """Port of the mail server."""
     sender: Annotated[Mailbox, Field(alias="from")]
-    """Who the mail is from."""
+    """Address of the sender."""
     to: Annotated[tuple[Mailbox, ...], Field(min_length=1)]
-    """Who gets it."""
+    """Addresses of the recipients."""
     starttls: bool = True
-    """Insist on TLS, with a certificate that is right."""
+    """Require TLS with a valid certificate."""
 
 
 class AlertTarget(Section):
     webhook: WebhookConfig | None = None
-    """A web address, or"""
+    """A web address that gets the alerts. Exactly one of `webhook` and `smtp` must be set."""
     smtp: SmtpConfig | None = None
-    """a mail server."""
+    """A mail server that the alerts are sent through."""
 
     @model_validator(mode="after")
-    def _check_one(self) -> Self:
+    def _check_target(self) -> Self:
         if (self.webhook is None) == (self.smtp is None):
-            raise ValueError("must be one of `webhook` and `smtp`")
+            raise ValueError("must have exactly one of `webhook` and `smtp`")
         return self
 
 
 class AlertConfig(Section):
-    on: Annotated[tuple[AlertKind, ...], AfterValidator(_check_some)]
-    """What is told: `watcher_failing`, `watcher_late` (an asset's `expect_every`), `run_failed` (after the last retry),
+    on: Annotated[tuple[AlertKind, ...], AfterValidator(_check_kinds)]
+    """Kinds of alert: `watcher_failing`, `watcher_late` (an asset's `expect_every`), `run_failed` (after the last retry),
     `waiting_too_long` (a job's `deadline`)."""
     hold: Annotated[Duration, Field(alias="for")] = timedelta(0)
-    """How long it must have been so."""
+    """How long the condition must last before the alert is sent."""
     assets: tuple[str, ...] = ("*",)
-    """Of which assets, by patterns: a watcher's own, or any around a job."""
+    """Patterns of asset names: the asset of the watcher, or any that the job reads or writes."""
     jobs: tuple[str, ...] = ("*",)
-    """Of which jobs, by patterns."""
+    """Patterns of job names."""
     to: AlertTarget
-    """Where it goes."""
+    """Where the alerts are sent."""

@@ -1,4 +1,4 @@
-"""Collects what is wrong with a document while its parts are validated one by one."""
+"""Collects the problems of a document while its parts are validated one by one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from config.document import Document, KeyPath, folder_of, read
-from config.errors import ConfigurationInvalid, UnknownClass
-from config.interpolation import Interpolation, override_settings
+from config.errors import ConfigurationInvalid, KeyPath, UnknownClass
+from config.models.reserved import not_built, without_reserved
 from config.names import Scope, check_name, did_you_mean
-from config.reserved import not_built, without_reserved
-from config.sentences import MISSING, found, sentences
+from config.reading.document import Document, read
+from config.reading.interpolation import Interpolation, override_settings
+from config.reading.sources import folder_of
+from config.sentences import MISSING, instead, sentences
 from config.vocabulary import Checked, ForeignModel
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -22,7 +23,7 @@ KindT = TypeVar("KindT")
 
 
 def checked(model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None) -> Checked[ModelT]:
-    """`data` at `path` of the document as a `model`."""
+    """Validate `data`, which stands at `path` of the document, as a `model`."""
     data, faults = without_reserved(model, data, path)
     try:
         value = model.model_validate(data, context=scope)
@@ -33,18 +34,18 @@ def checked(model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None) 
         faults += sentences(error, model, data)
     except Exception as error:  # noqa: BLE001  a plug-in's validators may raise anything; its text may hold a secret
         class_name = f"{model.__module__}.{model.__qualname__}"
-        faults.append(((), f"cannot be checked: `{class_name}` raised {type(error).__name__}; mend the class"))
+        faults.append(((), f"cannot be checked: `{class_name}` raised {type(error).__name__}; correct the class"))
     return Checked(value=None, data=data, faults=faults)
 
 
 @cache
 def _shared(keys: frozenset[str]) -> set[str]:
-    """The keys that were given, once for all that were given the same: nobody adds to those of a frozen model."""
+    """One set for all models that were given the same keys. It can be shared because nobody adds to the keys of a frozen model."""
     return {*keys}
 
 
 class Report:
-    """Adds to the document's problems; says of each place one thing only, and nothing of what was put in from outside."""
+    """Adds to the document's problems. It reports one problem for each place, and no value that came from outside."""
 
     def __init__(self, document: Document, interpolation: Interpolation) -> None:
         self.document = document
@@ -53,7 +54,10 @@ class Report:
 
     @classmethod
     def of(cls, path: Path, environ: Mapping[str, str], *, section: str | None = None) -> Self:
-        """Of the file or folder `path`, or of one `section` of it: with the values from outside. Raises `ConfigurationInvalid`."""
+        """Read the file or folder `path`, or one `section` of it, and put in the values from outside.
+
+        Raises `ConfigurationInvalid` if it cannot be read.
+        """
         document = read(path)
         override_settings(document, environ)
         if section is not None:
@@ -69,7 +73,7 @@ class Report:
         return report
 
     def refuse_problems(self) -> None:
-        """Raise `ConfigurationInvalid` if there are any."""
+        """Raise `ConfigurationInvalid` if there are any problems."""
         if self.document.problems:
             raise ConfigurationInvalid(self.document.problems, self.interpolation.files)
 
@@ -81,7 +85,7 @@ class Report:
             self.document.problems.append(problem)
 
     def look_up(self, kinds: Callable[[str], KindT], name: str, path: KeyPath) -> KindT | None:
-        """What the vocabulary has for the `name` at `path`, or None."""
+        """What the vocabulary has for the `name` at `path`, or None if it has nothing, which is reported."""
         try:
             return kinds(name)
         except UnknownClass as error:
@@ -101,19 +105,19 @@ class Report:
 
     def is_mapping(self, value: Any, path: KeyPath) -> bool:
         if not isinstance(value, dict):
-            self.add(path, f"must be a mapping (`key: value`){found(value)}")
+            self.add(path, f"must be a mapping (`key: value`){instead(value)}")
         return isinstance(value, dict)
 
     def validate(
         self, model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None = None, *, complete: bool = True
     ) -> ModelT | None:
-        """`data` at `path` as a `model`, or None. What an incomplete `data` lacks is no problem."""
+        """Validate `data` at `path` as a `model`; None if it has problems. A missing key counts only if `data` is `complete`."""
         return self._add_all(checked(model, data, path, scope), path, complete=complete)
 
     def validate_any(
         self, model: type[BaseModel] | ForeignModel, data: Any, path: KeyPath, scope: Scope, *, complete: bool = True
     ) -> BaseModel | None:
-        """The same for what may be a plug-in's."""
+        """Validate like `validate`, but the model may be one of a plug-in that this process does not import."""
         if isinstance(model, type):
             return self.validate(model, data, path, scope, complete=complete)
         return self._add_all(model.check(data, path, scope.folder), path, complete=complete)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from config.document import KeyPath
-from config.sentences import keys, models_at
+from config.errors import KeyPath
+from config.section import keys, models_at
 
 REMOVE: Final = "is not built; remove it"
 _ABSENT: Final = object()
@@ -22,16 +22,16 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, kw_only=True)
 class ReservedKey:
-    """A key that no model knows: right with its `default` (of a mapping: any part of it), refused with anything else."""
+    """A key that no model has. It is accepted with its `default` (or part of it, if that is a mapping), and else refused."""
 
     path: str
-    """As in the YAML, with `*` for a name and `**` for whatever is between."""
+    """The key's place in the YAML; `*` stands for a name, `**` for any number of parts between."""
     default: Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReservedValue:
-    """A value of a key that is known, which its model refuses; `what` says so in words."""
+    """A value that the model of a known key refuses; `what` describes it in words."""
 
     path: str
     what: str
@@ -64,7 +64,10 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
 
 
 def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[Any, list[tuple[KeyPath, str]]]:
-    """`data` at `path` without the reserved keys that its `model` does not know; where within it they ask for something."""
+    """Return `data`, which stands at `path`, without reserved keys that its `model` does not have.
+
+    The second value has a fault for each of these keys that is not the default.
+    """
     faults: list[tuple[KeyPath, str]] = []
     for entry in RESERVED:
         inner = _inner(entry.path, path)
@@ -88,7 +91,7 @@ def not_built(path: KeyPath, document: Any, sentence: str) -> str:
 
 
 def _inner(pattern: str, path: KeyPath) -> KeyPath:
-    """What `pattern` has after `path`; () when it is of something else, or of names further down."""
+    """The part of `pattern` after `path`; () if `path` does not match, or if the rest holds a `*`."""
     parts = pattern.split(".")
     rest = tuple(parts[len(path) :])
     return rest if "*" not in rest and _matches(parts[: len(path)], path) else ()
@@ -102,7 +105,7 @@ def _matches(pattern: list[str], path: KeyPath) -> bool:
 
 
 def _is_known(model: type[BaseModel], inner: KeyPath) -> bool:
-    """Also where anything may stand."""
+    """Whether `model` has the key at `inner`. It does where anything is allowed."""
     models = models_at(model, inner[:-1])
     return not models or any(inner[-1] in keys(each) for each in models)
 

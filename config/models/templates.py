@@ -1,6 +1,6 @@
-"""Jinja2 in the configuration: the sandbox it is rendered in, and what is wrong with a template before anybody renders it.
+"""Jinja2 in the configuration: the sandbox that renders it, and the check of a template before it is rendered.
 
-Templates see what they are given and nothing else: no clock, nothing random, no other file, no connection and no secret.
+A template sees only the names it is given: no clock, nothing random, no other file, no connection and no secret.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _FILLER: Final = "lipsum"
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """`extra.items` is the key `items` where there is one; arithmetic cannot make what takes for ever or fills the memory."""
+    """Renders templates. `extra.items` is the key `items` if there is one, not the method.
+
+    Arithmetic that could take for ever or fill the memory is refused.
+    """
 
     intercepted_binops = frozenset({"*", "**"})
 
@@ -36,8 +39,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().getattr(obj, attribute)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**" or not (isinstance(left, int | float) and isinstance(right, int | float)):
-            raise SecurityError(f"`{operator}` is for two numbers, and `**` for none")
+        if operator == "**":
+            raise SecurityError("`**` is not allowed")
+        if not (isinstance(left, int | float) and isinstance(right, int | float)):
+            raise SecurityError(f"`{operator}` works on two numbers only")
         return super().call_binop(context, operator, left, right)
 
 
@@ -46,20 +51,20 @@ def _isoformat(value: Any) -> Any:
 
 
 def is_template(text: str) -> bool:
-    """Whether Jinja2 would make anything of it but the text itself."""
+    """Whether Jinja2 would render `text` as anything but itself."""
     return any(mark in text for mark in ("{{", "{%", "{#"))
 
 
 def template_fault(text: str, names: Collection[str]) -> str | None:
-    """Why `text` cannot be rendered with these names, as a sentence's end; None when it may."""
+    """Why `text` cannot be rendered with these names, as the end of a sentence; None if it can."""
     sandbox = Sandbox()
     try:
         tree = sandbox.parse(text)
         sandbox.compile(text)  # filters and tests are looked up only here
     except TemplateSyntaxError as error:
-        return f"is no template that Jinja2 reads: {(error.message or '').rstrip('.')}"
+        return f"is not a valid Jinja2 template: {(error.message or '').rstrip('.')}"
     if next(tree.find_all(_OTHER_FILES), None) is not None:
-        return "is a template that takes in another; write it out"
+        return "is a template that includes another; write it out"
     unknown = sorted(find_undeclared_variables(tree) - {*names, *sandbox.globals})
     return (
         f"uses `{unknown[0]}`, which templates here do not have; {did_you_mean(unknown[0], names)}" if unknown else None

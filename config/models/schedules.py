@@ -1,4 +1,4 @@
-"""What a job waits for: a tree of conditions over assets and aliases, a cron expression, or whichever comes first.
+"""What starts a run of a job: a tree of conditions over assets and aliases, a cron expression, or whichever comes first.
 
 In the YAML a bare name is an asset and a bare list means all:
 
@@ -18,7 +18,7 @@ from zoneinfo import available_timezones
 from croniter import CroniterError, croniter
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
-from config.document import KeyPath
+from config.errors import KeyPath
 from config.names import Scope, did_you_mean
 from config.sentences import misplaced
 
@@ -44,14 +44,14 @@ class AliasCondition:
 
 @dataclass(frozen=True)
 class All:
-    """Met when each of its parts is; never empty."""
+    """Met when each of its parts is met. It is never empty."""
 
     of: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class Any_:  # noqa: N801 - `Any` is taken
-    """Met when one of its parts is; never empty."""
+    """Met when one of its parts is met. It is never empty."""
 
     of: tuple[Condition, ...]
 
@@ -61,8 +61,8 @@ Reference: TypeAlias = AssetCondition | AliasCondition
 
 
 @dataclass(frozen=True)
-class Cron:
-    """Five fields or an `@…` word, in a time zone of the IANA database."""
+class CronSchedule:
+    """A cron expression (five fields or an `@…` word) in a time zone of the IANA database."""
 
     expression: str
     timezone: str = "UTC"
@@ -70,14 +70,14 @@ class Cron:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """At least one of both; with both, whichever comes first starts a run."""
+    """A condition, a time, or both; with both, whichever comes first starts a run."""
 
     condition: Condition | None = None
-    cron: Cron | None = None
+    cron: CronSchedule | None = None
 
 
 def references(condition: Condition | None) -> Iterator[Reference]:
-    """The assets and aliases that `condition` is about, in the order written."""
+    """Yield the assets and aliases in `condition`, in the order written."""
     match condition:
         case All(of=parts) | Any_(of=parts):
             for part in parts:
@@ -87,7 +87,7 @@ def references(condition: Condition | None) -> Iterator[Reference]:
 
 
 def needs_several(condition: Condition | None) -> bool:
-    """Whether somewhere in `condition` one event is not enough."""
+    """Whether any part of `condition` needs more than one event."""
     match condition:
         case All(of=parts):
             return len(parts) > 1 or any(needs_several(part) for part in parts)
@@ -122,7 +122,7 @@ def schedule_to_json(schedule: Schedule) -> JsonCondition:
 
 
 class _Parser:
-    """Reads what the YAML holds and goes on after a fault, so that all of them are found."""
+    """Parses values of the YAML. It goes on after a fault, so that all faults are reported."""
 
     def __init__(self, scope: Scope | None) -> None:
         self.faults: list[tuple[KeyPath, str]] = []
@@ -195,7 +195,7 @@ class _Parser:
             self._fault(path, fault)
         return AliasCondition(name)
 
-    def _cron(self, value: dict[str, Any]) -> Cron | None:
+    def _cron(self, value: dict[str, Any]) -> CronSchedule | None:
         key = "cron" if "cron" in value else "or_cron"
         zone = value.get("timezone", "UTC")
         if zone != "UTC" and str(zone) not in (zones := available_timezones()):
@@ -206,14 +206,14 @@ class _Parser:
             return None
         if not _is_cron(value[key]):
             self._fault((key,), 'is not a cron expression that ever fires: write five fields such as "0 * * * *"')
-        return Cron(expression=str(value[key]), timezone=str(zone))
+        return CronSchedule(expression=str(value[key]), timezone=str(zone))
 
     def _fault(self, path: KeyPath, sentence: str) -> None:
         self.faults.append((path, sentence))
 
 
 def _is_cron(expression: Any) -> bool:
-    """Seconds, and croniter's random fields (`R`), are no part of a schedule that every process reads alike."""
+    """Whether `expression` is one that every process reads alike: without seconds and without croniter's random fields (`R`)."""
     if not isinstance(expression, str):
         return False
     fields = expression.split()

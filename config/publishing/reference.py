@@ -1,4 +1,4 @@
-"""Keeps the tables of keys in docs/configuration.md equal to the models: `python -m config.reference docs/configuration.md`.
+"""Writes the tables of keys in docs/configuration.md: `python -m config.publishing.reference docs/configuration.md`.
 
 A table stands between `<!-- keys: NAME -->` and `<!-- end -->`; the prose around it is written by hand.
 """
@@ -16,30 +16,31 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from config.durations import format_duration
-from config.models import AliasConfig, AssetConfig, IngestOptions, JobConfig
-from config.section import Section
-from config.sentences import keys, models_in, parts_of
-from config.settings import Settings
+from config.models.assets import AliasConfig, AssetConfig
+from config.models.ingest import IngestConfig
+from config.models.jobs import JobConfig
+from config.models.settings import Settings
+from config.models.values import format_duration
+from config.section import Section, keys, models_in, parts_of
 
 MODELS: Final[Mapping[str, type[Section]]] = {
     "settings": Settings,
     "assets.NAME": AssetConfig,
     "aliases.NAME": AliasConfig,
     "jobs.NAME": JobConfig,
-    "jobs.NAME.spark.options": IngestOptions,
+    "jobs.NAME.spark.options": IngestConfig,
 }
 
 _TABLE: Final = re.compile("(?<=<!-- keys: )([a-zA-Z.]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def rewrite(page: str) -> str:
-    """`page` with its tables as the models have them. Raises KeyError for a table of nothing known."""
-    return _TABLE.sub(lambda found: f"{found[1]}{found[2]}\n{_tables(MODELS[found[1]], found[1])}\n", page)
+    """`page` with the tables as the models have them. Raises KeyError for a table of an unknown name."""
+    return _TABLE.sub(lambda match: f"{match[1]}{match[2]}\n{_tables(MODELS[match[1]], match[1])}\n", page)
 
 
 def _tables(model: type[Section], path: str) -> str:
-    """A table of the model's own keys, then one for each mapping within it."""
+    """A table of the model's own keys, then a table for each mapping within it."""
     fields, meanings = keys(model), model.meanings()
     inner = {name: part for name, field in fields.items() if (part := _model_of(field.annotation))}
     own = {name: field for name, field in fields.items() if name not in inner}
@@ -55,14 +56,14 @@ def _tables(model: type[Section], path: str) -> str:
 
 
 def _model_of(annotation: Any) -> type[Section] | None:
-    """The model of a mapping with fixed keys, which may be null."""
+    """The model of a mapping with fixed keys, which may be null; None for any other type."""
     if get_origin(annotation) is dict:
         return None
     return next((part for part in models_in(annotation) if issubclass(part, Section)), None)
 
 
 def _default(field: FieldInfo, meaning: str) -> str:
-    """Left empty where the meaning tells of a default that depends on other values."""
+    """The default as it stands in the table; "" if it depends on other values, which the meaning then says."""
     if "Default:" in meaning:
         return ""
     if field.is_required():

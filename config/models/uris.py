@@ -1,11 +1,11 @@
 """Asset URIs by Airflow's rules, so that an asset has the same identity in both.
 
-The rules are on its page "Asset Definitions" and in `airflow.sdk.definitions.asset`: scheme in lower case, no trailing
-slashes, query sorted, fragment dropped; everything else, the host too, keeps its case. `x-…:` URIs and what has no scheme
-are plain strings. Two rules are stricter than Airflow's: credentials are refused, not dropped, and every part of a
-`postgres:` URI must be there.
+The rules are on its page "Asset Definitions" and in `airflow.sdk.definitions.asset`: the scheme is in lower case, there
+are no trailing slashes, the query is sorted, and the fragment is dropped. Everything else keeps its case, the host too. `x-…:`
+URIs and texts without a scheme are plain strings. Two rules are stricter than Airflow's: credentials are refused, not
+dropped, and every part of a `postgres:` URI must be there.
 
-Here credentials are recognised where none belong, in what is stored and shown in clear; what was found is never repeated.
+This module also recognises credentials in values that are stored and shown in clear. No message repeats them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def uri_holds_credential(uri: str) -> bool:
 
 
 def credentials_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The paths within a JSON value where a credential seems to be."""
+    """Yield each path within a JSON value where there seems to be a credential."""
     if isinstance(value, dict):
         for key, member in value.items():
             if isinstance(member, str) and member and names_credential(key):
@@ -64,7 +64,10 @@ _RFC_3986: Final = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-F
 
 
 def normalise(uri: str) -> str:
-    """The identity that `uri` stands for; of a normalised one, itself. Raises ValueError with a sentence that repeats no part of it."""
+    """The asset's identity for `uri`; a normalised URI is returned as it is.
+
+    Raises ValueError with a sentence that repeats no part of the URI.
+    """
     if not 0 < len(uri) <= _LONGEST:
         raise ValueError(f"a URI must have 1 to {_LONGEST} characters")
     if not _RFC_3986.fullmatch(uri):

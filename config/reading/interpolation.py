@@ -1,8 +1,8 @@
 """Values from outside the YAML: references in its text, and settings from the environment.
 
 `${NAME}`, `${NAME:-default}`, `${file:/run/secrets/x}` and `$$` are replaced in the string scalars of a parsed document. It
-happens after parsing, so what is put in cannot change the document's structure, and only in values, never in keys. What is
-put in is not looked at again. `WATCHER_SETTINGS__API__HOST=0.0.0.0` wins over the file's `settings.api.host`.
+happens after parsing, so a value from outside cannot change the document's structure, and only in values, never in keys. A
+value from outside is not expanded again. `WATCHER_SETTINGS__API__HOST=0.0.0.0` wins over the file's `settings.api.host`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from config.document import Document, KeyPath, Location
-from config.sources import Stamp, stamp
+from config.errors import KeyPath
+from config.reading.document import Document, Location
+from config.reading.sources import Stamp, stamp
 
 PREFIX: Final = "WATCHER_SETTINGS__"
 
@@ -33,24 +34,24 @@ _SHORTEST_SECRET: Final = 4  # anything shorter would hide ordinary words of a m
 
 
 class Interpolation:
-    """Replaces references and remembers what it put in, so that no message shows it.
+    """Replaces references, and remembers the values so that no message shows them.
 
-    `problems` are (path, sentence), one for each reference that leads nowhere; its text stays in place.
+    `problems` are (path, sentence), one for each reference that cannot be replaced. Its text stays as it is.
     """
 
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
-        """Relative `${file:…}` start at `folder`."""
+        """Relative paths in `${file:…}` start at `folder`."""
         self.problems: list[tuple[KeyPath, str]] = []
         self.files: dict[Path, Stamp] = {}
-        """Those that `${file:…}` names, there or not, as they were when they were read."""
+        """The stamps of all files that `${file:…}` names, taken just before reading; None for a file that does not exist."""
         self._names: set[str] = set()
         self._environ = environ
         self._folder = folder
-        self._put_in: list[tuple[KeyPath, str, str]] = []
+        self._values: list[tuple[KeyPath, str, str]] = []
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the environment that were looked up."""
+        """The names of the environment variables that were looked up."""
         return frozenset(self._names)
 
     def expand(self, value: Any, path: KeyPath = ()) -> Any:
@@ -60,46 +61,46 @@ class Interpolation:
         if isinstance(value, list):
             return [self.expand(member, (*path, index)) for index, member in enumerate(value)]
         if isinstance(value, str):
-            return _REFERENCE.sub(lambda found: self._replacement(found, path), value)
+            return _REFERENCE.sub(lambda match: self._replacement(match, path), value)
         return value
 
     def hide(self, sentence: str, path: KeyPath) -> str:
-        """`sentence` about `path` with references in place of what was put in there or elsewhere in the same section."""
-        for place, text, reference in self._put_in:
+        """`sentence`, about `path`, with references in place of the values that were put in there or elsewhere in the same entry."""
+        for place, text, reference in self._values:
             if place[:2] == path[:2] and len(text) >= _SHORTEST_SECRET:
                 sentence = reference.join(re.split(rf"(?<!\w){re.escape(text)}(?!\w)", sentence))
         return sentence
 
-    def _replacement(self, found: re.Match[str], path: KeyPath) -> str:
-        if found["dollar"]:
+    def _replacement(self, match: re.Match[str], path: KeyPath) -> str:
+        if match["dollar"]:
             return "$"
         try:
-            text = self._looked_up(found)
+            text = self._look_up(match)
         except LookupError as error:
             self.problems.append((path, str(error.args[0])))
-            return found[0]
-        self._put_in.append((path, text, found[0]))
+            return match[0]
+        self._values.append((path, text, match[0]))
         return text
 
-    def _looked_up(self, found: re.Match[str]) -> str:
-        if found["malformed"]:
+    def _look_up(self, match: re.Match[str]) -> str:
+        if match["malformed"]:
             raise LookupError(
-                "`${` begins no reference: write `${NAME}`, `${NAME:-default}` or `${file:/path}`, and `$$` for a plain $"
+                "`${` does not begin a reference: write `${NAME}`, `${NAME:-default}` or `${file:/path}`, and `$$` for a plain $"
             )
-        if found["file"]:
-            return self._file(found["file"])
-        self._names.add(found["name"])
-        value = self._environ.get(found["name"])
-        if found["default"] is not None:
-            return value or found["default"]
+        if match["file"]:
+            return self._file(match["file"])
+        self._names.add(match["name"])
+        value = self._environ.get(match["name"])
+        if match["default"] is not None:
+            return value or match["default"]
         if value is None:
             raise LookupError(
-                f"the environment variable {found['name']} is not set; set it, or write `${{{found['name']}:-default}}`"
+                f"the environment variable {match['name']} is not set; set it, or write `${{{match['name']}:-default}}`"
             )
         return value
 
     def _file(self, name: str) -> str:
-        """The file's text without the line breaks at its end, which editors add and secrets do not have."""
+        """The file's text without line breaks at its end: editors add them, and secrets do not have them."""
         file = self._folder / name
         try:
             self.files[file] = stamp(file)
@@ -114,10 +115,10 @@ class Interpolation:
 
 
 def override_settings(document: Document, environ: Mapping[str, str]) -> None:
-    """Put the environment's settings into `document`, where errors will name the variable as their place.
+    """Put the settings from the environment into `document`. An error in one names the variable as its place.
 
-    Values are text and coerced to the setting's type; `null`, and what begins with `{` or `[`, is read as YAML. They are
-    escaped, so that interpolation gives them back as they are.
+    Values are text, and are coerced to the setting's type. `null`, and a value that begins with `{` or `[`, is read as YAML.
+    Each `$` is escaped, so that interpolation restores the value as it was.
     """
     for variable in sorted(environ, key=lambda name: (name.count("__"), name)):  # a whole section before its members
         if variable.startswith(PREFIX):
@@ -132,11 +133,11 @@ def _put(document: Document, variable: str, text: str) -> None:
             values[section] = {}
         values = values[section]
         if not isinstance(values, dict):
-            return  # the section is wrong in itself, and is told so
+            return  # the section is no mapping, which is reported when it is validated
     path = (*sections, key)
     document.locations[path] = Location(file=variable, line=None)
     try:
         is_yaml = text == "null" or text.startswith(("{", "["))
         values[key] = YAML(typ="safe", pure=True).load(text) if is_yaml else text
     except YAMLError:
-        document.problems.append(document.problem(path, "is not valid YAML; mend its brackets or quotes"))
+        document.problems.append(document.problem(path, "is not valid YAML; correct its brackets or quotes"))

@@ -10,25 +10,19 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from config.errors import ConfigurationInvalid, Problem
-
-KeyPath: TypeAlias = tuple[str | int, ...]
-
-
-def dotted(path: KeyPath) -> str:
-    """`path` as people read it: `jobs.load.outlets[0]`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+from config.errors import ConfigurationInvalid, KeyPath, Problem, dotted
+from config.reading.sources import yaml_files
 
 
 @dataclass(frozen=True, kw_only=True)
 class Location:
-    """Where a value comes from: a line of a file, or (line None) an environment variable or a file as a whole."""
+    """The place where a value was written: a line of a file, or an environment variable or a whole file (`line` None)."""
 
     file: str
     line: int | None
@@ -39,14 +33,17 @@ class Location:
 
 @dataclass(kw_only=True)
 class Document:
-    """`locations` has every path of `data`, and () for the whole; `problems` are those that do not keep it from being read."""
+    """The values of a YAML file. `locations` has every path in `data`, and () for the whole document.
+
+    `problems` are those that did not prevent reading the rest.
+    """
 
     data: dict[str, Any]
     locations: dict[KeyPath, Location]
     problems: list[Problem] = field(default_factory=list)
 
     def locate(self, path: KeyPath) -> Location:
-        """The place of `path`, or of the nearest mapping or list around it."""
+        """The location of `path`, or of the nearest mapping or list around it."""
         while path not in self.locations:
             path = path[:-1]
         return self.locations[path]
@@ -57,7 +54,7 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """The document in the file `path`, or in the folder's files merged. Raises `ConfigurationInvalid` when there is none."""
+    """Read the file `path`, or merge the YAML files of the folder `path`. Raises `ConfigurationInvalid` if it cannot be read."""
     documents: list[Document] = []
     problems: list[Problem] = []
     for file in yaml_files(path):
@@ -75,39 +72,15 @@ def read(path: Path) -> Document:
     return whole
 
 
-def folder_of(path: Path) -> Path:
-    """Where the relative paths of a configuration start: absolute."""
-    return (path if path.is_dir() else path.parent).absolute()
-
-
-def _refused(file: Path, message: str, line: int | None = None) -> ConfigurationInvalid:
-    return ConfigurationInvalid([Problem(file=str(file), line=line, path="", message=message)])
-
-
-def yaml_files(path: Path) -> list[Path]:
-    """The file itself, or those of a folder. Raises `ConfigurationInvalid` when there are none."""
-    try:
-        if not path.is_dir():
-            return [path]
-        files = sorted(
-            file for file in path.iterdir() if file.suffix in {".yaml", ".yml"} and not file.name.startswith(".")
-        )
-    except OSError as error:
-        raise _refused(path, f"cannot be read ({error.strerror}); check its permissions") from None
-    if not files:
-        raise _refused(
-            path, "the folder holds no *.yaml file; add one, or name another with --config or WATCHER_CONFIG"
-        )
-    return files
-
-
 def _read_file(file: Path) -> Document:
     root = _compose(file)
     if root is None:
-        raise _refused(file, "the file is empty; begin it with `version: 1`")
+        raise ConfigurationInvalid.in_file(file, "the file is empty; begin it with `version: 1`")
     if not isinstance(root, MappingNode):
-        raise _refused(file, "must be a mapping (`key: value`) that begins with `version: 1`", _line(root))
-    reader = _Reader(str(file), most=max(_FEW, root.end_mark.index))
+        raise ConfigurationInvalid.in_file(
+            file, "must be a mapping (`key: value`) that begins with `version: 1`", _line(root)
+        )
+    reader = _NodeReader(str(file), most=max(_MANY_VALUES, root.end_mark.index))
     data = reader.value(root, ())
     return Document(data=data, locations=reader.locations, problems=reader.problems)
 
@@ -116,11 +89,13 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise _refused(file, "no such file; create it, or name another with --config or WATCHER_CONFIG") from None
+        raise ConfigurationInvalid.in_file(
+            file, "no such file; create it, or name another with --config or WATCHER_CONFIG"
+        ) from None
     except OSError as error:
-        raise _refused(file, f"cannot be read ({error.strerror}); check its permissions") from None
+        raise ConfigurationInvalid.in_file(file, f"cannot be read ({error.strerror}); check its permissions") from None
     except UnicodeDecodeError:
-        raise _refused(file, "is not UTF-8 text; save it as UTF-8") from None
+        raise ConfigurationInvalid.in_file(file, "is not UTF-8 text; save it as UTF-8") from None
 
 
 def _compose(file: Path) -> Node | None:
@@ -131,17 +106,19 @@ def _compose(file: Path) -> Node | None:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = ", ".join(part for part in (error.context, error.problem) if part)
         unquoted = "${" in "".join(text.splitlines()[line - 1 : line])
-        remedy = "put quotes around the `${…}`" if unquoted else "mend indentation, brackets or quotes"
-        raise _refused(file, f"is not valid YAML ({reason}); {remedy} here", line) from None
+        remedy = "put quotes around the `${…}`" if unquoted else "correct indentation, brackets or quotes"
+        raise ConfigurationInvalid.in_file(file, f"is not valid YAML ({reason}); {remedy} here", line) from None
     except YAMLError:
-        raise _refused(file, "is not valid YAML (it holds a control character); remove it") from None
+        raise ConfigurationInvalid.in_file(
+            file, "is not valid YAML (it holds a control character); remove it"
+        ) from None
     except RecursionError:
-        raise _refused(file, "is nested too deeply; flatten it") from None
+        raise ConfigurationInvalid.in_file(file, "is nested too deeply; flatten it") from None
     return root
 
 
 def _merge(whole: Document, part: Document) -> None:
-    """Add `part`: sections by name, so that one file may hold assets and another one jobs, or both some of each."""
+    """Add the sections of `part` name by name, so that the entries of a section may stand in several files."""
     whole.problems += part.problems
     for section, content in part.data.items():
         present = whole.data.get(section)
@@ -160,15 +137,18 @@ def _defined_twice(document: Document, path: KeyPath, first: Location) -> Proble
     return document.problem(path, f"is defined twice, first at {first}; remove or rename one of them")
 
 
-_FEW: Final = 100_000
-"""Values of a file by which nobody's memory is filled."""
+_MANY_VALUES: Final = 100_000
+"""A number of values that fits into memory, however short the file is."""
 
 
-class _Reader:
-    """Turns the nodes of one file into values; goes on after a problem, so that all are found."""
+class _NodeReader:
+    """Turns the nodes of one file into values. It goes on after a problem, so that all problems are reported."""
 
     def __init__(self, file: str, *, most: int) -> None:
-        """`most` values: without aliases there are fewer than characters, with aliases of aliases any number."""
+        """Read at most `most` values.
+
+        Without aliases a file holds fewer values than characters; aliases of aliases can stand for any number.
+        """
         self.locations: dict[KeyPath, Location] = {(): Location(file=file, line=None)}
         self.problems: list[Problem] = []
         self._file = file
@@ -179,7 +159,7 @@ class _Reader:
         self._most -= 1
         if self._most < 0:
             message = "holds too many values through aliases (`*…`) of aliases; write them out, or leave some out"
-            raise _refused(Path(self._file), message, _line(node))
+            raise ConfigurationInvalid.in_file(Path(self._file), message, _line(node))
         if any(node is outer for outer in self._open):
             return self._problem(node, path, "contains itself through an alias (`*…`); write the value out")
         self._open.append(node)
@@ -197,11 +177,13 @@ class _Reader:
                 return [self._member(item, item, (*path, index)) for index, item in enumerate(node.value)]
             case ScalarNode() if kind in _SCALARS:
                 if (text := _whole(node.value)) is None:
-                    return self._problem(node, path, "holds half of a character, a lone surrogate; write all of it")
+                    return self._problem(
+                        node, path, "holds half of a character (a lone surrogate); write the whole character"
+                    )
                 try:
                     return _SCALARS[kind](text)
                 except ValueError:
-                    return self._problem(node, path, f"the value is not of its tag `!!{kind}`; remove the tag")
+                    return self._problem(node, path, f"the value does not match its tag `!!{kind}`; remove the tag")
         return self._problem(node, path, f"the tag `{node.tag}` has no meaning here; remove it")
 
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
@@ -237,7 +219,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _whole(text: str) -> str | None:
-    """The text with a pair of surrogates, as JSON escapes it, as one character; None for one that lacks its half."""
+    """`text` with each pair of surrogates (JSON's escapes make them) as one character. None if one lacks its other half."""
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16") if _SURROGATE.search(text) else text
     except UnicodeDecodeError:
@@ -245,7 +227,7 @@ def _whole(text: str) -> str | None:
 
 
 def _integer(text: str) -> int:
-    """Decimal even with leading zeros, as YAML 1.2 says; else `0x…`, `0o…`."""
+    """The number that `text` writes: decimal even with leading zeros, as YAML 1.2 says, or `0x…`, `0o…`."""
     digits = text.replace("_", "")
     try:
         return int(digits)

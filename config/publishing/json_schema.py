@@ -1,7 +1,7 @@
-"""The JSON Schema of the YAML, from which editors complete and check: `watcher schema`.
+"""The JSON Schema of the YAML, which editors use to complete and to check: `watcher schema`.
 
-It depends on the vocabulary: a watcher's keys follow from its `trigger`, a connection's from its `type`. Looser than
-`load` where JSON Schema cannot say it (references between sections), never stricter.
+It depends on the vocabulary: the keys of a watcher follow from its `trigger`, those of a connection from its `type`. It is
+looser than `load` where JSON Schema cannot express a rule (references between sections), and never stricter.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from config.durations import format_duration
-from config.models import INGEST, AliasConfig, AssetConfig, IngestOptions, JobConfig, SparkConfig
+from config.models.assets import AliasConfig, AssetConfig
+from config.models.ingest import INGEST, IngestConfig
+from config.models.jobs import JobConfig
+from config.models.reserved import RESERVED, ReservedKey
+from config.models.settings import Settings
+from config.models.spark import SparkConfig
+from config.models.values import format_duration
 from config.names import NAME_PATTERN
-from config.reserved import RESERVED, ReservedKey
-from config.section import MOST
-from config.settings import Settings
+from config.section import LARGEST_INT
 from config.vocabulary import Isolation, Vocabulary
 
 Schema: TypeAlias = dict[str, Any]
@@ -39,7 +42,7 @@ _CONDITIONS: Final[Schema] = {"type": "array", "minItems": 1, "items": {"$ref": 
 _TIMEZONE: Final[Schema] = {"type": "string", "default": "UTC", "description": "A time zone of the IANA database."}
 _ISOLATION: Final[Schema] = {
     "enum": [*get_args(Isolation), None],
-    "description": "Where the trigger runs: a process of its own, which is usual for dotted paths, or the daemon's.",
+    "description": "Where the trigger runs: in a process of its own, the default of dotted paths, or in the daemon's.",
 }
 _CRON: Final[Schema] = {"type": "string", "description": "Five cron fields, or a word such as @daily."}
 
@@ -54,7 +57,7 @@ _WRITTEN_HERE: Final[Mapping[str, Schema]] = {
         ]
     },
     "Schedule": {
-        "description": "Assets, aliases or a time that start a run; a bare list means all; null starts it by hand only.",
+        "description": "Assets, aliases or a time that start a run. A bare list means all. Null: a run is started by hand only.",
         "anyOf": [
             {"type": "null"},
             {"type": "string"},
@@ -77,7 +80,7 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     """The schema (draft 2020-12) of one file that is a whole configuration."""
     connections = vocabulary.connections
     options = {name: kind.options for name, kind in vocabulary.triggers.items() if isinstance(kind.options, type)}
-    models = (Settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestOptions)
+    models = (Settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestConfig)
     definitions = _Definitions(*models, *connections.values(), *options.values())
     _complete_assets(definitions, options)
     _add_reserved(definitions, options)
@@ -106,7 +109,7 @@ def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseM
             "trigger": {"type": "string"},
             "connection": {"type": "string"},
             "isolation": _ISOLATION,
-            "pause_after_failures": _or_null({"type": "integer", "minimum": 1, "maximum": MOST}),
+            "pause_after_failures": _or_null({"type": "integer", "minimum": 1, "maximum": LARGEST_INT}),
         }
         schema = definitions.body(model)
         schema["properties"] = {**schema.get("properties", {}), **beside}
@@ -121,21 +124,21 @@ def _complete_jobs(definitions: _Definitions, submitters: Mapping[str, type[Base
     job["properties"]["schedule"] = {"$ref": "#/$defs/Schedule"}
     job["properties"]["inlets"] |= _REFERENCES
     job["properties"]["outlets"] |= _REFERENCES
-    # Another submitter than the registered ones has options of its own among the keys.
+    # A submitter that is not registered may have any options among the keys.
     spark.pop("additionalProperties")
     spark["properties"]["submitter"] |= {"anyOf": [{"enum": list(submitters)}, *_FROM_ELSEWHERE]}
     known = {*spark["properties"], *(key for model in submitters.values() for key in model.model_fields)}
     usual = {"properties": {"submitter": {"enum": list(submitters)}}}
     spark["allOf"] = [{"if": usual, "then": {"propertyNames": {"enum": sorted(known)}}}]
-    spark |= _when("application", INGEST, {"properties": {"options": definitions.reference(IngestOptions)}})
+    spark |= _when("application", INGEST, {"properties": {"options": definitions.reference(IngestConfig)}})
 
 
 def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
-    """The keys that are not built, with their defaults as the only values."""
+    """Add the keys that are not built, with their defaults as the only values."""
     sections: Mapping[str, list[type[BaseModel]]] = {
         "settings": [Settings],
         "assets.*.watchers.*": list(options.values()),
-        "jobs.*.spark.options": [IngestOptions],
+        "jobs.*.spark.options": [IngestConfig],
         "jobs.*": [JobConfig],
     }
     for entry in RESERVED:
@@ -154,20 +157,28 @@ def _only(value: Any) -> Schema:
     return {**schema, "description": "Not built."}
 
 
-class _WithOurDurations(GenerateJsonSchema):
+_PUBLISHED_NAMES: Final = {IngestConfig.__name__: "IngestOptions"}
+"""The names in `$defs` of classes that are called otherwise here."""
+
+
+class _SchemaGenerator(GenerateJsonSchema):
     def encode_default(self, dft: Any) -> Any:
-        """As the YAML has it; pydantic would write PT10S."""
+        """The default as the YAML writes it; pydantic would write PT10S."""
         return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
+
+    def normalize_name(self, name: str) -> str:
+        """The key of a class in `$defs`."""
+        return super().normalize_name(_PUBLISHED_NAMES.get(name, name))
 
 
 class _Definitions:
-    """The models' own schemas, with `${…}` allowed wherever a value is not just any text."""
+    """The models' own schemas, in which `${…}` is allowed wherever a value is not any text."""
 
     def __init__(self, *models: type[BaseModel]) -> None:
         modes = [(model, "validation") for model in dict.fromkeys(models)]
         self._references, generated = models_json_schema(
             modes,  # type: ignore[arg-type]  # a literal, widened by the list
-            schema_generator=_WithOurDurations,
+            schema_generator=_SchemaGenerator,
         )
         self.all: dict[str, Schema] = {name: _with_outside(schema) for name, schema in generated["$defs"].items()}
 
@@ -181,7 +192,7 @@ class _Definitions:
         return self._at(self.reference(model))
 
     def within(self, model: type[BaseModel], path: Iterable[str]) -> Schema:
-        """The properties of the mapping at `path` within a `model`; to no effect where there is none."""
+        """The properties of the mapping at `path` within a `model`; a new dict if there is no such mapping."""
         properties: Schema = self.body(model).setdefault("properties", {})
         for name in path:
             properties = self._at(properties[name])["properties"] if "$ref" in properties.get(name, ()) else {}
@@ -220,7 +231,7 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def _chosen_by(key: str, schemas: Mapping[str, Schema]) -> Schema:
-    """A mapping whose keys follow from the value of `key`; the dotted path of a plug-in leaves them open."""
+    """A mapping whose keys follow from the value of `key`. With the dotted path of a plug-in any keys are allowed."""
     return {
         "type": "object",
         "properties": {key: {"anyOf": [{"enum": list(schemas)}, *_FROM_ELSEWHERE]}},

@@ -1,4 +1,4 @@
-"""What a new configuration changes against the one that runs: pure, and the same whoever asks."""
+"""The differences between two configurations: the one that runs, and a new one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Self
 
 from pydantic import BaseModel, SecretStr
 
-from config.models import Configuration
-from config.settings import Settings
+from config.models.configuration import Configuration
+from config.models.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Names of one section: new ones, those whose content differs, and those that went."""
+    """The names of one section that were added, whose content changed, and that were removed."""
 
     added: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
@@ -38,10 +38,11 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Changes:
-    """By section. A watcher is changed when its connection is, a connection also by a secret that was rotated.
+class ConfigurationChanges:
+    """The differences by section.
 
-    `settings` are dotted names: none of them takes effect before the daemon is started again.
+    A watcher also counts as changed when its connection has changed, and a connection when a secret in it was rotated.
+    `settings` are dotted names. A changed setting takes effect only when the daemon is started again.
     """
 
     assets: Difference = field(default_factory=Difference)
@@ -53,16 +54,16 @@ class Changes:
 
     @property
     def json(self) -> dict[str, dict[str, list[str]]]:
-        """The sections that a reload changes."""
+        """The names in each section that a reload can change."""
         return {name: part.json for name, part in vars(self).items() if isinstance(part, Difference)}
 
     def __bool__(self) -> bool:
         return any(vars(self).values())
 
 
-def changes(before: Configuration, after: Configuration) -> Changes:
-    """What becomes different when `after` takes the place of `before`."""
-    return Changes(
+def changes(before: Configuration, after: Configuration) -> ConfigurationChanges:
+    """The changes when `after` replaces `before`."""
+    return ConfigurationChanges(
         assets=Difference.between(_assets(before), _assets(after)),
         watchers=Difference.between(_watchers(before), _watchers(after)),
         connections=Difference.between(before.connections, after.connections),
@@ -73,7 +74,7 @@ def changes(before: Configuration, after: Configuration) -> Changes:
 
 
 def _assets(configuration: Configuration) -> Mapping[str, Any]:
-    """Without their watchers, which are compared by themselves."""
+    """The assets without their watchers, which are compared separately."""
     return {name: asset.model_copy(update={"watchers": {}}) for name, asset in configuration.assets.items()}
 
 
@@ -86,7 +87,7 @@ def _watchers(configuration: Configuration) -> Mapping[str, Any]:
 
 
 def _jobs(configuration: Configuration) -> Mapping[str, Any]:
-    """With what a job's private context holds of connections."""
+    """The jobs with the connections that their private context holds."""
     connections, options = configuration.connections, configuration.submitter_options
     return {
         name: (job, options.get(name), [connections[each] for each in job.spark.connections])
@@ -95,12 +96,12 @@ def _jobs(configuration: Configuration) -> Mapping[str, Any]:
 
 
 def settings_digests(settings: Settings) -> dict[str, str]:
-    """A fingerprint of each setting by its dotted name, for whoever may know whether it changed, but not what it is."""
+    """A fingerprint of each setting by its dotted name. It shows whether the setting changed, but not its value."""
     return {name: sha256(repr(value).encode()).hexdigest() for name, value in _flat(settings).items()}
 
 
 def changed_settings(running: Mapping[str, str], settings: Settings) -> list[str]:
-    """The names of `settings` that differ from what `settings_digests` gave of others."""
+    """The dotted names of `settings` whose fingerprints differ from those in `running` (see `settings_digests`)."""
     return list(_differing(running, settings_digests(settings)))
 
 
@@ -126,6 +127,6 @@ def _revealed(value: Any) -> Any:
 
 
 def restart_sentence(names: tuple[str, ...] | list[str]) -> str:
-    """Why a reload that changes these settings is refused."""
+    """A sentence that says why a reload that changes these settings is refused."""
     what, verb = ", ".join(names), "takes" if len(names) == 1 else "take"
     return f"{what} {verb} effect at a start only: start the daemon again, or put back what was there before"
