@@ -200,9 +200,8 @@ class IngestOptions(Section):
         return evolution
 
 
-class SparkConfig(Section):
-    submitter: Annotated[str, Field(min_length=1)] = "spark-submit"
-    """How Spark is started: `spark-submit`, or the dotted path of a class on `plugins_dir`, whose options stand beside it."""
+# Keys that a submitter is given as they are, in `watcher.submit.base.SparkApplication`: a new one needs no copy there.
+class SparkParameters(Section):
     application: Annotated[Place, AfterValidator(_check_application)]
     """Python file, or `builtin:ingest`."""
     master: Annotated[str, Field(min_length=1)] = "local[*]"
@@ -219,9 +218,6 @@ class SparkConfig(Section):
     """How many executors, on YARN and Kubernetes; with `dynamic_allocation` how many at first."""
     dynamic_allocation: Allocation = False
     """As many executors as there is work for: `true`, or `{min, max}`."""
-    warm: Annotated[int, Field(ge=0, le=MOST)] = 0
-    """Drivers started ahead, as far as `settings.scheduler.warm_memory_mb` allows; each is used for one try. Not for `yarn`
-    and `k8s` masters."""
     conf: Annotated[dict[str, Text], AfterValidator(_check_conf)] = Field(default_factory=dict)
     """Spark properties; Spark's UI and event log show them, so no credentials."""
     packages: tuple[str, ...] = ()
@@ -238,12 +234,19 @@ class SparkConfig(Section):
     """Spark properties from a file, under those of `conf`."""
     args: tuple[Annotated[Text, TemplateCheck], ...] = ()
     """Arguments of the application; templates in them (`{{ run_id }}`) are rendered for each run."""
+    python: str | None = None
+    """Python of driver and executors; null is the daemon's."""
+
+
+class SparkConfig(SparkParameters):
+    submitter: Annotated[str, Field(min_length=1)] = "spark-submit"
+    """How Spark is started: `spark-submit`, or the dotted path of a class on `plugins_dir`, whose options stand beside it."""
+    warm: Annotated[int, Field(ge=0, le=MOST)] = 0
+    """Drivers started ahead, as far as `settings.scheduler.warm_memory_mb` allows; each is used for one try. Not for `yarn` and `k8s` masters."""
     env: dict[str, SecretText] = Field(default_factory=dict)
     """Environment of the driver."""
     connections: tuple[ConnectionName, ...] = ()
     """Connections whose credentials the job's private context holds."""
-    python: str | None = None
-    """Python of driver and executors; null is the daemon's."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the application; those of `builtin:ingest` are checked."""
 

@@ -43,7 +43,7 @@ from watcher.operations.cleanup import Cleaner, Limits
 from watcher.outbound.airflow.neighbour import Neighbour
 from watcher.outbound.alerts import Alerts, Evaluator
 from watcher.outbound.outbox.sender import Sender
-from watcher.scheduling import admission
+from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.dispatcher import Dispatcher
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.submissions import Submissions
@@ -321,7 +321,7 @@ class Daemon:
             submissions,
             self._leadership,
             replace(self.process, id=self.home.id),
-            limits=admission.Limits.of(machine.memory_mb(), own.parallelism, own.memory_mb, own.warm_memory_mb),
+            limits=AdmissionLimits.of(machine.memory_mb(), own.parallelism, own.memory_mb, own.warm_memory_mb),
             lease=self._settings.triggerer.lease,
             on_end=self._after_try,
             configuration=self.configuration.hash,

@@ -30,7 +30,7 @@ from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.unit.submit.plain import PlainPython, plain_python, submissions, workspace
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.admission import Limits
+from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.dispatcher import Dispatcher
 from watcher.scheduling.submissions import JobToStart
 from watcher.submit.base import Progress, SparkApplication
@@ -87,7 +87,7 @@ class Jobs:
 
 def with_args(jobs, dag_id, *args):
     job = jobs.programs[dag_id]
-    jobs.programs[dag_id] = replace(job, application=replace(job.application, args=args))
+    jobs.programs[dag_id] = replace(job, application=job.application.running(job.application.application, args))
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def make(
         submissions(jobs.programs, **(submitters or {"spark_submit": submitter or plain_python(jobs.folder)})),
         leadership or leading(database, home),
         Process(id=home, host="here", pid=1),
-        limits=Limits(parallelism=parallelism, memory_mb=memory_mb),
+        limits=AdmissionLimits(parallelism=parallelism, memory_mb=memory_mb, warm_memory_mb=0),
         lease=lease,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )
@@ -306,7 +306,7 @@ async def test_what_does_not_fit_into_memory_keeps_its_place_and_says_why(databa
                 await anyio.sleep(0.05)
         assert said == [
             (
-                "waits for memory: it is reckoned with 1062 MB, and what runs leaves less of the 1200 MB "
+                "waits for memory: it needs 1062 MB, and running jobs leave less of the 1200 MB "
                 "of settings.scheduler.memory_mb"
             ),
             "waits for another run of its job: max_active_runs is 1",
@@ -340,7 +340,7 @@ async def test_a_job_larger_than_the_memory_runs_alone_with_a_warning(database, 
 
 
 async def test_a_retry_is_started_when_it_is_due_not_at_the_next_look(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.dispatcher.LOOK_EVERY", timedelta(hours=1))
+    monkeypatch.setattr("watcher.scheduling.dispatcher.CHECK_EVERY", timedelta(hours=1))
     jobs.add("bad", "raise SystemExit(1)", retries=2, retry_delay=0.2)
     await queue(database, jobs, "bad")
     async with dispatching(database, jobs):
@@ -396,7 +396,7 @@ class FailsToCancelOnce(PlainPython):
 
 
 async def test_a_timeout_is_not_forgotten_where_stopping_the_job_fails_at_first(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
+    monkeypatch.setattr("watcher.scheduling.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
     jobs.declare_assets("orders")
     ends_well = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); time.sleep(600)"
     jobs.add("plain", ends_well, outlets={"orders"}, timeout=1)
@@ -417,7 +417,7 @@ class FailsOftenToPoll(PlainPython):
 
 
 async def test_a_timeout_counts_from_the_start_whatever_gets_in_the_way(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
+    monkeypatch.setattr("watcher.scheduling.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
     monkeypatch.setattr("watcher.scheduling.followed_try.POLL_EVERY", timedelta(seconds=0.2))
     jobs.add("slow", "import time; time.sleep(600)", timeout=2)
     await queue(database, jobs, "slow")

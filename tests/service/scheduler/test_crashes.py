@@ -15,7 +15,7 @@ from tests.effort import PATIENCE
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import plain_python, submissions
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.admission import Limits
+from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.dispatcher import Dispatcher
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.submissions import JobToStart
@@ -68,7 +68,7 @@ async def live(database, folder):
         submissions(jobs, spark_submit=plain_python(folder)),
         leadership,
         Process(id=HOME, host="here", pid=1),
-        limits=Limits(parallelism=1, memory_mb=10_000),
+        limits=AdmissionLimits(parallelism=1, memory_mb=10_000, warm_memory_mb=0),
         lease=LEASE,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )

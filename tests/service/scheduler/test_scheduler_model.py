@@ -84,7 +84,7 @@ async def _play(  # noqa: C901  one case for each kind of action
         async with Database.open(copied(database_file, Path(folder))) as database:
             ids = await configure(database, JOBS)
             scheduler = await leading_scheduler(database)
-            await scheduler.look()
+            await scheduler.check()
             told: dict[int, str] = {}
             paused: set[str] = set()
             for action, what in [*actions, *(("unpause", name) for name in SCHEDULES)]:
@@ -92,7 +92,7 @@ async def _play(  # noqa: C901  one case for each kind of action
                     case "event":
                         told |= dict.fromkeys(await tell(database, ids[what]), what)
                     case "look":
-                        await scheduler.look()
+                        await scheduler.check()
                         await _nothing_due_is_left(database, told, paused)
                     case "restart":
                         scheduler = await leading_scheduler(database)
@@ -107,10 +107,10 @@ async def _play(  # noqa: C901  one case for each kind of action
                         await _step(database, timedelta(hours=what))
                 await _each_event_is_somewhere_once(database, told)
             for _ in range(3):
-                await scheduler.look()
+                await scheduler.check()
                 for dag_id in SCHEDULES:
                     await end_runs(database, dag_id)
-            await scheduler.look()
+            await scheduler.check()
             await _nothing_due_is_left(database, told, set())
             await _each_event_is_somewhere_once(database, told)
             await _no_run_lacks_its_condition(database, told)

@@ -21,7 +21,7 @@ from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
 from watcher.submit.base import Submission
 from watcher.submit.local.folder import TryFolder
-from watcher.submit.shimmed import Command
+from watcher.submit.local.shim_submitter import Command
 from watcher.submit.spark.runtime import spark_home_of
 from watcher.submit.spark_submit import SparkSubmit
 

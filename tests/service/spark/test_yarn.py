@@ -20,7 +20,7 @@ from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Attachment, Submission
 from watcher.submit.local.folder import TryFolder
 from watcher.submit.local.processes import signal_tagged
-from watcher.submit.shimmed import Command
+from watcher.submit.local.shim_submitter import Command
 from watcher.submit.spark.command import SMALL
 from watcher.submit.spark_submit import SparkSubmit
 

@@ -85,7 +85,7 @@ def test_a_template_is_rendered_of_the_run(argument: str, text: str) -> None:
             "was not rendered within 1 s",
         ),
         ("{% for a in range(99999) %}{{ a }}{% endfor %}", f"gives more than {LARGEST:,} bytes"),
-        ("{{ '\\0' }}", "holds a NUL character, which no argument can"),
+        ("{{ '\\0' }}", "contains a NUL character, which arguments cannot contain"),
     ],
 )
 def test_what_cannot_be_rendered_is_one_sentence_with_the_place(argument: str, sentence: str) -> None:

@@ -12,7 +12,7 @@ from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from watcher.scheduling.submissions import JobToStart, Submissions
 from watcher.submit.base import Addresses, SparkApplication, Submission, Submitter, Workspace
 from watcher.submit.local.folder import TryFolder
-from watcher.submit.shimmed import Command
+from watcher.submit.local.shim_submitter import Command
 from watcher.submit.spark_submit import SparkSubmit
 
 

@@ -120,7 +120,7 @@ def test_a_java_that_makes_none_says_so_in_a_sentence_and_leaves_nothing(runtime
     with pytest.raises(SubmitError) as raised:
         make(tmp_path / "cache", runtime)
     assert str(raised.value).startswith(
-        "this Java makes no class archive, so that Spark jobs start as slowly as without: "
+        "this Java makes no class archive, so Spark jobs start as slowly as without one: "
     )
     assert "Unrecognized VM option: ArchiveClassesAtExit" in str(raised.value)
     assert list((tmp_path / "cache").iterdir()) == []

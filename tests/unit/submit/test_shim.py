@@ -16,7 +16,7 @@ from tests.unit.submit.plain import PlainPython, plain_python
 from tests.unit.submit.switchboard import PATIENCE, Switchboard
 from watcher.submit.base import Submission
 from watcher.submit.local import shim
-from watcher.submit.local.folder import Exit, TryFolder
+from watcher.submit.local.folder import ExitRecord, TryFolder
 from watcher.submit.local.processes import TAG_VARIABLE
 
 NewTry = Callable[..., Submission]
@@ -41,13 +41,13 @@ def start_shim(submission: Submission) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
 
 
-def wait_ended(folder: TryFolder) -> Exit:
+def wait_ended(folder: TryFolder) -> ExitRecord:
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(folder.shim_process() or -1)
         gone = select.select([descriptor], [], [], PATIENCE)[0]
         os.close(descriptor)
         assert gone
-    found = folder.exit()
+    found = folder.exit_record()
     assert found is not None
     return found
 

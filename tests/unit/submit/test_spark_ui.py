@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from watcher.submit.base import Progress
-from watcher.submit.spark_submit import ask_spark_ui, progress_of, ui_port
+from watcher.submit.spark.ui import ask_spark_ui, progress_of, ui_port
 
 
 def stage(number: int, status: str, tasks: int, done: int, attempt: int = 0) -> dict[str, Any]:

@@ -13,7 +13,7 @@ NO_MASTER = (
     "Spark knows no such master: correct the job's spark.master (local[*], spark://host:7077, yarn, k8s://https://host)"
 )
 OUT_OF_MEMORY = (
-    "the driver ran out of memory (Java heap space): raise the job's driver_memory, or bring less to the driver"
+    "the driver ran out of memory (Java heap space): raise the job's driver_memory, or collect less data in the driver"
 )
 CASES = [
     ("analysis", "AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column,", "analysis.py line 3"),

@@ -19,12 +19,10 @@ from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
 from watcher.host.logs import event_logs
-from watcher.submit.base import Submission
+from watcher.submit.base import Submission, WarmConditions, WarmRequest
 from watcher.submit.local.processes import signal_tagged
 from watcher.submit.spark_submit import SparkSubmit
-from watcher.submit.warm.driver import WarmDriver, bury_left_behind
-from watcher.submit.warm.drivers import Surroundings, WarmRequest
-from watcher.submit.warm.pool import Memory
+from watcher.submit.warm.driver import WarmDriver, reap_left_behind
 
 NewTry = Callable[..., Submission]
 
@@ -45,15 +43,15 @@ def submitter(tmp_path: Path) -> SparkSubmit:
 
 
 @asynccontextmanager
-async def waiting(submitter: SparkSubmit, submission: Submission, **around: Any) -> AsyncIterator[None]:
+async def waiting(submitter: SparkSubmit, submission: Submission, **conditions: Any) -> AsyncIterator[None]:
     """While a driver waits for such tries; replaced when it is gone."""
     request = WarmRequest(
         dag_id=submission.key.instance.dag_id, count=1, application=submission.application, connections={}
     )
     submitter.warm.adopt([request])
-    memory = around.pop("memory", Memory(all_mb=4000, warm_mb=2000))
+    memory = {"memory_mb": 4000, "warm_memory_mb": 2000}
     async with anyio.create_task_group() as tasks:
-        await tasks.start(submitter.warm.run, Surroundings(memory=memory, **around))
+        await tasks.start(submitter.warm.run, WarmConditions(**{**memory, **conditions}))
         await ready(submitter)
         yield
         tasks.cancel_scope.cancel()
@@ -144,7 +142,7 @@ async def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(
 ) -> None:
     running = [0]
     large, other = new_try(""), new_try("")
-    async with waiting(submitter, large, memory=Memory(all_mb=1000, warm_mb=600), running_mb=lambda: running[0]):
+    async with waiting(submitter, large, memory_mb=1000, warm_memory_mb=600, running_mb=lambda: running[0]):
         running[0] = 600
         instance = other.key.instance
         elsewhere = type(instance)(dag_id="other", run_id=instance.run_id, task_id=instance.task_id)
@@ -179,7 +177,7 @@ async def test_what_waits_ends_with_its_daemon_and_what_runs_does_not(
             await anyio.sleep(0.02)
     assert list(others.parent.iterdir()) == [others]
     assert not driver.log.exists()
-    assert bury_left_behind(tmp_path / "home") == 0
+    assert reap_left_behind(tmp_path / "home") == 0
     main.let_go()
     assert (await ended(submitter, handle)).exit_code == 0
 
@@ -190,7 +188,7 @@ async def test_the_next_start_removes_what_is_left(new_try: NewTry, tmp_path: Pa
     signal_tagged(driver.tag, SIGKILL, wait=True)
     assert driver.folder.path.exists()
     others = keep_event_logs(driver)
-    assert bury_left_behind(tmp_path / "home") == 1
+    assert reap_left_behind(tmp_path / "home") == 1
     assert list(others.parent.iterdir()) == [others]
     assert not driver.folder.path.exists()
     assert not driver.log.exists()
@@ -211,7 +209,7 @@ async def test_what_a_power_failure_or_an_earlier_release_left_is_removed_and_no
     hidden = event_logs(driver.log.parents[1]) / ".others.crc"
     hidden.touch()
     (driver.folder.path / name).write_text(content)
-    assert bury_left_behind(tmp_path / "home") == 1
+    assert reap_left_behind(tmp_path / "home") == 1
     assert not driver.folder.path.exists()
     assert hidden.exists()
     driver.end()

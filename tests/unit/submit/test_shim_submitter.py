@@ -18,8 +18,9 @@ from tests.unit.submit.switchboard import Switchboard
 from watcher.host.logs.reader import around_line
 from watcher.submit.base import Attachment, Submission, SubmitError
 from watcher.submit.local import shim
-from watcher.submit.local.folder import Exit, TryFolder
-from watcher.submit.shimmed import Command, explain
+from watcher.submit.local.exit_reason import explain_exit
+from watcher.submit.local.folder import ExitRecord, TryFolder
+from watcher.submit.local.shim_submitter import Command
 
 NewTry = Callable[..., Submission]
 FACTORY = "tests.unit.submit.plain:plain_python"
@@ -288,12 +289,18 @@ SAID = "ok\nTraceback (most recent call last):\n  File \"/jobs/load.py\", line 4
     [
         (0, None, False, SAID, ""),
         (1, None, False, SAID, "KeyError: 'id' (load.py line 4; log line 4)"),
-        (1, None, False, "x" * 70 + "\n", f"the job ended with exit code 1; its last words: {'x' * 70} (log line 1)"),
-        (3, None, False, "", "the job ended with exit code 3 and said nothing"),
-        (143, 15, False, "", "the job was ended by SIGTERM and said nothing"),
-        (168, 40, False, "", "the job was ended by signal 40 and said nothing"),
-        (75, None, False, SAID, "another process had claimed this try before"),
-        (137, 9, False, SAID, "the job was killed (SIGKILL); if nobody did that, the machine is out of memory"),
+        (
+            1,
+            None,
+            False,
+            "x" * 70 + "\n",
+            f"the job ended with exit code 1; the last line of its log: {'x' * 70} (log line 1)",
+        ),
+        (3, None, False, "", "the job ended with exit code 3 and logged nothing"),
+        (143, 15, False, "", "the job was ended by SIGTERM and logged nothing"),
+        (168, 40, False, "", "the job was ended by signal 40 and logged nothing"),
+        (75, None, False, SAID, "another process had already claimed this try"),
+        (137, 9, False, SAID, "the job was killed (SIGKILL); if nobody killed it, the machine is out of memory"),
         (137, 9, True, SAID, "the job was stopped on request"),
     ],
 )
@@ -301,18 +308,18 @@ def test_how_a_try_ended_is_explained(
     exit_code: int, killed_by: int | None, stopped: bool, log: str, sentence: str, tmp_path: Path
 ) -> None:
     (tmp_path / "log").write_text(log)
-    found = Exit(exit_code=exit_code, signal=killed_by, stopped=stopped, reason="", started_at="", ended_at="")
-    assert explain(found, tmp_path / "log").startswith(sentence)
-    assert bool(explain(found, tmp_path / "log")) == bool(sentence)
+    found = ExitRecord(exit_code=exit_code, signal=killed_by, stopped=stopped, reason="", started_at="", ended_at="")
+    assert explain_exit(found, tmp_path / "log").startswith(sentence)
+    assert bool(explain_exit(found, tmp_path / "log")) == bool(sentence)
     (tmp_path / "log").unlink()
-    assert bool(explain(found, tmp_path / "log")) == bool(sentence)
+    assert bool(explain_exit(found, tmp_path / "log")) == bool(sentence)
 
 
 @pytest.mark.parametrize("lines_before", [0, 1, 3000, 20_000])
 def test_the_log_line_is_counted_from_the_start_of_a_long_log(lines_before: int, tmp_path: Path) -> None:
     (tmp_path / "log").write_text("INFO of the job's own, of no interest\n" * lines_before + SAID)
-    found = Exit(exit_code=1, signal=None, stopped=False, reason="", started_at="", ended_at="")
-    assert explain(found, tmp_path / "log").endswith(f"log line {lines_before + 4})")
+    found = ExitRecord(exit_code=1, signal=None, stopped=False, reason="", started_at="", ended_at="")
+    assert explain_exit(found, tmp_path / "log").endswith(f"log line {lines_before + 4})")
     content = (tmp_path / "log").read_bytes()  # of which the page of that line reads the end only
     (tmp_path / "log").write_bytes(b"\0" * max(len(content) - 66_000, 0) + content[-66_000:])
     [(number, record)] = around_line(tmp_path / "log", lines_before + 4, before=0, after=0)

@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_command import PATHS
-from watcher.submit.spark.command import arguments, configuration, connection_settings, environment, redaction
+from watcher.submit.spark.command import arguments, configuration, environment, redaction
+from watcher.submit.spark.connection_settings import connection_settings
 
 KEYS = {"access_key_id": "AKIA-1", "secret_access_key": "s3cret"}
 LAKE = {"type": "s3", "endpoint_url": "http://127.0.0.1:9000", "region": "eu-1", **KEYS}
@@ -92,7 +93,9 @@ def test_only_jobs_that_bring_connectors_get_settings_and_their_own_win() -> Non
     assert f"{S3A}endpoint" not in configuration(submission, PATHS)
     assert "AWS_ACCESS_KEY_ID" not in environment(submission, PATHS, {})
     own = {f"{S3A}endpoint": "http://mine"}
-    brings = replace(submission, application=replace(submission.application, packages=("g:a:1",), conf=own))
+    brings = replace(
+        submission, application=submission.application.model_copy(update={"packages": ("g:a:1",), "conf": own})
+    )
     assert configuration(brings, PATHS)[f"{S3A}endpoint"] == "http://mine"
     assert environment(brings, PATHS, {})["AWS_SECRET_ACCESS_KEY"] == "s3cret"
     assert "s3cret" not in repr((configuration(brings, PATHS), arguments(brings, PATHS)))
