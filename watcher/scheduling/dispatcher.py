@@ -53,6 +53,7 @@ class Dispatcher:
     def __post_init__(self) -> None:
         self._followed: dict[str, FollowedTry] = {}
         self._warned: set[str] = set()
+        self._warm: set[str] = set()
         self._beat_soon = anyio.Event()
         self._tasks: TaskGroup | None = None
         self._starter = RunStarter(
@@ -74,12 +75,14 @@ class Dispatcher:
         async with anyio.create_task_group() as self._tasks:
             await insist("dispatcher.heartbeat_failed", self._beat)
             await insist("dispatcher.failed", self._follow_own)
+            self._request_warm_drivers()
             await self._start_warm_drivers(self._tasks)
             self._tasks.start_soon(self._keep_beating)
             task_status.started()
             while True:
                 async with keep_going("dispatcher.stopping_failed"):
                     await self._follow_own()
+                    await self._start_warm_drivers(self._tasks)
                 # Asked before the check: a retry that becomes due during the check would be missed by both.
                 next_check = anyio.current_time() + (await self._next_check()).total_seconds()
                 if self.leadership.leads:
@@ -98,7 +101,10 @@ class Dispatcher:
         self.wakeup.set()
 
     async def _start_warm_drivers(self, tasks: TaskGroup) -> None:
-        """Start to keep warm drivers. What an earlier daemon of this home left behind is gone when this returns."""
+        """Let each submitter keep warm drivers, a new one after a reload too.
+
+        Drivers that an earlier daemon of this home left behind are gone when this returns.
+        """
         conditions = WarmConditions(
             memory_mb=self.limits.memory_mb,
             warm_memory_mb=self.limits.warm_memory_mb,
@@ -107,9 +113,10 @@ class Dispatcher:
                 self.leadership.leads and not any(followed.is_starting for followed in self._followed.values())
             ),
         )
-        self._request_warm_drivers()
-        for warm in self._warm_drivers().values():
-            await tasks.start(warm.run, conditions)
+        for name, warm in self._warm_drivers().items():
+            if name not in self._warm:
+                self._warm.add(name)
+                await tasks.start(warm.run, conditions)
 
     def _request_warm_drivers(self) -> None:
         for name, warm in self._warm_drivers().items():
@@ -150,7 +157,7 @@ class Dispatcher:
             followed[tag].abandon() if tag in elsewhere else followed[tag].request_stop()
 
     def _follow(self, open_try: OpenTry, token: str | None) -> None:
-        """`token` is given exactly when this process has just committed the intent."""
+        """Follow the try from now on. `token` is given exactly if this process has just committed the intent."""
         if self._tasks is None or open_try.tag in self._followed:
             return
         submitter = self.submissions.submitters.get(open_try.submitter)

@@ -79,9 +79,8 @@ class RunStarter:
         allowed = task.definition.max_active_runs
         if task.run_state == "queued" and active_runs >= allowed:
             return f"waits for another run of its job: max_active_runs is {allowed}"
-        if (
-            task.key.instance.dag_id not in self.submissions.jobs
-        ):  # another process has reloaded, and this one will follow
+        # Another process may have reloaded the file, and this one will follow.
+        if task.key.instance.dag_id not in self.submissions.jobs:
             return "waits: the job is not configured in the process that leads; give that process the same file"
         if task.definition.submitter not in self.submissions.submitters:
             return f"waits: the submitter {task.definition.submitter} is not configured in the process that leads"

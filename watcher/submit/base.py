@@ -15,7 +15,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
-import anyio
 from anyio.abc import TaskStatus
 from pydantic import BaseModel, ConfigDict, SerializeAsAny
 
@@ -47,8 +46,7 @@ __all__ = [
 ]
 
 Handle: TypeAlias = Mapping[str, Any]
-"""The JSON that leads back to a started try. It is stored with the try, and any home, or a later release of the submitter,
-may be given it."""
+"""The JSON that leads back to a started try. It is stored; any home, or a later release of the submitter, may be given it."""
 
 
 class NoOptions(BaseModel):
@@ -58,7 +56,7 @@ class NoOptions(BaseModel):
 
 
 class SparkApplication(SparkParameters):
-    """What to start: a job's `spark` section, whose keys are documented in docs/configuration.md, with secrets revealed.
+    """What to start: the keys of a job's `spark` section, as docs/configuration.md explains them, and those below.
 
     Paths are absolute. Secrets are in `env` and in `Submission.context`.
     """
@@ -152,12 +150,11 @@ class Attachment(Enum):
     """The reason why there is nothing to attach to."""
 
     ABSENT = "absent"
-    """The try certainly never started, and no submission that is still under way will start it: it may be submitted again
-    as the same try."""
+    """It certainly never started, and no submission under way will start it: it may be submitted again as the same try."""
     LOST = "lost"
-    """The try was started and is gone without an exit code; what was left of it has been killed and awaited."""
+    """It was started and is gone without an exit code; what was left of it has been killed and awaited."""
     RESTARTED = "restarted"
-    """The try is lost because its machine was restarted, which is not the job's fault."""
+    """It is lost because its machine was restarted, which is not the job's fault."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,9 +237,7 @@ class WarmDrivers(Protocol):
     def adopt(self, requests: Sequence[WarmRequest]) -> None:
         """Keep drivers for these jobs, in the configuration's order, from now on; end those of other jobs."""
 
-    async def run(
-        self, conditions: WarmConditions, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def run(self, conditions: WarmConditions, *, task_status: TaskStatus[None]) -> None:
         """Start, replace and end drivers until cancelled; afterwards none is waiting.
 
         Reports started once drivers that an earlier daemon of this home left behind are gone.
@@ -259,11 +254,10 @@ class Submitter(ABC):
     Options: ClassVar[type[BaseModel]] = NoOptions
     """The model of the keys that a job's `spark` section may have besides the known ones, if it names this submitter."""
     ends_with_home: ClassVar[bool]
-    """Whether drivers live and die with the home's machine. True: their tries are over when their home has been silent for
-    a lease. False: another home attaches to them and continues."""
+    """Whether drivers die with the home's machine. True: their tries are over when their home has been silent for a lease.
+    False: another home attaches to them and continues."""
     warm: WarmDrivers | None = None
-    """The drivers that it starts ahead of their tries; None if it starts none. The configuration accepts a job's `warm`
-    for `spark-submit` only."""
+    """Its warm drivers, if it has any. The configuration accepts a job's `warm` for `spark-submit` only."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace

@@ -69,7 +69,7 @@ _CAUSES: Final = {
     ),
     r"can't open file '(?P<file>[^']+)'": ("the application {file} no longer exists"),
 }
-"""Searched in this order."""
+"""Sentences of known causes, by the pattern of a log line; searched in this order."""
 
 _CONSEQUENCE: Final = re.compile(
     r"stopped SparkContext|Py4JNetworkError|Answer from Java side is empty|ConnectionRefusedError|Connection reset|calling None\.None"
@@ -78,7 +78,7 @@ _CONSEQUENCE: Final = re.compile(
 _JVM_GONE: Final = re.compile(
     r"Py4JNetworkError|Answer from Java side is empty|ConnectionRefusedError|Connection reset"
 )
-"""Those of them that a program cannot cause itself by stopping Spark."""
+"""The exceptions among them that a program cannot cause itself by stopping Spark."""
 _NO_JVM: Final = (
     "the driver's JVM ended before its program: it was killed or it crashed; if nobody killed it, the machine is out of "
     "memory: lower settings.scheduler.memory_mb"

@@ -54,7 +54,7 @@ async def made(database, dag_id):
         ({"all": ["a", {"any": ["b", "c"]}]}, "bbacca", [3, 6]),
     ],
 )
-async def test_a_run_is_made_where_airflow_makes_it(database, schedule, updates, runs_after):
+async def test_a_run_is_created_where_airflow_creates_it(database, schedule, updates, runs_after):
     ids = await configure(database, [job_on("load", schedule)])
     scheduler = await leading_scheduler(database)
     stars = []
@@ -104,8 +104,8 @@ async def test_ten_thousand_events_of_a_paused_job_make_one_run_for_each_max_eve
 
 
 @on_both
-async def test_a_long_queue_is_turned_into_the_same_runs_by_many_transactions_also_after_a_crash(database, monkeypatch):
-    """The one event of `b` is among the first: what follows has runs although the condition is met no more."""
+async def test_a_long_queue_becomes_the_same_runs_in_many_transactions_even_after_a_crash(database, monkeypatch):
+    """The only event of `b` is among the first: later events get runs although the condition is not met any more."""
     monkeypatch.setattr("watcher.scheduling.planning.MOST_EVENTS", 40)
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=20)])
     events = await tell(database, ids["a"], ids["b"], *[ids["a"]] * 98)
@@ -122,7 +122,7 @@ async def test_a_long_queue_is_turned_into_the_same_runs_by_many_transactions_al
     assert await queued(database, "load") == []
 
 
-async def test_many_runs_of_one_event_each_are_made_by_many_transactions(database, monkeypatch):
+async def test_many_runs_of_one_event_each_are_created_by_many_transactions(database, monkeypatch):
     monkeypatch.setattr("watcher.scheduling.planning.MOST_RUNS", 10)
     ids = await configure(database, [job_on("load", "a", mode="each"), job_on("other", "a")])
     scheduler = await leading_scheduler(database)
@@ -132,7 +132,7 @@ async def test_many_runs_of_one_event_each_are_made_by_many_transactions(databas
     assert await made(database, "other") == [35]
 
 
-async def test_a_rest_that_a_person_removed_is_forgotten(database, monkeypatch):
+async def test_a_rest_that_a_person_removed_is_discarded(database, monkeypatch):
     monkeypatch.setattr("watcher.scheduling.planning.MOST_EVENTS", 2)
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=2)])
     await tell(database, ids["a"], ids["b"], *[ids["a"]] * 3)
@@ -149,7 +149,7 @@ async def test_a_rest_that_a_person_removed_is_forgotten(database, monkeypatch):
     assert await made(database, "load") == [2, 2]
 
 
-async def test_a_look_that_decides_nothing_reads_no_events(database):
+async def test_a_check_that_makes_no_run_reads_no_events(database):
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}), job_on("busy", "a")])
     scheduler = await leading_scheduler(database)
     await tell(database, *[ids["a"]] * 50)
@@ -162,13 +162,13 @@ async def test_a_look_that_decides_nothing_reads_no_events(database):
 
 
 @on_both
-async def test_the_clock_starts_a_run_of_its_own_and_takes_what_is_queued(database):
+async def test_a_tick_starts_a_run_and_takes_the_queued_events(database):
     jobs = [job_on("timed", {"all": ["a", "b"]}, cron="0 * * * *"), job_on("clock", None, cron="0 * * * *")]
     ids = await configure(database, jobs)
     scheduler = await leading_scheduler(database)
     await scheduler.check()
     assert await consumed(database, "clock") == {}, "the past before a job is first seen was never missed"
-    assert 0 < scheduler._look_at - anyio.current_time() <= HOUR.total_seconds()
+    assert 0 < scheduler._check_at - anyio.current_time() <= HOUR.total_seconds()
     (event,) = await tell(database, ids["a"])
     await wind(database, "timed", -HOUR)
     await wind(database, "clock", -HOUR)
@@ -199,7 +199,7 @@ async def test_ticks_that_were_missed_make_one_run_or_one_each(database, catchup
     assert found == [last - number * HOUR for number in reversed(range(runs_made))]
 
 
-async def test_a_tick_waits_for_a_free_run_and_then_stands_for_all_that_were_missed(database):
+async def test_a_tick_waits_until_a_run_is_free_and_then_stands_for_all_missed_ticks(database):
     await configure(database, [job_on("clock", None, cron="0 * * * *")])
     scheduler = await leading_scheduler(database)
     await scheduler.check()
@@ -213,7 +213,7 @@ async def test_a_tick_waits_for_a_free_run_and_then_stands_for_all_that_were_mis
 
 
 @on_both
-async def test_a_tick_has_one_run_whatever_the_clock_does(database):
+async def test_a_tick_has_one_run_even_if_the_clock_is_set_back(database):
     await configure(database, [job_on("clock", None, cron="0 * * * *", catchup=True)])
     scheduler = await leading_scheduler(database)
     await scheduler.check()
@@ -227,7 +227,7 @@ async def test_a_tick_has_one_run_whatever_the_clock_does(database):
 
 @on_both
 @pytest.mark.parametrize("catchup", [False, True])
-async def test_a_cron_that_is_taken_out_and_put_back_has_missed_nothing_meanwhile(database, catchup):
+async def test_a_cron_that_is_removed_and_added_again_has_missed_no_ticks(database, catchup):
     timed = job_on("clock", "a", cron="0 * * * *", catchup=catchup)
     await configure(database, [timed])
     scheduler = await leading_scheduler(database)
@@ -271,7 +271,7 @@ async def test_an_alias_completes_a_condition_with_any_asset_it_resolved_to(data
     assert await made(database, "load") == [2]
 
 
-async def test_one_job_that_cannot_be_decided_on_keeps_no_other_waiting(database):
+async def test_a_job_whose_scheduling_fails_does_not_delay_other_jobs(database):
     ids = await configure(database, [job_on("broken", "a"), job_on("load", "a")])
     async with database.transaction() as session:
         await session.execute(text("UPDATE job SET definition = 'no JSON' WHERE dag_id = 'broken'"))
@@ -281,7 +281,7 @@ async def test_one_job_that_cannot_be_decided_on_keeps_no_other_waiting(database
 
 
 @on_both
-async def test_who_was_leader_finds_out_before_anything_is_written(database):
+async def test_a_former_leader_notices_before_anything_is_written(database):
     ids = await configure(database, [job_on("load", "a")])
     scheduler = await leading_scheduler(database)
     await tell(database, ids["a"])
@@ -296,7 +296,7 @@ async def test_who_was_leader_finds_out_before_anything_is_written(database):
     assert await made(database, "load") == [1]
 
 
-async def test_an_age_below_zero_counts_as_due(database):
+async def test_a_negative_age_counts_as_due(database):
     ids = await configure(database, [job_on("load", "a", debounce=3600, max_wait=7200)])
     scheduler = await leading_scheduler(database)
     await tell(database, ids["a"])

@@ -1,4 +1,4 @@
-"""Any history of events, looks, pauses, ends, restarts and clock steps, against what must hold whatever happens."""
+"""Random histories of events, checks, pauses, ends, restarts and clock steps, against what must always hold."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ACTIONS = st.lists(
 
 
 def brute_force(condition: Any, names: set[str]) -> bool:
-    """By the words of the definition, not by the scheduler's code."""
+    """The definition itself, independent of the scheduler's code."""
     if isinstance(condition, str):
         return condition in names
     ((word, parts),) = condition.items()
@@ -117,7 +117,7 @@ async def _play(  # noqa: C901  one case for each kind of action
 
 
 async def _step(database: Database, by: timedelta) -> None:
-    """As if the database's clock had stood elsewhere when the events came."""
+    """Shift the times of the events, as if the database's clock had been different when they came."""
     async with database.transaction() as session:
         for row in (await session.execute(select(queued_event))).mappings().all():
             this = update(queued_event).where(queued_event.c.event_id == row["event_id"])

@@ -42,12 +42,12 @@ def test_the_table_of_endings(ending, state, run_state):
     assert (outcome.state, outcome.run_state) == (state, run_state)
 
 
-def test_an_accepted_success_stays_one_and_a_bad_exit_is_a_warning():
+def test_an_accepted_success_is_final_and_a_bad_exit_is_a_warning():
     assert decide(ended("success"), NONE_LEFT).warning is None
     assert decide(ended("success", 1), NONE_LEFT).warning == "the job finished as success and then exited with 1"
 
 
-def test_a_job_that_never_claimed_is_believed_with_a_warning():
+def test_a_job_that_never_claimed_succeeds_with_a_warning():
     outcome = decide(ended(None, 0, claimed=False), NONE_LEFT)
     assert "never used the SDK" in (outcome.warning or "")
     assert outcome.updates_outlets
@@ -87,7 +87,7 @@ def test_a_job_that_never_claimed_is_believed_with_a_warning():
         ),
     ],
 )
-def test_a_failure_says_in_a_sentence_what_happened(ending, reason):
+def test_a_failure_has_a_sentence_that_says_what_happened(ending, reason):
     assert decide(ending, NONE_LEFT).reason == reason
 
 
@@ -113,7 +113,7 @@ def test_the_last_retry_ends_in_failure():
         ),
     ],
 )
-def test_what_no_job_can_help_uses_up_no_retry(ending, reason):
+def test_a_failure_that_is_not_the_jobs_fault_uses_up_no_retry(ending, reason):
     outcome = decide(ending, NONE_LEFT)
     assert outcome == TryOutcome(
         state="up_for_retry", run_state="running", reason=reason, retry_in=timedelta(0), counted=False

@@ -1,4 +1,4 @@
-"""Drivers that wait, without Spark: what becomes of them, and of the tries that they do not get."""
+"""Waiting drivers, with a stand-in for Spark: what becomes of them, and of tries that they do not get."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def submitter(tmp_path: Path) -> SparkSubmit:
 
 @asynccontextmanager
 async def waiting(submitter: SparkSubmit, submission: Submission, **conditions: Any) -> AsyncIterator[None]:
-    """While a driver waits for such tries; replaced when it is gone."""
+    """Keep a driver that waits for such tries, and is replaced when it is gone."""
     request = WarmRequest(
         dag_id=submission.key.instance.dag_id, count=1, application=submission.application, connections={}
     )
@@ -85,13 +85,13 @@ async def test_a_try_is_handed_over_and_its_driver_replaced(
     with anyio.fail_after(PATIENCE):
         while len(list((tmp_path / "home" / "warm").iterdir())) > 1:  # the replacement ends with its daemon
             await anyio.sleep(0.02)
-    main.let_go()
+    main.release()
     assert (await ended(submitter, handle)).exit_code == 0
     assert list((tmp_path / "home" / "warm").iterdir()) == []
     assert list((tmp_path / "home" / "logs" / "warm").iterdir()) == []
 
 
-async def test_no_driver_is_started_while_a_run_is(submitter: SparkSubmit, new_try: NewTry) -> None:
+async def test_no_driver_is_started_while_a_run_is_being_started(submitter: SparkSubmit, new_try: NewTry) -> None:
     may_start = [True]
     submission = new_try("")
     async with waiting(submitter, submission, may_start=lambda: may_start[0]):
@@ -105,7 +105,7 @@ async def test_no_driver_is_started_while_a_run_is(submitter: SparkSubmit, new_t
         await ready(submitter)
 
 
-async def test_of_a_dead_driver_the_try_starts_cold_as_the_same(
+async def test_a_try_whose_driver_is_dead_starts_cold_as_the_same_try(
     submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
 ) -> None:
     submission, may_start = new_try("open('starts', 'a').write('x')"), [True]
@@ -120,7 +120,7 @@ async def test_of_a_dead_driver_the_try_starts_cold_as_the_same(
         assert not folder.exists()
 
 
-async def test_a_driver_of_a_changed_file_serves_nobody(
+async def test_a_driver_is_not_used_after_one_of_its_files_has_changed(
     submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
 ) -> None:
     module = tmp_path / "module.py"
@@ -153,7 +153,7 @@ async def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(
 
 
 def keep_event_logs(driver: WarmDriver) -> Path:
-    """Of the driver, and of an application with a longer name, which is returned."""
+    """Make event logs of the driver, and one of an application with a longer name, which is returned."""
     folder = event_logs(driver.log.parents[1])
     folder.mkdir()
     (driver.folder.path / "application").write_text("local-1")
@@ -162,7 +162,7 @@ def keep_event_logs(driver: WarmDriver) -> Path:
     return folder / "local-12"
 
 
-async def test_what_waits_ends_with_its_daemon_and_what_runs_does_not(
+async def test_waiting_drivers_end_with_their_daemon_and_running_ones_do_not(
     new_try: NewTry, switchboard: Switchboard, tmp_path: Path
 ) -> None:
     submitter = starts_warm(tmp_path / "home")
@@ -178,11 +178,11 @@ async def test_what_waits_ends_with_its_daemon_and_what_runs_does_not(
     assert list(others.parent.iterdir()) == [others]
     assert not driver.log.exists()
     assert reap_left_behind(tmp_path / "home") == 0
-    main.let_go()
+    main.release()
     assert (await ended(submitter, handle)).exit_code == 0
 
 
-async def test_the_next_start_removes_what_is_left(new_try: NewTry, tmp_path: Path) -> None:
+async def test_the_next_start_removes_drivers_that_are_left(new_try: NewTry, tmp_path: Path) -> None:
     submitter = starts_warm(tmp_path / "home")
     driver = submitter.ready_driver(new_try(""))
     signal_tagged(driver.tag, SIGKILL, wait=True)
@@ -200,7 +200,7 @@ async def test_the_next_start_removes_what_is_left(new_try: NewTry, tmp_path: Pa
     [("command.json", ""), ("command.json", '{"log": "/nowhere"}'), ("application", "")],
     ids=["cut off", "of an earlier release", "no name"],
 )
-async def test_what_a_power_failure_or_an_earlier_release_left_is_removed_and_nothing_of_others(
+async def test_leftovers_of_a_power_failure_or_an_earlier_release_are_removed_and_nothing_else_is(
     new_try: NewTry, tmp_path: Path, name: str, content: str
 ) -> None:
     driver = starts_warm(tmp_path / "home").ready_driver(new_try(""))
@@ -216,7 +216,7 @@ async def test_what_a_power_failure_or_an_earlier_release_left_is_removed_and_no
 
 
 async def test_a_try_that_was_withdrawn_is_never_taken(new_try: NewTry, tmp_path: Path) -> None:
-    """The daemon died between the offer and its question, and the question comes late all the same."""
+    """The daemon died between the offer and its message, and the message comes late all the same."""
     submitter = starts_warm(tmp_path / "home")
     submission = new_try("")
     driver = submitter.ready_driver(submission)

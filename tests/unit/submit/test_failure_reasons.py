@@ -1,4 +1,4 @@
-"""The logs are those of real Spark 4.3 jobs, with most of their stack traces' lines left out."""
+"""The logs are those of real Spark 4.3 jobs, without most lines of their stack traces."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_every_recorded_log_is_in_the_table() -> None:
     assert {log.stem for log in LOGS.iterdir()} == {name for name, *_ in CASES} | {"exit3", "exit_text"}
 
 
-def test_the_last_words_are_only_a_guess() -> None:
+def test_the_last_line_of_a_log_is_only_a_guess() -> None:
     found = explain_log((LOGS / "exit_text.txt").read_text())
     assert found is not None
     assert (found.sentence, found.line, found.guessed) == ("the lake is empty", 1, True)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "WARNING: Using incubator modules: jdk.incubator.vector\n"])
-def test_a_log_without_words_explains_nothing(text: str) -> None:
+def test_an_empty_log_explains_nothing(text: str) -> None:
     assert explain_log(text) is None
 
 
@@ -93,7 +93,7 @@ def test_odd_logs(text: str, sentence: str, line: int) -> None:
     assert (found.sentence, found.line) == (sentence, line)
 
 
-def test_a_jvm_that_is_gone_is_said_to_be() -> None:
+def test_a_jvm_that_is_gone_is_reported() -> None:
     text = """\
 Traceback (most recent call last):
   File "/jobs/load.py", line 4, in <module>

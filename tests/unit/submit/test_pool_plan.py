@@ -27,26 +27,26 @@ def driver(tag: str, job: WarmJob = LOAD, *, key: str | None = None, is_ready: b
         ([driver("1", is_ready=False)], None),
     ],
 )
-def test_the_job_that_has_fewest_gets_the_next_one_and_one_starts_at_a_time(
+def test_the_job_with_fewest_drivers_gets_the_next_one_and_one_starts_at_a_time(
     waiting: list[WaitingDriver], start: WarmJob | None
 ) -> None:
     assert plan_pool([LOAD, REPORT], waiting, ROOMY) == PoolPlan(start=start)
 
 
-def test_nothing_is_started_while_a_run_is() -> None:
+def test_nothing_is_started_while_a_run_is_being_started() -> None:
     assert plan_pool([LOAD], [], ROOMY, may_start=False) == PoolPlan()
 
 
-def test_a_driver_that_has_just_failed_to_start_is_left_for_later() -> None:
+def test_a_driver_that_has_just_failed_to_start_is_retried_later() -> None:
     assert plan_pool([LOAD, REPORT], [], ROOMY, failing={"a"}) == PoolPlan(start=REPORT)
 
 
-def test_what_is_not_as_its_job_is_now_serves_nobody() -> None:
+def test_a_driver_that_does_not_match_its_job_any_more_is_ended() -> None:
     waiting = [driver("changed", key="z"), driver("1"), driver("removed", REPORT)]
     assert plan_pool([LOAD], waiting, ROOMY) == PoolPlan(end=("changed", "removed"))
 
 
-def test_of_too_many_those_that_are_ready_stay() -> None:
+def test_if_there_are_too_many_drivers_the_ready_ones_stay() -> None:
     waiting = [driver("1", is_ready=False), driver("2"), driver("3")]
     assert plan_pool([LOAD], waiting, ROOMY) == PoolPlan(end=("1",))
 
@@ -60,7 +60,7 @@ def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(running: int, end
     assert plan_pool([LOAD, REPORT], waiting, memory).end == end
 
 
-def test_waiting_drivers_take_no_more_than_is_theirs() -> None:
+def test_waiting_drivers_take_no_more_than_their_limit() -> None:
     memory = DriverMemory(all_mb=10_000, warm_mb=1_200)
     assert plan_pool([LOAD, REPORT], [driver("1"), driver("2", REPORT)], memory) == PoolPlan()
     assert plan_pool([LOAD], [], DriverMemory(all_mb=10_000, warm_mb=499)) == PoolPlan(too_large=("load",))

@@ -33,7 +33,7 @@ def submitter(tmp_path: Path) -> PlainPython:
 
 
 @pytest.mark.slow
-async def test_wherever_the_daemon_is_killed_the_job_starts_once(
+async def test_the_job_starts_once_wherever_the_daemon_is_killed(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
 ) -> None:
     """A submission takes about a tenth of a second; the kills are spread over it, whatever the machine's speed."""
@@ -47,13 +47,13 @@ async def test_wherever_the_daemon_is_killed_the_job_starts_once(
         if handle is Attachment.ABSENT:
             handle = await submitter.submit(submission)
         assert not isinstance(handle, Attachment)
-        (await anyio.to_thread.run_sync(switchboard.next_caller)).let_go()
+        (await anyio.to_thread.run_sync(switchboard.next_caller)).release()
         assert (await ended(submitter, handle)).exit_code == 0
         assert (submitter.folder(submission.key).path / "work" / "starts").read_text() == "x"
         assert switchboard.nobody_waits()
 
 
-async def test_absent_stays_true_for_a_shim_that_comes_late(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_a_try_reported_as_absent_is_not_started_by_a_late_shim(submitter: PlainPython, new_try: NewTry) -> None:
     submission = new_try("")
     folder = submitter.folder(submission.key)
     folder.make()
@@ -64,7 +64,7 @@ async def test_absent_stays_true_for_a_shim_that_comes_late(submitter: PlainPyth
     assert not folder.started()
 
 
-async def test_a_submission_waits_for_another_one_and_leaves_its_files_alone(
+async def test_a_submission_waits_for_a_concurrent_one_and_leaves_its_files_alone(
     submitter: PlainPython, new_try: NewTry
 ) -> None:
     asked = anyio.Event()
@@ -96,7 +96,7 @@ async def test_a_submission_waits_for_another_one_and_leaves_its_files_alone(
         ('{"pid": 1, "bo', True),
     ],
 )
-async def test_what_a_restart_of_the_machine_ended_is_told_apart(
+async def test_tries_that_a_restart_of_the_machine_ended_are_recognized(
     submitter: PlainPython, new_try: NewTry, marker: str, restarted: bool
 ) -> None:
     submission = new_try("")
@@ -111,14 +111,14 @@ async def test_what_a_restart_of_the_machine_ended_is_told_apart(
     assert await submitter.attach(submission.key, submission.tag, None) is lost
 
 
-async def test_what_has_a_handle_is_never_absent(submitter: PlainPython, new_try: NewTry) -> None:
-    """Somebody deleted the folder of a try that was started."""
+async def test_a_try_with_a_handle_is_never_absent(submitter: PlainPython, new_try: NewTry) -> None:
+    """The folder of a try that was started has been deleted."""
     submission = new_try("")
     handle = submitter.handle(submission.key, submission.tag)
     assert await submitter.attach(submission.key, submission.tag, handle) is Attachment.LOST
 
 
-async def test_a_killed_shim_leaves_the_job_running_until_its_end_is_a_loss(
+async def test_a_job_whose_shim_was_killed_keeps_running_and_is_lost_when_it_ends(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
     submission = new_try("child('grandchild'); call(sys.argv[1], 'main')")
@@ -127,14 +127,14 @@ async def test_a_killed_shim_leaves_the_job_running_until_its_end_is_a_loss(
     await kill_shim(submitter, submission)
     assert await submitter.attach(submission.key, submission.tag, handle) == handle
     assert (await submitter.poll(handle)).phase == "running"
-    main.let_go()
+    main.release()
     main.wait_gone()
     assert grandchild.lives()
     assert await submitter.attach(submission.key, submission.tag, None) is Attachment.LOST
     assert not grandchild.lives()
 
 
-async def test_polling_a_lost_try_kills_what_is_left_of_it_and_its_credentials(
+async def test_polling_a_lost_try_kills_its_remaining_processes_and_deletes_its_credentials(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
     submission = new_try("child('grandchild'); call(sys.argv[1], 'main')")
@@ -164,7 +164,7 @@ async def test_a_job_whose_shim_is_gone_can_be_cancelled(
     assert (await submitter.poll(handle)).phase == "exited"
 
 
-async def test_a_process_id_that_now_belongs_to_somebody_else_is_left_alone(
+async def test_a_process_id_that_now_belongs_to_another_process_is_left_alone(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
     submission = new_try("call(sys.argv[1], 'main')")
@@ -192,7 +192,9 @@ async def test_a_try_cancelled_before_its_start_never_starts(submitter: PlainPyt
     assert not (folder.path / "command.json").exists()
 
 
-async def test_what_the_machine_lacks_is_told_and_nothing_runs(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_a_machine_that_lacks_something_is_reported_and_nothing_runs(
+    submitter: PlainPython, new_try: NewTry
+) -> None:
     class Lacking(PlainPython):
         def command(self, submission: Submission, folder: TryFolder) -> Command:
             raise SubmitError(f"{submission.key.instance.dag_id} needs {folder.path.name}.")
@@ -203,7 +205,7 @@ async def test_what_the_machine_lacks_is_told_and_nothing_runs(submitter: PlainP
     assert await submitter.attach(submission.key, submission.tag, None) is Attachment.ABSENT
 
 
-async def test_a_file_that_cannot_be_made_is_told_and_the_try_may_be_submitted_again(
+async def test_a_file_that_cannot_be_made_is_reported_and_the_try_may_be_submitted_again(
     submitter: PlainPython, new_try: NewTry
 ) -> None:
     submission = new_try("")
@@ -216,7 +218,7 @@ async def test_a_file_that_cannot_be_made_is_told_and_the_try_may_be_submitted_a
     assert (await ended(submitter, handle)).exit_code == 0
 
 
-async def test_a_shim_that_fails_is_told_and_nothing_will_start(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_a_shim_that_fails_is_reported_and_nothing_will_start(submitter: PlainPython, new_try: NewTry) -> None:
     submission = new_try("")
     submitter.folder(submission.key).path.mkdir(parents=True)
     (submitter.folder(submission.key).path / "started.json").symlink_to("nowhere")  # cannot be made, and is not there
@@ -225,7 +227,7 @@ async def test_a_shim_that_fails_is_told_and_nothing_will_start(submitter: Plain
     assert not (submitter.folder(submission.key).path / "command.json").exists()
 
 
-async def test_the_log_keeps_what_others_appended(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_the_log_keeps_what_other_processes_appended(submitter: PlainPython, new_try: NewTry) -> None:
     submission = new_try("print('from the job')")
     submitter.log(submission.key).parent.mkdir(parents=True, exist_ok=True)
     submitter.log(submission.key).write_text("from the daemon\n")
@@ -234,7 +236,7 @@ async def test_the_log_keeps_what_others_appended(submitter: PlainPython, new_tr
     assert await log_of(submitter, handle) == "from the daemon\nfrom the job\n"
 
 
-async def test_a_log_that_is_not_there_is_empty(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_a_missing_log_is_empty(submitter: PlainPython, new_try: NewTry) -> None:
     submission = new_try("")
     handle = submitter.handle(submission.key, submission.tag)
     assert await log_of(submitter, handle) == ""
@@ -251,7 +253,7 @@ async def kill_shim(submitter: PlainPython, submission: Submission) -> None:
         os.close(descriptor)
 
 
-async def test_a_stopped_job_says_so_and_leaves_nothing_in_other_sessions(
+async def test_a_stopped_job_has_a_reason_and_leaves_nothing_in_other_sessions(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
     submission = new_try("child('grandchild', start_new_session=True); call(sys.argv[1], 'main')")
@@ -263,7 +265,7 @@ async def test_a_stopped_job_says_so_and_leaves_nothing_in_other_sessions(
     assert (await submitter.poll(handle)).reason == "the job was stopped on request"
 
 
-async def test_what_its_processes_took_is_known_at_the_end(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_cpu_time_and_memory_are_known_at_the_end(submitter: PlainPython, new_try: NewTry) -> None:
     handle = await submitter.submit(
         new_try("import time; filled = b'x' * 200_000_000\nwhile time.process_time() < 0.5: pass")
     )
@@ -274,7 +276,7 @@ async def test_what_its_processes_took_is_known_at_the_end(submitter: PlainPytho
     assert status.peak_memory_mb > 190
 
 
-async def test_an_exception_is_a_reason_with_its_line(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_an_exception_is_reported_with_its_line(submitter: PlainPython, new_try: NewTry) -> None:
     handle = await submitter.submit(new_try("raise RuntimeError('on purpose')"))
     status = await ended(submitter, handle)
     number = (await log_of(submitter, handle)).splitlines().index("RuntimeError: on purpose") + 1

@@ -161,19 +161,10 @@ def _is_current(archive: Path) -> bool:
         return False
 
 
-def _run_program(workplace: Path, archive: Path, runtime: Runtime, daemon: Mapping[str, str]) -> None:
+def _run_program(folder: Path, archive: Path, runtime: Runtime, daemon: Mapping[str, str]) -> None:
     """Run a small PySpark job, with the class path and options of real ones, whose JVM archives the classes it loaded."""
-    paths = command.Paths(
-        spark_home=runtime.spark_home,
-        python=runtime.python,
-        sdk=None,
-        context=workplace / "context.json",
-        properties=workplace / "spark.properties",
-        log4j2=workplace / "log4j2.properties",
-        scratch=workplace,
-        class_archive=None,
-    )
-    program = _program(workplace, archive, _class_path(runtime.spark_home))
+    paths = command.Paths.of_own_program(folder, runtime)
+    program = _program(folder, archive, _class_path(runtime.spark_home))
     paths.properties.write_text(write_properties(command.configuration(program, paths)), encoding="utf-8")
     paths.log4j2.write_text(command.LOG4J2, encoding="utf-8")
     _run(
@@ -184,13 +175,13 @@ def _run_program(workplace: Path, archive: Path, runtime: Runtime, daemon: Mappi
         raise SubmitError(f"{_NOT_MADE}it ended without one")
 
 
-def _program(workplace: Path, archive: Path, class_path: str) -> Submission:
+def _program(folder: Path, archive: Path, class_path: str) -> Submission:
     """Return the submission that makes the archive.
 
     Its class path has no Hadoop folder: archives are valid for jars only, and a job's own class path may follow them.
     """
     quiet = "-Xlog:disable -Xlog:all=error:stderr"
-    data = workplace / "data"
+    data = folder / "data"
     data.mkdir()
     application = SparkApplication(
         application=str(_PROGRAM),

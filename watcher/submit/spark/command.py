@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from watcher.submit.base import DynamicAllocation, SparkApplication, Submission
 from watcher.submit.local.processes import TAG_VARIABLE
 from watcher.submit.spark.connection_settings import ConnectionSettings, connection_settings
+from watcher.submit.spark.runtime import Runtime
 
 PASSED_ON = frozenset(
     {
@@ -36,8 +37,8 @@ SMALL = (
     # The quick compiler keeps Arrow's checks of each value, which Spark makes itself: a sixth of the time that reading columns takes.
     *("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false"),
 )
-_QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-"""The job's author need not know that an archive does not fit, as in a heap of more than 32 GB."""
+_NO_CDS_WARNINGS = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+"""Silences warnings about an archive that does not fit, as in a heap of more than 32 GB: they do not help the job's author."""
 
 LOG4J2 = f"""\
 rootLogger.level = warn
@@ -104,6 +105,20 @@ class Paths:
     """The archive for this JVM and class path, if there is one."""
     event_logs: Path | None = None
     """The folder of Spark's event logs. None: Spark keeps one only if the job's own properties say so."""
+
+    @classmethod
+    def of_own_program(cls, folder: Path, runtime: Runtime) -> Self:
+        """The paths of a program of our own, which needs no SDK, with all its files in this folder."""
+        return cls(
+            spark_home=runtime.spark_home,
+            python=runtime.python,
+            sdk=None,
+            context=folder / "context.json",
+            properties=folder / "spark.properties",
+            log4j2=folder / "log4j2.properties",
+            scratch=folder,
+            class_archive=None,
+        )
 
 
 def arguments(submission: Submission, paths: Paths) -> list[str]:
@@ -197,7 +212,7 @@ def _java(application: SparkApplication, paths: Paths) -> dict[str, str]:
         ours += SMALL
         # A class path of the job's own has to come first, and no archive fits then.
         if paths.class_archive is not None and CLASS_PATH not in application.conf:
-            ours += [*paths.class_archive.options, "-Xshare:auto", *_QUIETLY]
+            ours += [*paths.class_archive.options, "-Xshare:auto", *_NO_CDS_WARNINGS]
             class_path[CLASS_PATH] = paths.class_archive.class_path
     own = application.conf.get(JAVA_OPTIONS, "")
     return {JAVA_OPTIONS: " ".join([*map(_quote_option, ours), own]).strip(), **class_path}

@@ -61,16 +61,7 @@ def _command(
     nothing_else = {"master": "local[1]", "jars": (), "py_files": (), "files": (), "archives": ()}
     alone = application.running(str(program), ()).model_copy(update=nothing_else)
     submission = Submission.without_try("packages", alone)
-    paths = command.Paths(
-        spark_home=runtime.spark_home,
-        python=runtime.python,
-        sdk=None,
-        context=folder / "context.json",
-        properties=folder / "spark.properties",
-        log4j2=folder / "log4j2.properties",
-        scratch=folder,
-        class_archive=None,
-    )
+    paths = command.Paths.of_own_program(folder, runtime)
     paths.properties.write_text(write_properties(command.configuration(submission, paths)), encoding="utf-8")
     paths.log4j2.write_text(command.LOG4J2, encoding="utf-8")
     return command.arguments(submission, paths), command.environment(submission, paths, daemon)

@@ -27,7 +27,7 @@ _APPLICATIONS: Final = "ws/v1/cluster/apps"
 _PATIENCE: Final = 10.0
 _LOOK_EVERY: Final = 0.2
 _FORBIDDEN: Final = (401, 403)
-_SPARKS: Final = "spark.hadoop."
+_SPARK_PREFIX: Final = "spark.hadoop."
 
 
 class ApplicationsLeft(Exception):
@@ -117,7 +117,7 @@ def resource_managers(environment: Mapping[str, str], conf: Mapping[str, str]) -
     """
     folders = [environment[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if environment.get(name)]
     site = next((read_site(file) for folder in folders if (file := Path(folder, "yarn-site.xml")).is_file()), {})
-    own = {name.removeprefix(_SPARKS): value for name, value in conf.items() if name.startswith(_SPARKS)}
+    own = {name.removeprefix(_SPARK_PREFIX): value for name, value in conf.items() if name.startswith(_SPARK_PREFIX)}
     user = environment.get("HADOOP_USER_NAME") or getpass.getuser()
     return ResourceManagers(addresses=tuple(_addresses({**site, **own})), user=user)
 
@@ -128,7 +128,7 @@ def read_site(file: Path) -> dict[str, str]:
         properties = ET.parse(file).getroot().iter("property")  # noqa: S314 - the administrator's own file
     except (OSError, ET.ParseError):
         return {}
-    return {each.findtext("name", "").strip(): each.findtext("value", "").strip() for each in properties}
+    return {entry.findtext("name", "").strip(): entry.findtext("value", "").strip() for entry in properties}
 
 
 def _addresses(site: Mapping[str, str]) -> Iterator[str]:

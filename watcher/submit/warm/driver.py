@@ -105,11 +105,11 @@ class WarmDriver:
         try:
             self.control.settimeout(_ANSWER_TIMEOUT)
             self.control.send(json.dumps({"folder": str(folder.path)}).encode())
-            while (answer := self.control.recv(warm_shim.LONGEST_MESSAGE)) == b"ready":
+            while (response := self.control.recv(warm_shim.LONGEST_MESSAGE)) == b"ready":
                 pass
         except OSError:
             return False
-        return answer == b"taken"
+        return response == b"taken"
 
     def _withdraw(self, folder: TryFolder) -> bool:
         """Withdraw the offer; returns False if the try is started. A shim that does not answer is killed before the check."""

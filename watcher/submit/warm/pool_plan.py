@@ -93,7 +93,7 @@ def _needed(drivers: Iterable[WaitingDriver]) -> int:
 
 
 def _least_needed(kept: Sequence[WaitingDriver]) -> WaitingDriver:
-    """A driver of the job that has most, and of the later job in the configuration; a starting one, if there is one."""
+    """A driver of the job that has most; among those a starting one, and then one of the later job in the configuration."""
     of_jobs = [driver.dag_id for driver in kept]
     return max(enumerate(kept), key=lambda item: (of_jobs.count(item[1].dag_id), not item[1].is_ready, item[0]))[1]
 

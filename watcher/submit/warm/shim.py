@@ -69,9 +69,8 @@ def main(folder: Path, descriptor: int) -> int:
 
 def remove_files(folder: Path) -> None:
     """Remove the files of a driver that has no try: folder, log, and Spark's event log, which would seem to run for ever."""
-    with suppress(
-        OSError, ValueError, LookupError
-    ):  # cut off by a power failure, or an earlier release's, which has fewer keys
+    # The file may be cut off by a power failure, or be an earlier release's, which has fewer keys.
+    with suppress(OSError, ValueError, LookupError):
         order = json.loads((folder / "command.json").read_bytes())
         Path(order["log"]).unlink(missing_ok=True)
         application = (folder / "application").read_text(encoding="utf-8")

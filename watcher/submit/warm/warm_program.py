@@ -137,14 +137,14 @@ def free_settings(session: SparkSession, options: Mapping[str, Any]) -> dict[str
 
     The application's name is ignored: it keeps its job's.
     """
-    has = session.sparkContext._conf  # noqa: SLF001  a copy would ask the JVM for each entry, and most programs need none
+    configured = session.sparkContext._conf  # noqa: SLF001  a copy would ask the JVM for each entry, and most programs need none
     free = {key: value for key, value in options.items() if is_free(session, key)}
     for key in options.keys() - free.keys() - {"spark.app.name"}:
         text = as_text(options[key])
-        if has.get(key) != text:
+        if configured.get(key) != text:
             raise RuntimeError(
                 f"the program asks for {key}={text}, and the warm driver was started with "
-                f"{has.get(key, 'no such setting')}: put it into the job's spark `conf`, or set the job's `warm: 0`"
+                f"{configured.get(key, 'no such setting')}: put it into the job's spark `conf`, or set the job's `warm: 0`"
             )
     return free
 
@@ -187,7 +187,7 @@ def run_to_end(program: Callable[[], None]) -> None:
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001  as Python itself ends a program, without our frames
-        frames = without_ours(error.__traceback__)
+        frames = application_frames(error.__traceback__)
         if sys.excepthook is sys.__excepthook__:
             traceback.print_exception(type(error), error, frames)
         else:
@@ -195,14 +195,14 @@ def run_to_end(program: Callable[[], None]) -> None:
         sys.exit(1)
 
 
-def without_ours(frames: TracebackType | None) -> TracebackType | None:
-    """The frames of the application's code only; a refusal raised here ends them, too."""
+def application_frames(frames: TracebackType | None) -> TracebackType | None:
+    """The trace from the application's first frame to its last one, without the frames of a refusal raised here."""
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
-    each = last = frames
-    while each is not None:
-        last = last if each.tb_frame.f_code.co_filename == __file__ else each
-        each = each.tb_next
+    frame = last = frames
+    while frame is not None:
+        last = last if frame.tb_frame.f_code.co_filename == __file__ else frame
+        frame = frame.tb_next
     if last is not None:
         last.tb_next = None
     return frames
