@@ -59,7 +59,7 @@ _CAUSES: Final = {
     ),
     r"No space left on device": ("a disk is full: free space where settings.home is, and where the job writes"),
     r"Python worker exited unexpectedly": (
-        "a Python worker died in the middle of a task; if nobody killed it, it ran out of memory"
+        "a Python worker died in the middle of a task; unless a person killed it, it ran out of memory"
     ),
     r"ExecutorLostFailure \((?P<executor>executor \S+) exited[^)]*\)": (
         "Spark lost {executor} and gave up: it was killed, ran out of memory, or its machine is gone"
@@ -80,8 +80,8 @@ _JVM_GONE: Final = re.compile(
 )
 """The exceptions among them that a program cannot cause itself by stopping Spark."""
 _NO_JVM: Final = (
-    "the driver's JVM ended before its program: it was killed or it crashed; if nobody killed it, the machine is out of "
-    "memory: lower settings.scheduler.memory_mb"
+    "the driver's JVM ended before its program: it was killed or it crashed; unless a person killed it, the machine is "
+    "out of memory: lower settings.scheduler.memory_mb"
 )
 _WRAPPER: Final = re.compile(r"\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted due to stage failure|Job aborted\.")
 """Exceptions that only say where something failed. What failed is the innermost cause, a stack trace further down."""

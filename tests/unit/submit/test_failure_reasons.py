@@ -36,7 +36,7 @@ CASES = [
     ("oom", OUT_OF_MEMORY, ""),
     ("oom2", OUT_OF_MEMORY, ""),
     ("oom3", OUT_OF_MEMORY, ""),
-    ("oom_udf", "a Python worker died in the middle of a task; if nobody killed it, it ran out of memory", ""),
+    ("oom_udf", "a Python worker died in the middle of a task; unless a person killed it, it ran out of memory", ""),
     ("package", "the package no.such.group:nothing:1.0 could not be fetched: correct the job's spark.packages", ""),
     ("plain_value_error", "ValueError: no column amount in orders.csv", "plain_value_error.py line 2"),
     ("refused_master", "no Spark master answers at the job's spark.master: start it, or correct the address", ""),

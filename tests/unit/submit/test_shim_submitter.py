@@ -302,7 +302,7 @@ SAID = "ok\nTraceback (most recent call last):\n  File \"/jobs/load.py\", line 4
         (143, 15, False, "", "the job was ended by SIGTERM and logged nothing"),
         (168, 40, False, "", "the job was ended by signal 40 and logged nothing"),
         (75, None, False, SAID, "another process had already claimed this try"),
-        (137, 9, False, SAID, "the job was killed (SIGKILL); if nobody killed it, the machine is out of memory"),
+        (137, 9, False, SAID, "the job was killed (SIGKILL); unless a person did that, the machine is out of memory"),
         (137, 9, True, SAID, "the job was stopped on request"),
     ],
 )

@@ -27,7 +27,7 @@ def explain_exit(record: ExitRecord, log: Path) -> str:
         return "another process had already claimed this try"
     if record.exit_code == 128 + Signals.SIGKILL:
         return (
-            "the job was killed (SIGKILL); if nobody killed it, the machine is out of memory: lower "
+            "the job was killed (SIGKILL); unless a person did that, the machine is out of memory: lower "
             "settings.scheduler.memory_mb"
         )
     ending = _ending(record)

@@ -35,7 +35,7 @@ _CHECK_EVERY: Final = 0.05
 
 @dataclass(kw_only=True, eq=False)
 class WarmDriver:
-    """Only this process has the end `control`: once it is closed, by us or by our death, the driver ends at once."""
+    """A driver until it has its try. Only this process has the end `control`: when that is closed, the driver ends at once."""
 
     folder: TryFolder
     tag: str

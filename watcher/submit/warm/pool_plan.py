@@ -35,7 +35,7 @@ class WaitingDriver:
 
 @dataclass(frozen=True, kw_only=True)
 class DriverMemory:
-    """In MB: the limit of all drivers together, the limit of waiting ones, and what runs take."""
+    """Memory in MB: the limit of all drivers together, the limit of waiting ones, and what runs take."""
 
     all_mb: int
     warm_mb: int
@@ -83,7 +83,7 @@ def plan_pool(
 
 
 def _of_job(job: WarmJob, waiting: Sequence[WaitingDriver]) -> list[WaitingDriver]:
-    """As many drivers of the job as it is configured with; ready ones are preferred to starting ones."""
+    """The job's drivers, at most as many as it is configured with; ready ones are preferred to starting ones."""
     of_job = [driver for driver in waiting if (driver.dag_id, driver.key) == (job.dag_id, job.key)]
     return list(islice(sorted(of_job, key=lambda driver: not driver.is_ready), job.count))
 
