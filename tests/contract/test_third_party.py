@@ -322,5 +322,5 @@ def test_a_connection_that_hands_no_json_to_jobs_keeps_the_daemon_from_starting(
         "jobs: {j: {spark: {application: a.py, connections: [board]}, schedule: null}}\n"
     )
     configuration = load(path, words, {})
-    with pytest.raises(StartRefused, match=r"connection board: .*Mute. gives no JSON"):
+    with pytest.raises(StartRefused, match=r"connection board: .*Mute. returns no JSON"):
         jobs_to_start(configuration)

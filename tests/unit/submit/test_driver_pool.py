@@ -1,4 +1,4 @@
-"""Drivers that wait, without Spark: what becomes of them, and of the tries that they do not get."""
+"""Waiting drivers, with a stand-in for Spark: what becomes of them, and of tries that they do not get."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
 from watcher.host.logs import event_logs
-from watcher.submit.base import Submission
+from watcher.submit.base import Submission, WarmConditions, WarmRequest
 from watcher.submit.local.processes import signal_tagged
 from watcher.submit.spark_submit import SparkSubmit
-from watcher.submit.warm.driver import WarmDriver, bury_left_behind
-from watcher.submit.warm.drivers import Surroundings, WarmRequest
-from watcher.submit.warm.pool import Memory
+from watcher.submit.warm.driver import WarmDriver, reap_left_behind
 
 NewTry = Callable[..., Submission]
 
@@ -45,15 +43,15 @@ def submitter(tmp_path: Path) -> SparkSubmit:
 
 
 @asynccontextmanager
-async def waiting(submitter: SparkSubmit, submission: Submission, **around: Any) -> AsyncIterator[None]:
-    """While a driver waits for such tries; replaced when it is gone."""
+async def waiting(submitter: SparkSubmit, submission: Submission, **conditions: Any) -> AsyncIterator[None]:
+    """Keep a driver that waits for such tries, and is replaced when it is gone."""
     request = WarmRequest(
         dag_id=submission.key.instance.dag_id, count=1, application=submission.application, connections={}
     )
     submitter.warm.adopt([request])
-    memory = around.pop("memory", Memory(all_mb=4000, warm_mb=2000))
+    memory = {"memory_mb": 4000, "warm_memory_mb": 2000}
     async with anyio.create_task_group() as tasks:
-        await tasks.start(submitter.warm.run, Surroundings(memory=memory, **around))
+        await tasks.start(submitter.warm.run, WarmConditions(**{**memory, **conditions}))
         await ready(submitter)
         yield
         tasks.cancel_scope.cancel()
@@ -87,13 +85,13 @@ async def test_a_try_is_handed_over_and_its_driver_replaced(
     with anyio.fail_after(PATIENCE):
         while len(list((tmp_path / "home" / "warm").iterdir())) > 1:  # the replacement ends with its daemon
             await anyio.sleep(0.02)
-    main.let_go()
+    main.release()
     assert (await ended(submitter, handle)).exit_code == 0
     assert list((tmp_path / "home" / "warm").iterdir()) == []
     assert list((tmp_path / "home" / "logs" / "warm").iterdir()) == []
 
 
-async def test_no_driver_is_started_while_a_run_is(submitter: SparkSubmit, new_try: NewTry) -> None:
+async def test_no_driver_is_started_while_a_run_is_being_started(submitter: SparkSubmit, new_try: NewTry) -> None:
     may_start = [True]
     submission = new_try("")
     async with waiting(submitter, submission, may_start=lambda: may_start[0]):
@@ -107,7 +105,7 @@ async def test_no_driver_is_started_while_a_run_is(submitter: SparkSubmit, new_t
         await ready(submitter)
 
 
-async def test_of_a_dead_driver_the_try_starts_cold_as_the_same(
+async def test_a_try_whose_driver_is_dead_starts_cold_as_the_same_try(
     submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
 ) -> None:
     submission, may_start = new_try("open('starts', 'a').write('x')"), [True]
@@ -122,7 +120,7 @@ async def test_of_a_dead_driver_the_try_starts_cold_as_the_same(
         assert not folder.exists()
 
 
-async def test_a_driver_of_a_changed_file_serves_nobody(
+async def test_a_driver_is_not_used_after_one_of_its_files_has_changed(
     submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
 ) -> None:
     module = tmp_path / "module.py"
@@ -144,7 +142,7 @@ async def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(
 ) -> None:
     running = [0]
     large, other = new_try(""), new_try("")
-    async with waiting(submitter, large, memory=Memory(all_mb=1000, warm_mb=600), running_mb=lambda: running[0]):
+    async with waiting(submitter, large, memory_mb=1000, warm_memory_mb=600, running_mb=lambda: running[0]):
         running[0] = 600
         instance = other.key.instance
         elsewhere = type(instance)(dag_id="other", run_id=instance.run_id, task_id=instance.task_id)
@@ -155,7 +153,7 @@ async def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(
 
 
 def keep_event_logs(driver: WarmDriver) -> Path:
-    """Of the driver, and of an application with a longer name, which is returned."""
+    """Make event logs of the driver, and one of an application with a longer name, which is returned."""
     folder = event_logs(driver.log.parents[1])
     folder.mkdir()
     (driver.folder.path / "application").write_text("local-1")
@@ -164,7 +162,7 @@ def keep_event_logs(driver: WarmDriver) -> Path:
     return folder / "local-12"
 
 
-async def test_what_waits_ends_with_its_daemon_and_what_runs_does_not(
+async def test_waiting_drivers_end_with_their_daemon_and_running_ones_do_not(
     new_try: NewTry, switchboard: Switchboard, tmp_path: Path
 ) -> None:
     submitter = starts_warm(tmp_path / "home")
@@ -179,18 +177,18 @@ async def test_what_waits_ends_with_its_daemon_and_what_runs_does_not(
             await anyio.sleep(0.02)
     assert list(others.parent.iterdir()) == [others]
     assert not driver.log.exists()
-    assert bury_left_behind(tmp_path / "home") == 0
-    main.let_go()
+    assert reap_left_behind(tmp_path / "home") == 0
+    main.release()
     assert (await ended(submitter, handle)).exit_code == 0
 
 
-async def test_the_next_start_removes_what_is_left(new_try: NewTry, tmp_path: Path) -> None:
+async def test_the_next_start_removes_drivers_that_are_left(new_try: NewTry, tmp_path: Path) -> None:
     submitter = starts_warm(tmp_path / "home")
     driver = submitter.ready_driver(new_try(""))
     signal_tagged(driver.tag, SIGKILL, wait=True)
     assert driver.folder.path.exists()
     others = keep_event_logs(driver)
-    assert bury_left_behind(tmp_path / "home") == 1
+    assert reap_left_behind(tmp_path / "home") == 1
     assert list(others.parent.iterdir()) == [others]
     assert not driver.folder.path.exists()
     assert not driver.log.exists()
@@ -202,7 +200,7 @@ async def test_the_next_start_removes_what_is_left(new_try: NewTry, tmp_path: Pa
     [("command.json", ""), ("command.json", '{"log": "/nowhere"}'), ("application", "")],
     ids=["cut off", "of an earlier version", "no name"],
 )
-async def test_what_a_power_failure_or_an_earlier_release_left_is_removed_and_nothing_of_others(
+async def test_leftovers_of_a_power_failure_or_an_earlier_release_are_removed_and_nothing_else_is(
     new_try: NewTry, tmp_path: Path, name: str, content: str
 ) -> None:
     driver = starts_warm(tmp_path / "home").ready_driver(new_try(""))
@@ -211,14 +209,14 @@ async def test_what_a_power_failure_or_an_earlier_release_left_is_removed_and_no
     hidden = event_logs(driver.log.parents[1]) / ".others.crc"
     hidden.touch()
     (driver.folder.path / name).write_text(content)
-    assert bury_left_behind(tmp_path / "home") == 1
+    assert reap_left_behind(tmp_path / "home") == 1
     assert not driver.folder.path.exists()
     assert hidden.exists()
     driver.end()
 
 
 async def test_a_try_that_was_withdrawn_is_never_taken(new_try: NewTry, tmp_path: Path) -> None:
-    """The daemon died between the offer and its question, and the question comes late all the same."""
+    """The daemon died between the offer and its message, and the message comes late all the same."""
     submitter = starts_warm(tmp_path / "home")
     submission = new_try("")
     driver = submitter.ready_driver(submission)

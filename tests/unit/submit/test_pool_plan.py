@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.submit.warm.pool import Memory, Plan, WaitingDriver, WarmJob, choose, plan, warm_limit
+from watcher.submit.warm.pool_plan import DriverMemory, PoolPlan, WaitingDriver, WarmJob, choose, plan_pool
 
-ROOMY = Memory(all_mb=10_000, warm_mb=5_000)
+ROOMY = DriverMemory(all_mb=10_000, warm_mb=5_000)
 LOAD = WarmJob(dag_id="load", key="a", count=2, memory_mb=500)
 REPORT = WarmJob(dag_id="report", key="b", count=1, memory_mb=500)
 
@@ -27,28 +27,28 @@ def driver(tag: str, job: WarmJob = LOAD, *, key: str | None = None, is_ready: b
         ([driver("1", is_ready=False)], None),
     ],
 )
-def test_the_job_that_has_fewest_gets_the_next_one_and_one_starts_at_a_time(
+def test_the_job_with_fewest_drivers_gets_the_next_one_and_one_starts_at_a_time(
     waiting: list[WaitingDriver], start: WarmJob | None
 ) -> None:
-    assert plan([LOAD, REPORT], waiting, ROOMY) == Plan(start=start)
+    assert plan_pool([LOAD, REPORT], waiting, ROOMY) == PoolPlan(start=start)
 
 
-def test_nothing_is_started_while_a_run_is() -> None:
-    assert plan([LOAD], [], ROOMY, may_start=False) == Plan()
+def test_nothing_is_started_while_a_run_is_being_started() -> None:
+    assert plan_pool([LOAD], [], ROOMY, may_start=False) == PoolPlan()
 
 
-def test_a_driver_that_has_just_failed_to_start_is_left_for_later() -> None:
-    assert plan([LOAD, REPORT], [], ROOMY, unwell={"a"}) == Plan(start=REPORT)
+def test_a_driver_that_has_just_failed_to_start_is_retried_later() -> None:
+    assert plan_pool([LOAD, REPORT], [], ROOMY, failing={"a"}) == PoolPlan(start=REPORT)
 
 
-def test_what_is_not_as_its_job_is_now_serves_nobody() -> None:
+def test_a_driver_that_does_not_match_its_job_any_more_is_ended() -> None:
     waiting = [driver("changed", key="z"), driver("1"), driver("removed", REPORT)]
-    assert plan([LOAD], waiting, ROOMY) == Plan(end=("changed", "removed"))
+    assert plan_pool([LOAD], waiting, ROOMY) == PoolPlan(end=("changed", "removed"))
 
 
-def test_of_too_many_those_that_are_ready_stay() -> None:
+def test_if_there_are_too_many_drivers_the_ready_ones_stay() -> None:
     waiting = [driver("1", is_ready=False), driver("2"), driver("3")]
-    assert plan([LOAD], waiting, ROOMY) == Plan(end=("1",))
+    assert plan_pool([LOAD], waiting, ROOMY) == PoolPlan(end=("1",))
 
 
 @pytest.mark.parametrize(
@@ -56,23 +56,14 @@ def test_of_too_many_those_that_are_ready_stay() -> None:
 )
 def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(running: int, end: tuple[str, ...]) -> None:
     waiting = [driver("1"), driver("2"), driver("3", REPORT)]
-    memory = Memory(all_mb=10_000, warm_mb=5_000, running_mb=running)
-    assert plan([LOAD, REPORT], waiting, memory).end == end
+    memory = DriverMemory(all_mb=10_000, warm_mb=5_000, running_mb=running)
+    assert plan_pool([LOAD, REPORT], waiting, memory).end == end
 
 
-def test_waiting_drivers_take_no_more_than_is_theirs() -> None:
-    memory = Memory(all_mb=10_000, warm_mb=1_200)
-    assert plan([LOAD, REPORT], [driver("1"), driver("2", REPORT)], memory) == Plan()
-    assert plan([LOAD], [], Memory(all_mb=10_000, warm_mb=499)) == Plan(too_large=("load",))
-
-
-def test_the_limit_is_half_of_all_unless_it_is_given() -> None:
-    assert [warm_limit(1_001, None), warm_limit(1_000, 700), warm_limit(1_000, 5_000), warm_limit(1_000, 0)] == [
-        500,
-        700,
-        1_000,
-        0,
-    ]
+def test_waiting_drivers_take_no_more_than_their_limit() -> None:
+    memory = DriverMemory(all_mb=10_000, warm_mb=1_200)
+    assert plan_pool([LOAD, REPORT], [driver("1"), driver("2", REPORT)], memory) == PoolPlan()
+    assert plan_pool([LOAD], [], DriverMemory(all_mb=10_000, warm_mb=499)) == PoolPlan(too_large=("load",))
 
 
 def test_a_try_gets_the_oldest_driver_of_its_job_that_is_ready() -> None:
@@ -96,13 +87,15 @@ def test_memory_is_never_exceeded_and_the_plan_comes_to_rest(
     jobs: list[WarmJob], there: list[tuple[str, str, bool]], data: st.DataObject
 ) -> None:
     numbers = count()
-    memory = Memory(all_mb=2_000, warm_mb=data.draw(st.integers(0, 2_000)), running_mb=data.draw(st.integers(0, 2_500)))
+    memory = DriverMemory(
+        all_mb=2_000, warm_mb=data.draw(st.integers(0, 2_000)), running_mb=data.draw(st.integers(0, 2_500))
+    )
     waiting = [
         WaitingDriver(tag=str(next(numbers)), dag_id=dag_id, key=key, memory_mb=300, is_ready=is_ready)
         for dag_id, key, is_ready in there
     ]
     for _ in range(30):
-        now = plan(jobs, waiting, memory)
+        now = plan_pool(jobs, waiting, memory)
         assert now.start is None or not now.end
         waiting = [each for each in waiting if each.tag not in now.end]
         if now.start is not None:

@@ -1,4 +1,4 @@
-"""The logs are those of real Spark 4.3 jobs, with most of their stack traces' lines left out."""
+"""The logs are those of real Spark 4.3 jobs, without most lines of their stack traces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_MASTER = (
     "Spark knows no such master: correct the job's spark.master (local[*], spark://host:7077, yarn, k8s://https://host)"
 )
 OUT_OF_MEMORY = (
-    "the driver ran out of memory (Java heap space): raise the job's driver_memory, or bring less to the driver"
+    "the driver ran out of memory (Java heap space): raise the job's driver_memory, or collect less data in the driver"
 )
 CASES = [
     ("analysis", "AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column,", "analysis.py line 3"),
@@ -36,7 +36,7 @@ CASES = [
     ("oom", OUT_OF_MEMORY, ""),
     ("oom2", OUT_OF_MEMORY, ""),
     ("oom3", OUT_OF_MEMORY, ""),
-    ("oom_udf", "a Python worker died in the middle of a task; if nobody killed it, it ran out of memory", ""),
+    ("oom_udf", "a Python worker died in the middle of a task; unless a person killed it, it ran out of memory", ""),
     ("package", "the package no.such.group:nothing:1.0 could not be fetched: correct the job's spark.packages", ""),
     ("plain_value_error", "ValueError: no column amount in orders.csv", "plain_value_error.py line 2"),
     ("refused_master", "no Spark master answers at the job's spark.master: start it, or correct the address", ""),
@@ -64,14 +64,14 @@ def test_every_recorded_log_is_in_the_table() -> None:
     assert {log.stem for log in LOGS.iterdir()} == {name for name, *_ in CASES} | {"exit3", "exit_text"}
 
 
-def test_the_last_words_are_only_a_guess() -> None:
+def test_the_last_line_of_a_log_is_only_a_guess() -> None:
     found = explain_log((LOGS / "exit_text.txt").read_text())
     assert found is not None
     assert (found.sentence, found.line, found.guessed) == ("the lake is empty", 1, True)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "WARNING: Using incubator modules: jdk.incubator.vector\n"])
-def test_a_log_without_words_explains_nothing(text: str) -> None:
+def test_an_empty_log_explains_nothing(text: str) -> None:
     assert explain_log(text) is None
 
 
@@ -93,7 +93,7 @@ def test_odd_logs(text: str, sentence: str, line: int) -> None:
     assert (found.sentence, found.line) == (sentence, line)
 
 
-def test_a_jvm_that_is_gone_is_said_to_be() -> None:
+def test_a_jvm_that_is_gone_is_reported() -> None:
     text = """\
 Traceback (most recent call last):
   File "/jobs/load.py", line 4, in <module>

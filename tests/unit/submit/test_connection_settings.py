@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_command import PATHS
-from watcher.submit.spark.command import arguments, configuration, connection_settings, environment, redaction
+from watcher.submit.spark.command import arguments, configuration, environment, redaction
+from watcher.submit.spark.connection_settings import connection_settings
 
 KEYS = {"access_key_id": "AKIA-1", "secret_access_key": "s3cret"}
 LAKE = {"type": "s3", "endpoint_url": "http://127.0.0.1:9000", "region": "eu-1", **KEYS}
@@ -62,7 +63,7 @@ def test_keys_travel_in_the_environment_only() -> None:
         ),
     ],
 )
-def test_an_s3_connection_in_hadoops_words(connection: dict[str, Any], settings: dict[str, str]) -> None:
+def test_an_s3_connection_becomes_hadoops_settings(connection: dict[str, Any], settings: dict[str, str]) -> None:
     assert s3a(connection) == settings
 
 
@@ -79,7 +80,9 @@ def test_an_s3_connection_in_hadoops_words(connection: dict[str, Any], settings:
         ({"dsn": "postgres://db/shop"}, "jdbc:postgresql://db:5432/shop", None),
     ],
 )
-def test_a_postgres_connection_is_an_address_and_a_user(connection: dict[str, Any], url: str, user: str | None) -> None:
+def test_a_postgres_connection_becomes_an_address_and_a_user(
+    connection: dict[str, Any], url: str, user: str | None
+) -> None:
     found = connection_settings({"shop": {"type": "postgres", **connection}}).conf
     wanted = {"spark.asset_job.jdbc.shop.url": url, "spark.asset_job.jdbc.shop.user": user}
     assert found == {key: value for key, value in wanted.items() if value is not None}
@@ -87,12 +90,14 @@ def test_a_postgres_connection_is_an_address_and_a_user(connection: dict[str, An
     assert "p@ss" not in repr(found)
 
 
-def test_only_jobs_that_bring_connectors_get_settings_and_their_own_win() -> None:
+def test_only_jobs_with_connectors_get_settings_and_their_own_settings_win() -> None:
     submission = make_submission("1", Path("/job.py"), context={"token": "t", "connections": {"lake": LAKE}})
     assert f"{S3A}endpoint" not in configuration(submission, PATHS)
     assert "AWS_ACCESS_KEY_ID" not in environment(submission, PATHS, {})
     own = {f"{S3A}endpoint": "http://mine"}
-    brings = replace(submission, application=replace(submission.application, packages=("g:a:1",), conf=own))
+    brings = replace(
+        submission, application=submission.application.model_copy(update={"packages": ("g:a:1",), "conf": own})
+    )
     assert configuration(brings, PATHS)[f"{S3A}endpoint"] == "http://mine"
     assert environment(brings, PATHS, {})["AWS_SECRET_ACCESS_KEY"] == "s3cret"
     assert "s3cret" not in repr((configuration(brings, PATHS), arguments(brings, PATHS)))

@@ -1,8 +1,8 @@
 """Which warm drivers to start, to hand over and to end: pure rules.
 
-A job has `spark.warm` drivers waiting, as far as memory allows; one at a time is started, and none while a run is being
-started. Waiting drivers take what `settings.scheduler.warm_memory_mb` allows and runs leave of `memory_mb`: a run that
-needs memory takes it from them. What is no longer as a job is configured now serves nobody.
+A job has `spark.warm` waiting drivers, as far as memory allows. One driver is started at a time, and none while a run is
+being started. Waiting drivers may take `settings.scheduler.warm_memory_mb`, as far as runs leave it of `memory_mb`: a run
+that needs memory takes it from them. A driver that no longer matches its job's configuration is ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import islice
 
 @dataclass(frozen=True, kw_only=True)
 class WarmJob:
-    """A job that wants drivers; `key` stands for everything that is fixed when its JVM starts."""
+    """A job with warm drivers. `key` stands for everything that is fixed when its JVM starts."""
 
     dag_id: str
     key: str
@@ -24,7 +24,7 @@ class WarmJob:
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingDriver:
-    """A driver that no try has."""
+    """A driver that no try has yet."""
 
     tag: str
     dag_id: str
@@ -34,8 +34,8 @@ class WaitingDriver:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
-    """In MB: of all drivers together, of those that wait, and what runs take."""
+class DriverMemory:
+    """Memory in MB: the limit of all drivers together, the limit of waiting ones, and what runs take."""
 
     all_mb: int
     warm_mb: int
@@ -43,52 +43,47 @@ class Memory:
 
     @property
     def left_mb(self) -> int:
-        """What drivers that wait may take now."""
+        """What waiting drivers may take now."""
         return max(min(self.warm_mb, self.all_mb - self.running_mb), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What to do now. Nothing is started before what is to be ended is gone: the plan is made again then."""
+class PoolPlan:
+    """What to do now. Drivers to be ended have to be gone before one is started: then a new plan is made."""
 
     end: tuple[str, ...] = ()
-    """Tags."""
+    """The tags of these drivers."""
     start: WarmJob | None = None
     too_large: tuple[str, ...] = ()
-    """Jobs of which no driver will ever have room to wait."""
-
-
-def warm_limit(memory_mb: int, warm_memory_mb: int | None) -> int:
-    """`settings.scheduler.warm_memory_mb`, worked out."""
-    return memory_mb // 2 if warm_memory_mb is None else min(warm_memory_mb, memory_mb)
+    """Jobs whose drivers are larger than the limit of waiting ones."""
 
 
 def choose(waiting: Iterable[WaitingDriver], dag_id: str) -> WaitingDriver | None:
-    """The driver, oldest first, that a try of this job is handed to, if its key still is the job's."""
+    """Return the oldest ready driver of this job. It gets the job's try, if its key is still the job's."""
     return next((driver for driver in waiting if driver.is_ready and driver.dag_id == dag_id), None)
 
 
-def plan(
+def plan_pool(
     jobs: Sequence[WarmJob],
     waiting: Sequence[WaitingDriver],
-    memory: Memory,
+    memory: DriverMemory,
     *,
     may_start: bool = True,
-    unwell: Collection[str] = (),
-) -> Plan:
-    """`jobs` in the configuration's order, `waiting` oldest first; drivers with a key in `unwell` have just failed to start."""
+    failing: Collection[str] = (),
+) -> PoolPlan:
+    """Decide. `jobs` are in the configuration's order, `waiting` oldest first; keys in `failing` have just failed to start."""
     kept = [driver for job in jobs for driver in _of_job(job, waiting)]
     while _needed(kept) > memory.left_mb:
         kept.remove(_least_needed(kept))
     end = tuple(driver.tag for driver in waiting if driver not in kept)
     too_large = tuple(job.dag_id for job in jobs if job.count and job.memory_mb > memory.warm_mb)
     is_busy = bool(end) or not may_start or not all(driver.is_ready for driver in kept)
-    start = None if is_busy else _next_job(jobs, kept, memory, unwell)
-    return Plan(end=end, start=start, too_large=too_large)
+    start = None if is_busy else _next_job(jobs, kept, memory, failing)
+    return PoolPlan(end=end, start=start, too_large=too_large)
 
 
 def _of_job(job: WarmJob, waiting: Sequence[WaitingDriver]) -> list[WaitingDriver]:
-    """As many as it wants; one that is ready rather than one that starts."""
+    """The job's drivers, at most as many as it is configured with; ready ones are preferred to starting ones."""
     of_job = [driver for driver in waiting if (driver.dag_id, driver.key) == (job.dag_id, job.key)]
     return list(islice(sorted(of_job, key=lambda driver: not driver.is_ready), job.count))
 
@@ -98,18 +93,20 @@ def _needed(drivers: Iterable[WaitingDriver]) -> int:
 
 
 def _least_needed(kept: Sequence[WaitingDriver]) -> WaitingDriver:
-    """Of the job that has most, the later one in the configuration; one that starts rather than one that is ready."""
+    """A driver of the job that has most; among those a starting one, and then one of the later job in the configuration."""
     of_jobs = [driver.dag_id for driver in kept]
     return max(enumerate(kept), key=lambda item: (of_jobs.count(item[1].dag_id), not item[1].is_ready, item[0]))[1]
 
 
 def _next_job(
-    jobs: Sequence[WarmJob], kept: Sequence[WaitingDriver], memory: Memory, unwell: Collection[str]
+    jobs: Sequence[WarmJob], kept: Sequence[WaitingDriver], memory: DriverMemory, failing: Collection[str]
 ) -> WarmJob | None:
-    """The one that has fewest, of those for which there is room."""
+    """The job that has fewest drivers, among those that lack one for which there is room."""
     of_jobs = [driver.dag_id for driver in kept]
     room = memory.left_mb - _needed(kept)
     lacking = [
-        job for job in jobs if of_jobs.count(job.dag_id) < job.count and job.memory_mb <= room and job.key not in unwell
+        job
+        for job in jobs
+        if of_jobs.count(job.dag_id) < job.count and job.memory_mb <= room and job.key not in failing
     ]
     return min(lacking, key=lambda job: of_jobs.count(job.dag_id), default=None)

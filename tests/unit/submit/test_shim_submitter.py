@@ -18,8 +18,9 @@ from tests.unit.submit.switchboard import Switchboard
 from watcher.host.logs.reader import around_line
 from watcher.submit.base import Attachment, Submission, SubmitError
 from watcher.submit.local import shim
-from watcher.submit.local.folder import Exit, TryFolder
-from watcher.submit.shimmed import Command, explain
+from watcher.submit.local.exit_reason import explain_exit
+from watcher.submit.local.folder import ExitRecord, TryFolder
+from watcher.submit.local.shim_submitter import Command
 
 NewTry = Callable[..., Submission]
 FACTORY = "tests.unit.submit.plain:plain_python"
@@ -32,7 +33,7 @@ def submitter(tmp_path: Path) -> PlainPython:
 
 
 @pytest.mark.slow
-async def test_wherever_the_daemon_is_killed_the_job_starts_once(
+async def test_the_job_starts_once_wherever_the_daemon_is_killed(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
 ) -> None:
     """A submission takes about a tenth of a second; the kills are spread over it, whatever the machine's speed."""
@@ -46,13 +47,13 @@ async def test_wherever_the_daemon_is_killed_the_job_starts_once(
         if handle is Attachment.ABSENT:
             handle = await submitter.submit(submission)
         assert not isinstance(handle, Attachment)
-        (await anyio.to_thread.run_sync(switchboard.next_caller)).let_go()
+        (await anyio.to_thread.run_sync(switchboard.next_caller)).release()
         assert (await ended(submitter, handle)).exit_code == 0
         assert (submitter.folder(submission.key).path / "work" / "starts").read_text() == "x"
         assert switchboard.nobody_waits()
 
 
-async def test_absent_stays_true_for_a_shim_that_comes_late(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_a_try_reported_as_absent_is_not_started_by_a_late_shim(submitter: PlainPython, new_try: NewTry) -> None:
     submission = new_try("")
     folder = submitter.folder(submission.key)
     folder.make()
@@ -63,7 +64,7 @@ async def test_absent_stays_true_for_a_shim_that_comes_late(submitter: PlainPyth
     assert not folder.started()
 
 
-async def test_a_submission_waits_for_another_one_and_leaves_its_files_alone(
+async def test_a_submission_waits_for_a_concurrent_one_and_leaves_its_files_alone(
     submitter: PlainPython, new_try: NewTry
 ) -> None:
     asked = anyio.Event()
@@ -95,7 +96,7 @@ async def test_a_submission_waits_for_another_one_and_leaves_its_files_alone(
         ('{"pid": 1, "bo', True),
     ],
 )
-async def test_what_a_restart_of_the_machine_ended_is_told_apart(
+async def test_tries_that_a_restart_of_the_machine_ended_are_recognized(
     submitter: PlainPython, new_try: NewTry, marker: str, restarted: bool
 ) -> None:
     submission = new_try("")
@@ -110,14 +111,14 @@ async def test_what_a_restart_of_the_machine_ended_is_told_apart(
     assert await submitter.attach(submission.key, submission.tag, None) is lost
 
 
-async def test_what_has_a_handle_is_never_absent(submitter: PlainPython, new_try: NewTry) -> None:
-    """Somebody deleted the folder of a try that was started."""
+async def test_a_try_with_a_handle_is_never_absent(submitter: PlainPython, new_try: NewTry) -> None:
+    """The folder of a try that was started has been deleted."""
     submission = new_try("")
     handle = submitter.handle(submission.key, submission.tag)
     assert await submitter.attach(submission.key, submission.tag, handle) is Attachment.LOST
 
 
-async def test_a_killed_shim_leaves_the_job_running_until_its_end_is_a_loss(
+async def test_a_job_whose_shim_was_killed_keeps_running_and_is_lost_when_it_ends(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
     submission = new_try("child('grandchild'); call(sys.argv[1], 'main')")
@@ -126,14 +127,14 @@ async def test_a_killed_shim_leaves_the_job_running_until_its_end_is_a_loss(
     await kill_shim(submitter, submission)
     assert await submitter.attach(submission.key, submission.tag, handle) == handle
     assert (await submitter.poll(handle)).phase == "running"
-    main.let_go()
+    main.release()
     main.wait_gone()
     assert grandchild.lives()
     assert await submitter.attach(submission.key, submission.tag, None) is Attachment.LOST
     assert not grandchild.lives()
 
 
-async def test_polling_a_lost_try_kills_what_is_left_of_it_and_its_credentials(
+async def test_polling_a_lost_try_kills_its_remaining_processes_and_deletes_its_credentials(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
     submission = new_try("child('grandchild'); call(sys.argv[1], 'main')")
@@ -163,7 +164,7 @@ async def test_a_job_whose_shim_is_gone_can_be_cancelled(
     assert (await submitter.poll(handle)).phase == "exited"
 
 
-async def test_a_process_id_that_now_belongs_to_somebody_else_is_left_alone(
+async def test_a_process_id_that_now_belongs_to_another_process_is_left_alone(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
     submission = new_try("call(sys.argv[1], 'main')")
@@ -191,7 +192,9 @@ async def test_a_try_cancelled_before_its_start_never_starts(submitter: PlainPyt
     assert not (folder.path / "command.json").exists()
 
 
-async def test_what_the_machine_lacks_is_told_and_nothing_runs(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_a_machine_that_lacks_something_is_reported_and_nothing_runs(
+    submitter: PlainPython, new_try: NewTry
+) -> None:
     class Lacking(PlainPython):
         def command(self, submission: Submission, folder: TryFolder) -> Command:
             raise SubmitError(f"{submission.key.instance.dag_id} needs {folder.path.name}.")
@@ -202,7 +205,7 @@ async def test_what_the_machine_lacks_is_told_and_nothing_runs(submitter: PlainP
     assert await submitter.attach(submission.key, submission.tag, None) is Attachment.ABSENT
 
 
-async def test_a_file_that_cannot_be_made_is_told_and_the_try_may_be_submitted_again(
+async def test_a_file_that_cannot_be_made_is_reported_and_the_try_may_be_submitted_again(
     submitter: PlainPython, new_try: NewTry
 ) -> None:
     submission = new_try("")
@@ -215,7 +218,7 @@ async def test_a_file_that_cannot_be_made_is_told_and_the_try_may_be_submitted_a
     assert (await ended(submitter, handle)).exit_code == 0
 
 
-async def test_a_shim_that_fails_is_told_and_nothing_will_start(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_a_shim_that_fails_is_reported_and_nothing_will_start(submitter: PlainPython, new_try: NewTry) -> None:
     submission = new_try("")
     submitter.folder(submission.key).path.mkdir(parents=True)
     (submitter.folder(submission.key).path / "started.json").symlink_to("nowhere")  # cannot be made, and is not there
@@ -224,7 +227,7 @@ async def test_a_shim_that_fails_is_told_and_nothing_will_start(submitter: Plain
     assert not (submitter.folder(submission.key).path / "command.json").exists()
 
 
-async def test_the_log_keeps_what_others_appended(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_the_log_keeps_what_other_processes_appended(submitter: PlainPython, new_try: NewTry) -> None:
     submission = new_try("print('from the job')")
     submitter.log(submission.key).parent.mkdir(parents=True, exist_ok=True)
     submitter.log(submission.key).write_text("from the daemon\n")
@@ -233,7 +236,7 @@ async def test_the_log_keeps_what_others_appended(submitter: PlainPython, new_tr
     assert await log_of(submitter, handle) == "from the daemon\nfrom the job\n"
 
 
-async def test_a_log_that_is_not_there_is_empty(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_a_missing_log_is_empty(submitter: PlainPython, new_try: NewTry) -> None:
     submission = new_try("")
     handle = submitter.handle(submission.key, submission.tag)
     assert await log_of(submitter, handle) == ""
@@ -250,7 +253,7 @@ async def kill_shim(submitter: PlainPython, submission: Submission) -> None:
         os.close(descriptor)
 
 
-async def test_a_stopped_job_says_so_and_leaves_nothing_in_other_sessions(
+async def test_a_stopped_job_has_a_reason_and_leaves_nothing_in_other_sessions(
     submitter: PlainPython, new_try: NewTry, switchboard: Switchboard
 ) -> None:
     submission = new_try("child('grandchild', start_new_session=True); call(sys.argv[1], 'main')")
@@ -262,7 +265,7 @@ async def test_a_stopped_job_says_so_and_leaves_nothing_in_other_sessions(
     assert (await submitter.poll(handle)).reason == "the job was stopped on request"
 
 
-async def test_what_its_processes_took_is_known_at_the_end(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_cpu_time_and_memory_are_known_at_the_end(submitter: PlainPython, new_try: NewTry) -> None:
     handle = await submitter.submit(
         new_try("import time; filled = b'x' * 200_000_000\nwhile time.process_time() < 0.5: pass")
     )
@@ -273,7 +276,7 @@ async def test_what_its_processes_took_is_known_at_the_end(submitter: PlainPytho
     assert status.peak_memory_mb > 190
 
 
-async def test_an_exception_is_a_reason_with_its_line(submitter: PlainPython, new_try: NewTry) -> None:
+async def test_an_exception_is_reported_with_its_line(submitter: PlainPython, new_try: NewTry) -> None:
     handle = await submitter.submit(new_try("raise RuntimeError('on purpose')"))
     status = await ended(submitter, handle)
     number = (await log_of(submitter, handle)).splitlines().index("RuntimeError: on purpose") + 1
@@ -288,12 +291,18 @@ SAID = "ok\nTraceback (most recent call last):\n  File \"/jobs/load.py\", line 4
     [
         (0, None, False, SAID, ""),
         (1, None, False, SAID, "KeyError: 'id' (load.py line 4; log line 4)"),
-        (1, None, False, "x" * 70 + "\n", f"the job ended with exit code 1; its last words: {'x' * 70} (log line 1)"),
-        (3, None, False, "", "the job ended with exit code 3 and said nothing"),
-        (143, 15, False, "", "the job was ended by SIGTERM and said nothing"),
-        (168, 40, False, "", "the job was ended by signal 40 and said nothing"),
-        (75, None, False, SAID, "another process had claimed this try before"),
-        (137, 9, False, SAID, "the job was killed (SIGKILL); if nobody did that, the machine is out of memory"),
+        (
+            1,
+            None,
+            False,
+            "x" * 70 + "\n",
+            f"the job ended with exit code 1; the last line of its log: {'x' * 70} (log line 1)",
+        ),
+        (3, None, False, "", "the job ended with exit code 3 and logged nothing"),
+        (143, 15, False, "", "the job was ended by SIGTERM and logged nothing"),
+        (168, 40, False, "", "the job was ended by signal 40 and logged nothing"),
+        (75, None, False, SAID, "another process had already claimed this try"),
+        (137, 9, False, SAID, "the job was killed (SIGKILL); unless a person did that, the machine is out of memory"),
         (137, 9, True, SAID, "the job was stopped on request"),
     ],
 )
@@ -301,18 +310,18 @@ def test_how_a_try_ended_is_explained(
     exit_code: int, killed_by: int | None, stopped: bool, log: str, sentence: str, tmp_path: Path
 ) -> None:
     (tmp_path / "log").write_text(log)
-    found = Exit(exit_code=exit_code, signal=killed_by, stopped=stopped, reason="", started_at="", ended_at="")
-    assert explain(found, tmp_path / "log").startswith(sentence)
-    assert bool(explain(found, tmp_path / "log")) == bool(sentence)
+    found = ExitRecord(exit_code=exit_code, signal=killed_by, stopped=stopped, reason="", started_at="", ended_at="")
+    assert explain_exit(found, tmp_path / "log").startswith(sentence)
+    assert bool(explain_exit(found, tmp_path / "log")) == bool(sentence)
     (tmp_path / "log").unlink()
-    assert bool(explain(found, tmp_path / "log")) == bool(sentence)
+    assert bool(explain_exit(found, tmp_path / "log")) == bool(sentence)
 
 
 @pytest.mark.parametrize("lines_before", [0, 1, 3000, 20_000])
 def test_the_log_line_is_counted_from_the_start_of_a_long_log(lines_before: int, tmp_path: Path) -> None:
     (tmp_path / "log").write_text("INFO of the job's own, of no interest\n" * lines_before + SAID)
-    found = Exit(exit_code=1, signal=None, stopped=False, reason="", started_at="", ended_at="")
-    assert explain(found, tmp_path / "log").endswith(f"log line {lines_before + 4})")
+    found = ExitRecord(exit_code=1, signal=None, stopped=False, reason="", started_at="", ended_at="")
+    assert explain_exit(found, tmp_path / "log").endswith(f"log line {lines_before + 4})")
     content = (tmp_path / "log").read_bytes()  # of which the page of that line reads the end only
     (tmp_path / "log").write_bytes(b"\0" * max(len(content) - 66_000, 0) + content[-66_000:])
     [(number, record)] = around_line(tmp_path / "log", lines_before + 4, before=0, after=0)
