@@ -23,7 +23,7 @@ from watcher.serving.api.context import (
     SignIn,
     WatcherControl,
 )
-from watcher.serving.api.sign_in.known_tokens import TRUSTED_FOR, KnownTokens
+from watcher.serving.api.sign_in.recent_tokens import TRUSTED_FOR, KnownTokens
 from watcher.serving.api.sign_in.same_site import site_of
 from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control

@@ -16,7 +16,15 @@ from typing import Any, Final
 
 import jwt
 
+from config.settings import ApiSettings
+from store.database import Database
 from store.keys import TryKey
+from store.processes import signing_keys
+from store.processes.signing_keys import SigningKeys
+from store.processes.triggerers import Process
+from watcher.errors import StartRefused
+from watcher.host.home import Home
+from watcher.host.metadata import patiently
 
 LIFETIME: Final = timedelta(hours=1)
 """Of a try's token; who uses it gets another one in time."""
@@ -55,6 +63,29 @@ class TryIdentity:
     def is_due_for_renewal(self, now: datetime) -> bool:
         """Whether the last fifth of its life has begun."""
         return self.assets is None and self.expires_at - now < self.lifetime * _RENEWED_IN_THE_LAST
+
+
+def signing_secrets(api: ApiSettings, home: Home, *, alone: bool) -> tuple[bytes, ...]:
+    """The first signs, all verify. Raises `StartRefused` where a process that is not alone would make one of its own."""
+    if api.secret is not None:
+        return tuple(secret.get_secret_value().encode() for secret in api.secret)
+    if not alone:
+        raise StartRefused(
+            "processes with different roles must sign tokens alike: set settings.api.secret to the same text in each"
+        )
+    return (home.secret(),)
+
+
+async def publish_keys(database: Database, secrets: Sequence[bytes], process: Process) -> SigningKeys:
+    """Say what the other processes of the database compare theirs with."""
+    keys = SigningKeys.of(secrets, process)
+
+    async def write() -> None:
+        async with database.transaction() as connection:
+            await signing_keys.publish(connection, keys, database.dialect)
+
+    await patiently(write)
+    return keys
 
 
 def issuer(secret: bytes) -> Callable[[TryKey, str], str]:

@@ -23,9 +23,9 @@ from tests.effort import PATIENCE
 from tests.service.api.application import Api, adapted
 from watcher.serving.api import create_app
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.sign_in import sessions
+from watcher.serving.api.sign_in.recent_tokens import MOST_FAILURES
 from watcher.serving.api.sign_in.same_site import Site
-from watcher.serving.api.sign_in.throttle import MOST_FAILURES
+from watcher.serving.api.sign_in.sign_ins import begin_session, end_session
 from watcher.serving.api.streams.open_streams import Streams
 
 pytestmark = on_both
@@ -39,11 +39,11 @@ def pages(context: Any) -> FastAPI:
 
     @app.post("/sign-in", status_code=204)
     async def sign_in(request: Request, context: Context, response: Response) -> None:
-        response.headers["Set-Cookie"] = await sessions.begin(request, context, (await request.body()).decode())
+        response.headers["Set-Cookie"] = await begin_session(request, context, (await request.body()).decode())
 
     @app.post("/sign-out", status_code=204)
     async def sign_out(request: Request, context: Context, response: Response) -> None:
-        response.headers["Set-Cookie"] = await sessions.end(request, context)
+        response.headers["Set-Cookie"] = await end_session(request, context)
 
     return app
 

@@ -18,8 +18,7 @@ from store.processes.triggerers import Process
 from tests.service.api.application import SECRET, Api, adapted, claimed, serving
 from tests.service.api.test_costs import counted
 from watcher.serving import try_tokens
-from watcher.serving.api.sign_in.known_tokens import KnownTokens
-from watcher.serving.api.sign_in.throttle import MOST_FAILURES
+from watcher.serving.api.sign_in.recent_tokens import MOST_FAILURES, KnownTokens
 
 PATH = "/api/v2/tokens"
 

@@ -132,13 +132,13 @@ REFUSED: dict[str, tuple[bytes, bytes, int, str]] = {
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: ",
         b"a" * 65536,
         400,
-        "chunked in a way that holds no data",
+        "chunks hold no data",
     ),
     "a chunk's endless extension": (
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;a=",
         b"a" * 65536,
         400,
-        "chunked in a way that holds no data",
+        "chunks hold no data",
     ),
     "no HTTP": (b"\x16\x03\x01 hello", b"?" * 100, 400, "Invalid HTTP request received; send HTTP/1.1"),
     "two lengths": (

@@ -8,8 +8,7 @@ from fastapi import FastAPI
 
 from watcher.host.machine import program_version
 from watcher.serving.api.context import ApiContext
-from watcher.serving.api.document import reference
-from watcher.serving.api.document.openapi import Documented
+from watcher.serving.api.document.openapi import Documented, reference_page
 from watcher.serving.api.errors import add_handlers
 from watcher.serving.api.execution import ROUTERS
 from watcher.serving.api.guards import Guards
@@ -26,6 +25,7 @@ from watcher.serving.api.routes import (
     reload,
     stream,
     system,
+    task_changes,
     task_instances,
     task_store,
     tokens,
@@ -40,6 +40,7 @@ RESOURCES: Final = (
     dags.router,
     dag_runs.router,
     task_store.router,
+    task_changes.router,
     task_instances.router,
     logs.router,
     watchers.router,
@@ -50,7 +51,7 @@ RESOURCES: Final = (
     execution_tokens.router,
     system.router,
     system.probes,
-    reference.router,
+    reference_page,
 )
 """The first route that matches wins: `assets/events`, above, before `assets/{asset_id}`."""
 

@@ -77,4 +77,4 @@ async def answered(body: BulkBody[T], change: Callable[[Any, T | str], Awaitable
                 sentence = error.detail if isinstance(error, HTTPException) else str(error)
                 refused.append({"error": sentence, "status_code": status})
         answers[action.action] = BulkActionResponse(success=done, errors=refused)
-    return BulkResponse(**answers)
+    return BulkResponse(create=answers.get("create"), update=answers.get("update"), delete=answers.get("delete"))

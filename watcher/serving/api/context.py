@@ -20,9 +20,8 @@ from watcher.host.logs.followers import Followers
 from watcher.host.loops import Hint
 from watcher.host.metrics import Metrics
 from watcher.serving.api.event_posts import EventPosts
-from watcher.serving.api.sign_in.known_tokens import KnownTokens
+from watcher.serving.api.sign_in.recent_tokens import Failures, KnownTokens
 from watcher.serving.api.sign_in.same_site import Site
-from watcher.serving.api.sign_in.throttle import Failures
 from watcher.serving.api.streams.live import LiveChanges
 from watcher.serving.api.streams.open_streams import Streams
 from watcher.submit.base import Submitter

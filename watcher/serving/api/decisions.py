@@ -25,7 +25,6 @@ from watcher.serving.api.writes import new_write_id
 
 Note = Annotated[Text, Field(max_length=1000)] | None
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
-_COLUMNS: Final = {"note", "logical_date", "data_interval_start", "data_interval_end"}
 _RESERVED: Final = ("scheduled__", "asset_triggered__", "asset_materialization__", "backfill__")
 
 
@@ -48,12 +47,11 @@ class RunRequest(Body):
         return self
 
     @property
-    def columns(self) -> dict[str, Any]:
-        """Of the run; the interval of a date alone is that moment, as with Airflow's timetables for cron."""
-        given = self.model_dump(include=_COLUMNS)
+    def data_interval(self) -> tuple[datetime | None, datetime | None]:
+        """The interval of the run; without one it is the moment of the logical date, as with Airflow's cron timetables."""
         if self.data_interval_start is None:
-            given |= dict.fromkeys(("data_interval_start", "data_interval_end"), self.logical_date)
-        return given
+            return self.logical_date, self.logical_date
+        return self.data_interval_start, self.data_interval_end
 
 
 async def materialize(context: ApiContext, actor: Actor, asset_id: int, request: RunRequest) -> tuple[str, str]:
@@ -136,8 +134,20 @@ async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: RunRe
             job = await jobs.get(connection, dag_id)
             if not job.active:
                 raise NotFound(f"the job {dag_id!r} is not configured any more")
-            kind = {"triggered_by": "rest_api", "run_type": run_type}
-            await runs.create_run(connection, dag_id, run_id, job.task_id, **kind, conf=conf, **request.columns)
+            start, end = request.data_interval
+            await runs.create_run(
+                connection,
+                dag_id,
+                run_id,
+                job.task_id,
+                triggered_by="rest_api",
+                run_type=run_type,
+                conf=conf,
+                note=request.note,
+                logical_date=request.logical_date,
+                data_interval_start=start,
+                data_interval_end=end,
+            )
             await audit.record(connection, actor.name, "run.trigger", dag_id, {"run_id": run_id}, new_write_id())
     except IntegrityError:
         raise Conflict(

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from fastapi import HTTPException
 from pydantic import BaseModel, Field
 
 from store.database.paging import Range
-from store.runs.jobs import JobFilter
 from store.runs.run_lists import RUN_RANGES, RunFilter
 from store.runs.task_instances import TASK_RANGES, TaskFilter
 from watcher.serving.api.parameters import BIGGEST, Body, Moment, Text, example
 
-_BOUNDS: Final = ("gte", "gt", "lte", "lt")
-_Pattern: TypeAlias = Annotated[Text, Field(max_length=1000)] | None
+TextPattern: TypeAlias = Annotated[Text, Field(max_length=1000)] | None
 _Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _Small: TypeAlias = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 _PageOffset: TypeAlias = Annotated[int, Field(ge=0, le=BIGGEST)]
@@ -72,7 +70,7 @@ class _Bounds(BaseModel):
 
     def ranges(self, names: Iterable[str]) -> Mapping[str, Range]:
         """By name."""
-        return {name: _range(self, name) for name in names}
+        return {name: range_of(self, name) for name in names}
 
 
 class _BoundsWithUpdatedAt(_Bounds):
@@ -82,8 +80,13 @@ class _BoundsWithUpdatedAt(_Bounds):
     updated_at_lt: Moment | None = None
 
 
-def _range(model: BaseModel, name: str) -> Range:
-    return Range(**{bound: getattr(model, f"{name}_{bound}", None) for bound in _BOUNDS})
+def range_of(model: BaseModel, name: str) -> Range:
+    return Range(
+        gte=getattr(model, f"{name}_gte", None),
+        gt=getattr(model, f"{name}_gt", None),
+        lte=getattr(model, f"{name}_lte", None),
+        lt=getattr(model, f"{name}_lt", None),
+    )
 
 
 class RunQuery(_BoundsWithUpdatedAt):
@@ -91,19 +94,19 @@ class RunQuery(_BoundsWithUpdatedAt):
 
     state: list[RunState] | None = None
     run_type: list[RunType] | None = None
-    run_id_pattern: _Pattern = None
-    run_id_prefix_pattern: _Pattern = None
-    dag_id_pattern: _Pattern = None
-    dag_id_prefix_pattern: _Pattern = None
+    run_id_pattern: TextPattern = None
+    run_id_prefix_pattern: TextPattern = None
+    dag_id_pattern: TextPattern = None
+    dag_id_prefix_pattern: TextPattern = None
     trace_id: Annotated[str | None, Field(pattern="^[0-9a-f]{32}$")] = None
-    conf_contains: _Pattern = None
-    consuming_asset_pattern: _Pattern = None
+    conf_contains: TextPattern = None
+    consuming_asset_pattern: TextPattern = None
     dag_version: list[_Small] | None = None
     bundle_version: Text | None = None
-    triggering_user_name_pattern: _Pattern = None
-    triggering_user_name_prefix_pattern: _Pattern = None
-    partition_key_pattern: _Pattern = None
-    partition_key_prefix_pattern: _Pattern = None
+    triggering_user_name_pattern: TextPattern = None
+    triggering_user_name_prefix_pattern: TextPattern = None
+    partition_key_pattern: TextPattern = None
+    partition_key_prefix_pattern: TextPattern = None
     partition_date_gte: date | None = None
     partition_date_lte: date | None = None
 
@@ -123,7 +126,7 @@ class RunQuery(_BoundsWithUpdatedAt):
             conf_contains=self.conf_contains,
             consuming_asset=self.consuming_asset_pattern or None,
             ranges=self.ranges(RUN_RANGES),
-            is_impossible=_asks(self, _OF_NO_RUN),
+            is_impossible=asks_for(self, _OF_NO_RUN),
         )
 
 
@@ -137,7 +140,7 @@ class DAGRunsBatchBody(Body, _Bounds):
     page_limit: Annotated[int, Field(ge=0)] = 100
     dag_ids: list[Text] | None = None
     states: list[RunState | None] | None = None
-    conf_contains: _Pattern = None
+    conf_contains: TextPattern = None
 
     @property
     def filter(self) -> RunFilter:
@@ -156,23 +159,23 @@ class TaskQuery(_BoundsWithUpdatedAt):
     state: list[TaskState] | None = None
     try_number: list[_Small] | None = None
     map_index: list[_Small] | None = None
-    task_display_name_pattern: _Pattern = None
-    task_display_name_prefix_pattern: _Pattern = None
-    dag_id_pattern: _Pattern = None
-    dag_id_prefix_pattern: _Pattern = None
-    run_id_pattern: _Pattern = None
-    run_id_prefix_pattern: _Pattern = None
+    task_display_name_pattern: TextPattern = None
+    task_display_name_prefix_pattern: TextPattern = None
+    dag_id_pattern: TextPattern = None
+    dag_id_prefix_pattern: TextPattern = None
+    run_id_pattern: TextPattern = None
+    run_id_prefix_pattern: TextPattern = None
     pool: list[Text] | None = None
-    pool_name_pattern: _Pattern = None
-    pool_name_prefix_pattern: _Pattern = None
+    pool_name_pattern: TextPattern = None
+    pool_name_prefix_pattern: TextPattern = None
     queue: list[Text] | None = None
-    queue_name_pattern: _Pattern = None
-    queue_name_prefix_pattern: _Pattern = None
+    queue_name_pattern: TextPattern = None
+    queue_name_prefix_pattern: TextPattern = None
     operator: list[Text] | None = None
-    operator_name_pattern: _Pattern = None
-    operator_name_prefix_pattern: _Pattern = None
-    rendered_map_index_pattern: _Pattern = None
-    rendered_map_index_prefix_pattern: _Pattern = None
+    operator_name_pattern: TextPattern = None
+    operator_name_prefix_pattern: TextPattern = None
+    rendered_map_index_pattern: TextPattern = None
+    rendered_map_index_prefix_pattern: TextPattern = None
     executor: list[Text] | None = None
     version_number: list[_Small] | None = None
     task_group_id: Text | None = None
@@ -190,7 +193,7 @@ class TaskQuery(_BoundsWithUpdatedAt):
             patterns={column: getattr(self, f"{name}_pattern") for column, name in _TASK_PATTERNS.items()},
             prefixes={column: getattr(self, f"{name}_prefix_pattern") for column, name in _TASK_PATTERNS.items()},
             ranges=self.ranges(TASK_RANGES),
-            is_impossible=_asks(self, _OF_NO_TASK),
+            is_impossible=asks_for(self, _OF_NO_TASK),
         )
 
 
@@ -219,71 +222,7 @@ class TaskInstancesBatchBody(Body, _Bounds):
             states=None if self.state is None else [state or "none" for state in self.state],
             constants={"pool": self.pool, "queue": self.queue},
             ranges=self.ranges(TASK_RANGES),
-            is_impossible=_asks(self, ("executor",)),
-        )
-
-
-class JobsQuery(BaseModel):
-    """What `GET /dags` and `PATCH /dags` share."""
-
-    dag_id_pattern: _Pattern = None
-    dag_id_prefix_pattern: _Pattern = None
-    paused: bool | None = None
-    exclude_stale: bool = True
-    tags: list[Text] | None = None
-    tags_match_mode: Literal["any", "all"] | None = None
-    owners: list[Text] | None = None
-
-    @property
-    def filter(self) -> JobFilter:
-        return JobFilter(**self._shared)
-
-    @property
-    def _shared(self) -> dict[str, Any]:
-        return {
-            "id_pattern": self.dag_id_pattern,
-            "id_prefix": self.dag_id_prefix_pattern,
-            "paused": self.paused,
-            "only_active": self.exclude_stale,
-            "is_impossible": _asks(self, _OF_NO_JOB),
-        }
-
-
-class JobQuery(JobsQuery):
-    """Of `GET /dags`."""
-
-    dag_display_name_pattern: _Pattern = None
-    dag_display_name_prefix_pattern: _Pattern = None
-    has_asset_schedule: bool | None = None
-    asset_dependency: _Pattern = None
-    last_dag_run_state: RunState | None = None
-    dag_run_state: list[RunState] | None = None
-    dag_run_start_date_gte: Moment | None = None
-    dag_run_start_date_gt: Moment | None = None
-    dag_run_start_date_lte: Moment | None = None
-    dag_run_start_date_lt: Moment | None = None
-    dag_run_end_date_gte: Moment | None = None
-    dag_run_end_date_gt: Moment | None = None
-    dag_run_end_date_lte: Moment | None = None
-    dag_run_end_date_lt: Moment | None = None
-    has_import_errors: bool | None = None
-    is_favorite: bool | None = None
-    bundle_name: Text | None = None
-    bundle_version: Text | None = None
-    timetable_type: list[Text] | None = None
-
-    @property
-    def filter(self) -> JobFilter:
-        return JobFilter(
-            **self._shared,
-            display_name_pattern=self.dag_display_name_pattern,
-            display_name_prefix=self.dag_display_name_prefix_pattern,
-            has_asset_schedule=self.has_asset_schedule,
-            asset_dependency=self.asset_dependency,
-            last_run_state=self.last_dag_run_state,
-            last_run_states=self.dag_run_state,
-            last_run_start=_range(self, "dag_run_start_date"),
-            last_run_end=_range(self, "dag_run_end_date"),
+            is_impossible=asks_for(self, ("executor",)),
         )
 
 
@@ -297,15 +236,6 @@ _TASK_PATTERNS: Final = {
     "rendered_map_index": "rendered_map_index",
 }
 """What a pattern is compared with, and the beginning of its parameter's name."""
-_OF_NO_JOB: Final = (
-    "tags",
-    "owners",
-    "has_import_errors",
-    "is_favorite",
-    "bundle_name",
-    "bundle_version",
-    "timetable_type",
-)
 _OF_NO_RUN: Final = (
     "dag_version",
     "bundle_version",
@@ -317,7 +247,7 @@ _OF_NO_RUN: Final = (
 _OF_NO_TASK: Final = ("executor", "version_number", "task_group_id")
 
 
-def _asks(model: BaseModel, names: Iterable[str]) -> bool:
+def asks_for(model: BaseModel, names: Iterable[str]) -> bool:
     """Whether a value is given for what nothing here has; false and `~` are no such."""
     values = model.model_dump(include=set(names)).values()
     return any(value is not None and value is not False and value not in ("~", []) for value in values)

@@ -85,6 +85,8 @@ Cursor = Annotated[
     ),
 ]
 MapIndex = Annotated[int, Query(ge=-1, le=BIGGEST_SMALL)]
+AnyMapIndex = Annotated[int, Field(ge=-1, le=BIGGEST_SMALL)]
+"""A map index in a path or a body."""
 Version = Annotated[int | None, Field(ge=0, le=BIGGEST)]
 VersionNumber = Annotated[int, Field(ge=0, le=BIGGEST)]
 SmallNumber = Annotated[int, Field(ge=0, le=BIGGEST_SMALL)]

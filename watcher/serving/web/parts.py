@@ -19,13 +19,13 @@ Before = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part(Generic[T]):
+class ListPart(Generic[T]):
     """Rows of a list; `older` is the number below which the next part begins, None at the end."""
 
     rows: Sequence[T]
     older: int | None
 
     @classmethod
-    def of(cls, rows: Sequence[T], number: Callable[[T], int], limit: int = ROWS) -> Part[T]:
+    def of(cls, rows: Sequence[T], number: Callable[[T], int], limit: int = ROWS) -> ListPart[T]:
         """Of what was read with one row more than is shown."""
         return cls(rows=rows[:limit], older=number(rows[limit - 1]) if len(rows) > limit else None)

@@ -17,7 +17,15 @@ from store.detection.events import EventAsset, EventFilter
 from store.errors import NotFound
 from store.runs.try_lock import AssetSelector
 from watcher.serving.api.context import Context
-from watcher.serving.api.execution.identity import EVENTS, SELECTORS, Identity, declared_asset, forbidden, speaking
+from watcher.serving.api.execution.identity import (
+    EVENTS,
+    SELECTORS,
+    Identity,
+    declared_asset,
+    forbidden,
+    selected_asset,
+    speaking,
+)
 from watcher.serving.api.parameters import BIGGEST, Moment
 from watcher.serving.api.shapes.assets import AssetEvents
 
@@ -39,9 +47,7 @@ def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetSelector]
         selected: AssetSelector = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
     ) -> EventAsset:
         async with speaking(context, identity) as (connection, task):
-            return _shown(
-                await declared_asset(connection, identity, task.dag_id, EVENTS, **{selected.by: selected.text})
-            )
+            return _shown(await selected_asset(connection, identity, task.dag_id, EVENTS, selected))
 
 
 for _path, _selector in SELECTORS.items():

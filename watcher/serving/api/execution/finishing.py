@@ -101,9 +101,17 @@ async def _append(
     ordered = sorted(to_append.items(), key=lambda item: item[0][0])
     pairs = {(asset_id, alias_id) for (asset_id, _), event in ordered for alias_id in event.alias_ids}
     await aliases.associate(connection, pairs, dialect)
-    source: dict[str, Any] = {f"source_{name}": value for name, value in held.instance.columns.items()}
     new = [
-        NewEvent(asset_id=asset_id, extra=event.extra, trace_id=trace_id, **source) for (asset_id, _), event in ordered
+        NewEvent(
+            asset_id=asset_id,
+            extra=event.extra,
+            trace_id=trace_id,
+            source_dag_id=held.dag_id,
+            source_run_id=held.run_id,
+            source_task_id=held.task_id,
+            source_map_index=held.map_index,
+        )
+        for (asset_id, _), event in ordered
     ]
     appended = await events.append(connection, new)
     by_id = zip(appended.rows, ordered, strict=True)

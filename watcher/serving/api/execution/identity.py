@@ -150,6 +150,15 @@ async def declared_asset(
     return asset
 
 
+async def selected_asset(
+    connection: AsyncConnection, identity: TryIdentity, dag_id: str, roles: Collection[Role], selector: AssetSelector
+) -> Asset:
+    """Return the asset that the selector names, as `declared_asset` does."""
+    name = selector.text if selector.by == "name" else None
+    uri = selector.text if selector.by == "uri" else None
+    return await declared_asset(connection, identity, dag_id, roles, name=name, uri=uri)
+
+
 async def _own_try(identity: Identity) -> None:
     if identity.assets is not None:
         raise forbidden("a token of POST /api/v2/execution-tokens has no try here; it reads and writes stores only")

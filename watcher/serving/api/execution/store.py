@@ -19,7 +19,7 @@ from store.state import attributed
 from store.state.transactions import Outcome, Transaction
 from store.values import check_key, to_json
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.execution.identity import (
     SELECTORS,
     STORE,
@@ -27,7 +27,7 @@ from watcher.serving.api.execution.identity import (
     Identity,
     Writing,
     answered,
-    declared_asset,
+    selected_asset,
     speaking,
     undeclared,
 )
@@ -179,7 +179,15 @@ async def _task_write(
             context=call.context,
             connection=connection,
             asset=locked.asset,
-            writer=Writer(kind=AssetStoreWriterKind.TASK, write_id=new_write_id(), **locked.key.bindings),
+            writer=Writer(
+                kind=AssetStoreWriterKind.TASK,
+                write_id=new_write_id(),
+                dag_id=locked.key.dag_id,
+                run_id=locked.key.run_id,
+                task_id=locked.key.task_id,
+                map_index=locked.key.map_index,
+                try_number=locked.key.try_number,
+            ),
             action=action,
             key=key,
             keys=keys,
@@ -197,7 +205,7 @@ async def _reading(
 ) -> AsyncIterator[tuple[AsyncConnection, Asset]]:
     """Raises `NotFound`, or 403 for an asset that is neither inlet nor outlet of the job."""
     async with speaking(context, identity) as (connection, task):
-        yield connection, await declared_asset(connection, identity, task.dag_id, STORE, **{selector.by: selector.text})
+        yield connection, await selected_asset(connection, identity, task.dag_id, STORE, selector)
 
 
 def _warn_of_large(write: EntryWrite, key: str, text: str) -> None:

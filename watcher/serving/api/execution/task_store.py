@@ -12,7 +12,7 @@ from store.state.attributed import task_references
 from store.state.entries import TaskEntry
 from store.values import to_json
 from watcher.serving.api.context import Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.execution.identity import Call, Identity, Writing, fenced, speaking
 from watcher.serving.api.parameters import Body, Key, example
 from watcher.serving.api.routes.task_store import ExpiresAt, expiry

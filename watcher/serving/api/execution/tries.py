@@ -86,8 +86,12 @@ class Progress(Body):
 
     @property
     def cost(self) -> Cost:
-        numbers = self.model_dump(include={"rows_read", "bytes_read", "rows_written", "bytes_written"})
-        return Cost(**numbers)
+        return Cost(
+            rows_read=self.rows_read,
+            bytes_read=self.bytes_read,
+            rows_written=self.rows_written,
+            bytes_written=self.bytes_written,
+        )
 
 
 class Finish(Body):
@@ -117,7 +121,12 @@ async def _try_context(context: ApiContext, connection: AsyncConnection, held: T
         triggering.setdefault(event.asset.name, []).append(event)
     around = await assets.around_job(connection, held.dag_id)
     return TryContext(
-        **held.json,
+        dag_id=held.dag_id,
+        run_id=held.run_id,
+        task_id=held.task_id,
+        map_index=held.map_index,
+        try_number=held.try_number,
+        task_instance_id=held.task_instance_id,
         conf=json.loads(run.conf),
         logical_date=run.logical_date,
         data_interval_start=run.data_interval_start,

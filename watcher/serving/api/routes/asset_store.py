@@ -13,7 +13,7 @@ from store.state import history
 from store.state.entries import Entry
 from watcher.serving.api import writes
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, VersionNumber, example
 from watcher.serving.api.shapes.entries import (
     AssetStateStoreCollectionResponse,

@@ -16,7 +16,7 @@ from store.errors import no_alias
 from store.runs import decisions, runs
 from watcher.serving.api.context import Context
 from watcher.serving.api.decisions import RunRequest, materialize
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import BIGGEST, AssetId, Pattern, example, ordered_window
 from watcher.serving.api.shapes.assets import (
     AssetAliasCollectionResponse,

@@ -23,7 +23,7 @@ from store.runs.task_instances import TaskInstance
 from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, answered
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, trigger
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.filters import DAGRunsBatchBody, RunQuery
 from watcher.serving.api.parameters import Body, Moment, Text, cursor_window, example, window_of_body
 from watcher.serving.api.routes.dags import ALL

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel
 
 from store.catalog import assets
 from store.database.paging import Window
@@ -14,8 +15,8 @@ from store.runs import decisions, jobs, runs
 from store.runs.jobs import JOB_ORDERS, JobFilter
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import pause
-from watcher.serving.api.filters import JobQuery, JobsQuery
-from watcher.serving.api.parameters import Body, UnorderedWindow, example, ordered_window
+from watcher.serving.api.filters import RunState, TextPattern, asks_for, range_of
+from watcher.serving.api.parameters import Body, Moment, Text, UnorderedWindow, example, ordered_window
 from watcher.serving.api.shapes.dags import (
     VERSION,
     DAGCollectionResponse,
@@ -33,7 +34,77 @@ router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
 ALL: Final = "~"
 """In place of a job's or a run's id."""
 _Mask = Annotated[list[Literal["is_paused"]] | None, Query()]
+_NO_JOB_HAS: Final = (
+    "tags",
+    "owners",
+    "has_import_errors",
+    "is_favorite",
+    "bundle_name",
+    "bundle_version",
+    "timetable_type",
+)
+"""Filters about what no job here has."""
 _VERSION_ORDERS: Final = ("id", "version_number", "bundle_name", "bundle_version")
+
+
+class JobsQuery(BaseModel):
+    """The filters of `PATCH /dags`, which `GET /dags` has too."""
+
+    dag_id_pattern: TextPattern = None
+    dag_id_prefix_pattern: TextPattern = None
+    paused: bool | None = None
+    exclude_stale: bool = True
+    tags: list[Text] | None = None
+    tags_match_mode: Literal["any", "all"] | None = None
+    owners: list[Text] | None = None
+
+    @property
+    def filter(self) -> JobFilter:
+        return JobFilter(
+            id_pattern=self.dag_id_pattern,
+            id_prefix=self.dag_id_prefix_pattern,
+            paused=self.paused,
+            only_active=self.exclude_stale,
+            is_impossible=asks_for(self, _NO_JOB_HAS),
+        )
+
+
+class JobQuery(JobsQuery):
+    """The filters of `GET /dags`."""
+
+    dag_display_name_pattern: TextPattern = None
+    dag_display_name_prefix_pattern: TextPattern = None
+    has_asset_schedule: bool | None = None
+    asset_dependency: TextPattern = None
+    last_dag_run_state: RunState | None = None
+    dag_run_state: list[RunState] | None = None
+    dag_run_start_date_gte: Moment | None = None
+    dag_run_start_date_gt: Moment | None = None
+    dag_run_start_date_lte: Moment | None = None
+    dag_run_start_date_lt: Moment | None = None
+    dag_run_end_date_gte: Moment | None = None
+    dag_run_end_date_gt: Moment | None = None
+    dag_run_end_date_lte: Moment | None = None
+    dag_run_end_date_lt: Moment | None = None
+    has_import_errors: bool | None = None
+    is_favorite: bool | None = None
+    bundle_name: Text | None = None
+    bundle_version: Text | None = None
+    timetable_type: list[Text] | None = None
+
+    @property
+    def filter(self) -> JobFilter:
+        return replace(
+            super().filter,
+            display_name_pattern=self.dag_display_name_pattern,
+            display_name_prefix=self.dag_display_name_prefix_pattern,
+            has_asset_schedule=self.has_asset_schedule,
+            asset_dependency=self.asset_dependency,
+            last_run_state=self.last_dag_run_state,
+            last_run_states=self.dag_run_state,
+            last_run_start=range_of(self, "dag_run_start_date"),
+            last_run_end=range_of(self, "dag_run_end_date"),
+        )
 
 
 class DAGPatchBody(Body):

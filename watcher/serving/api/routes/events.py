@@ -17,7 +17,7 @@ from store.runs import runs
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_MISS
+from watcher.serving.api.document.refusals import MAY_MISS
 from watcher.serving.api.parameters import BIGGEST, Body, Moment, Pattern, TraceId, example, ordered_window
 from watcher.serving.api.shapes.assets import AssetEventCollectionResponse, AssetEventResponse, event_response
 from watcher.serving.api.sign_in.auth import Actor, Operator, Viewer

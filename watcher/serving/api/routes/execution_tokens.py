@@ -18,7 +18,7 @@ from store.runs import foreign_tasks
 from store.runs.foreign_tasks import NO_TRY
 from watcher.serving import try_tokens
 from watcher.serving.api.context import Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT, MAY_MISS
+from watcher.serving.api.document.refusals import MAY_CONFLICT, MAY_MISS
 from watcher.serving.api.parameters import Body, MapIndex, Text, example
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Admin

@@ -14,7 +14,7 @@ from store.processes import triggerers
 from store.processes.triggerers import RunningConfiguration
 from watcher.configuration.reload_outcome import FOLLOWED_WITHIN, ReloadRefused, Result
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.errors import ErrorResponse
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Admin

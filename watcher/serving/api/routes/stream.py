@@ -19,7 +19,7 @@ from watcher.serving.api.parameters import BIGGEST, Text
 from watcher.serving.api.routes.watchers import shown as shown_watchers
 from watcher.serving.api.shapes.assets import AssetEventResponse, event_response
 from watcher.serving.api.shapes.dag_runs import run_response
-from watcher.serving.api.shapes.entries import HistoryResponse, history_response
+from watcher.serving.api.shapes.entries import store_change
 from watcher.serving.api.shapes.task_instances import task_instance_response
 from watcher.serving.api.sign_in.auth import Listener, Viewer
 from watcher.serving.api.streams.live import TYPES, Change, ChangeFilter, ChangeType
@@ -36,13 +36,6 @@ _STREAM: Final[dict[int | str, dict[str, Any]]] = {
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }
-
-
-class StoreChange(HistoryResponse):
-    """A write or delete of an entry, with its asset."""
-
-    asset_id: int
-    asset: str
 
 
 @router.get("/events/stream", responses=_STREAM, response_class=StreamingResponse)
@@ -111,10 +104,9 @@ async def _watchers(context: ApiContext, connection: AsyncConnection, names: Seq
 
 
 def _write(context: ApiContext, row: HistoryEntry) -> Change:
-    shape = history_response(row, context.links.base_url)
-    whole = StoreChange(**vars(shape), asset_id=row.asset_id, asset=row.asset)
     dag_id = None if row.writer is None else row.writer.dag_id
-    return Change(type="store", data=_json(whole), asset_id=row.asset_id, dag_id=dag_id)
+    data = _json(store_change(row, context.links.base_url))
+    return Change(type="store", data=data, asset_id=row.asset_id, dag_id=dag_id)
 
 
 def _json(shape: BaseModel) -> str:

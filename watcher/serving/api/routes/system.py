@@ -22,7 +22,7 @@ from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
 from watcher.host.metrics import Snapshot
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import Refusal
+from watcher.serving.api.document.refusals import Refusal
 from watcher.serving.api.errors import UNAVAILABLE
 from watcher.serving.api.parameters import UnorderedWindow
 from watcher.serving.api.routes.logs import WriteId

@@ -16,7 +16,7 @@ from store.processes import audit
 from store.runs import task_instances
 from store.state.entries import TaskEntry
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import Body, Key, MapIndex, Moment, UnorderedWindow, example
 from watcher.serving.api.shapes.base import JsonValue, Shape
 from watcher.serving.api.sign_in.auth import Actor, Admin, Viewer

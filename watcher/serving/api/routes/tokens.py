@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from store.processes import audit, tokens
 from store.processes.tokens import LONGEST_LIFE
 from watcher.serving.api.context import Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import Body, Text, UnorderedWindow, example
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Admin

@@ -19,7 +19,7 @@ from store.processes import audit
 from watcher.host.logs.paths import watcher_logs
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import Body, Text, example
 from watcher.serving.api.routes.logs import LINES_OF_LOGS, LogQueryParameters, answer
 from watcher.serving.api.shapes.base import JsonValue, Shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 
 from store.catalog.assets import Asset, Attached, JobOfAsset
@@ -134,9 +134,17 @@ class AssetEventCollectionResponse(Shape):
 
 def event_response(event: AssetEvent, runs: Sequence[ConsumingRun]) -> AssetEventResponse:
     """`runs` are those of `store.runs.runs.runs_of_events`, of this event and perhaps of others."""
-    values = vars(event)
     return AssetEventResponse(
-        **{field.name: values[field.name] for field in fields(EventFields)},
+        id=event.id,
+        asset_id=event.asset_id,
+        timestamp=event.timestamp,
+        extra=event.extra,
+        source_dag_id=event.source_dag_id,
+        source_run_id=event.source_run_id,
+        source_task_id=event.source_task_id,
+        source_map_index=event.source_map_index,
+        source_watcher=event.source_watcher,
+        trace_id=event.trace_id,
         uri=event.asset.uri,
         name=event.asset.name,
         group=event.asset.group,

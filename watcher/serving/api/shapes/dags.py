@@ -122,8 +122,8 @@ def details_response(
     """The same with more; `uris` are by name, of the assets of its schedule."""
     definition, shown = job.definition, dag_response(job, unprocessed)
     schedule = definition.schedule
-    return DAGDetailsResponse(
-        **dict(shown),
+    return DAGDetailsResponse.of(
+        shown,
         catchup=definition.catchup,
         dag_run_timeout=definition.timeout,
         asset_expression=None if schedule is None else _expression(schedule, uris),

@@ -68,6 +68,13 @@ class HistoryResponse(Shape):
     last_updated_by: LastUpdatedBy | None
 
 
+class StoreChange(HistoryResponse):
+    """A write or delete of an entry, with its asset."""
+
+    asset_id: int
+    asset: str
+
+
 class History(Shape):
     history: Sequence[HistoryResponse]
     total_entries: int
@@ -100,6 +107,11 @@ def entry_response(entry: Entry, base_url: str | None) -> EntryResponse:
 def history_response(row: HistoryEntry, base_url: str | None) -> HistoryResponse:
     """A write or delete of the past; the value of a delete is null."""
     return HistoryResponse.of(row, last_updated_by=_last_updated_by(row.writer, base_url))
+
+
+def store_change(row: HistoryEntry, base_url: str | None) -> StoreChange:
+    """Return a write or delete with the asset whose entry it changed."""
+    return StoreChange.of(row, last_updated_by=_last_updated_by(row.writer, base_url))
 
 
 def _last_updated_by(writer: Writer | None, base_url: str | None) -> LastUpdatedBy | None:

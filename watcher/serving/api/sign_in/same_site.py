@@ -27,7 +27,7 @@ _WITHOUT_AUTHORITY: Final = ("/healthz", "/readyz", "/metrics")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
+class SiteRefusal:
     """Why a request is not answered."""
 
     status: int
@@ -43,7 +43,7 @@ class Site:
     base_url: str | None = None
     """Under which a proxy shows it, perhaps without telling us."""
 
-    def refusal(self, scope: Scope, *, everybody_may: bool) -> Refusal | None:
+    def refusal(self, scope: Scope, *, everybody_may: bool) -> SiteRefusal | None:
         """None for what is meant for us and comes from us, or needs authority that a page does not have.
 
         `everybody_may`: a request needs no token.
@@ -55,10 +55,12 @@ class Site:
             return None
         host = headers.get("host", "")
         if _name_of(host) not in self.hosts:
-            return Refusal(status=421, sentence="this is not the host that was asked for; add it to settings.api.hosts")
+            return SiteRefusal(
+                status=421, sentence="this is not the host that was asked for; add it to settings.api.hosts"
+            )
         if scope["method"] in _SAFE or self._is_ours(headers, host, unknown=not with_cookie):
             return None
-        return Refusal(status=403, sentence="the request comes from a page of another site; use a token")
+        return SiteRefusal(status=403, sentence="the request comes from a page of another site; use a token")
 
     def session_id(self, headers: Headers) -> str | None:
         """What the cookie of this site holds."""

@@ -13,15 +13,60 @@ from fastapi import HTTPException, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
-from store.processes import audit
+from store.processes import audit, sessions, tokens
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.errors import UNAVAILABLE
+from watcher.serving.api.sign_in.same_site import LOOPBACK_COOKIE
 
 _IN_PASSING: Final = 1.0
 """Seconds that a request spends on what it leaves behind beside its answer."""
 REFUSED: Final = "Invalid token: it is unknown, revoked or expired; `watcher token create` makes one"
 
 log = structlog.get_logger()
+
+
+async def begin_session(request: Request, context: ApiContext, token: str) -> str:
+    """The `Set-Cookie` header of a new session; one that the browser had before ends.
+
+    Raises 421 and 403 for a page of another site, which would sign its visitors in as somebody else, 403 and 429 for a
+    token that is refused, and 403 where the browser would not keep the cookie.
+    """
+    foreign = context.sign_in.site.refusal(request.scope, everybody_may=True)
+    if foreign is not None:
+        raise HTTPException(foreign.status, foreign.sentence)
+    is_plain = context.sign_in.site.cookie_name(request.headers) == LOOPBACK_COOKIE
+    if not is_plain and request.headers.get("origin", "").startswith("http:"):
+        raise HTTPException(
+            403, "a browser signs in over https only, or on localhost; put TLS in front, or use a tunnel"
+        )
+    session_id = None
+    async with context.database.transaction() as connection:
+        identity = await tokens.identify(connection, token)
+        if identity is not None:
+            await sessions.end(connection, context.sign_in.site.session_id(request.headers) or "")
+            session_id = await sessions.begin(connection, identity.token_id)
+            detail = {"token_id": identity.token_id}
+            await audit.record(connection, identity.subject, "session.begin", identity.subject, detail)
+    if session_id is None:
+        raise await failed(request, context, REFUSED)
+    return _cookie(request, context, session_id, sessions.LIFETIME.total_seconds())
+
+
+async def end_session(request: Request, context: ApiContext) -> str:
+    """Sign out: nobody can use the session from now on. Returns the `Set-Cookie` header that takes it from the browser."""
+    session_id = context.sign_in.site.session_id(request.headers) or ""
+    async with context.database.transaction() as connection:
+        identity = await sessions.identify(connection, session_id)
+        await sessions.end(connection, session_id)
+        if identity is not None:
+            await audit.record(connection, identity.subject, "session.end", identity.subject)
+    return _cookie(request, context, "", 0)
+
+
+def _cookie(request: Request, context: ApiContext, session_id: str, seconds: float) -> str:
+    name = context.sign_in.site.cookie_name(request.headers)
+    secure = "" if name == LOOPBACK_COOKIE else "; Secure"
+    return f"{name}={session_id}; Max-Age={seconds:.0f}; Path=/; HttpOnly; SameSite=Lax{secure}"
 
 
 async def failed(request: Request, context: ApiContext, sentence: str) -> HTTPException:

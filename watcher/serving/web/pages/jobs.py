@@ -15,7 +15,7 @@ from watcher.serving.api.context import Context
 from watcher.serving.api.shapes.dags import dag_response
 from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.web.forms import Form, go_to
-from watcher.serving.web.parts import FEW, Part
+from watcher.serving.web.parts import FEW, ListPart
 from watcher.serving.web.rendering import Pages
 from watcher.serving.web.waiting import waiting_jobs
 
@@ -30,15 +30,10 @@ async def one_job(view: Pages, dag_id: str) -> Response:
         unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
         (waiting,) = await waiting_jobs(connection, [job])
         rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
-    part: Part[Run] = Part.of(rows, lambda run: run.id, FEW)
-    values: dict[str, Any] = {
-        "job": job,
-        "shown": dag_response(job, unprocessed),
-        "around": around,
-        "waiting": waiting,
-        "runs": part,
-    }
-    return view.page("job.html", **values)
+    part: ListPart[Run] = ListPart.of(rows, lambda run: run.id, FEW)
+    return view.page(
+        "job.html", job=job, shown=dag_response(job, unprocessed), around=around, waiting=waiting, runs=part
+    )
 
 
 @router.post("/pause")

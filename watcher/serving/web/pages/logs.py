@@ -23,7 +23,7 @@ from watcher.serving.api.context import ApiContext
 from watcher.serving.api.parameters import BIGGEST, MapIndex
 from watcher.serving.api.routes.logs import LogOfTry, LogQuery, TryNumber, WriteId, at_moment, excerpt, log_of_try
 from watcher.serving.web.addresses import path
-from watcher.serving.web.rendering import Pages
+from watcher.serving.web.rendering import Pages, View
 
 router = APIRouter(include_in_schema=False)
 _LINES: Final = 100
@@ -80,39 +80,67 @@ At = Annotated[datetime | None, Depends(_moment)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class LogPlace:
     """What is looked at in a log: a write, else a moment, else the end."""
 
     around: WriteId = None
     at: At = None
 
-    @property
-    def shown(self) -> Mapping[str, Any]:
-        """Words of the page."""
-        if self.around is not None:
-            return {"kind": "the write", "around": self.around}
-        return {"kind": "the time", "around": self.at and self.at.isoformat(timespec="seconds").replace("+00:00", "Z")}
+
+RequestedPlace = Annotated[LogPlace, Depends()]
 
 
-AskedPlace = Annotated[Place, Depends()]
+@dataclass(frozen=True, kw_only=True)
+class _LogPage:
+    """The page of a log: whose it is, and what it links to."""
+
+    view: View
+    title: str
+    above: str | None
+    """The page of the watcher or run, if there still is one."""
+    has_end: bool
+    """Whether the last lines can be shown."""
+    api: str
+    """The address of the same log in the API."""
+
+    def at(self, place: LogPlace, shown: Sequence[Line]) -> Response:
+        """Return the page with the lines at this place."""
+        if place.around is not None:
+            return self.of_lines(shown, kind="the write", around=place.around)
+        moment = None if place.at is None else place.at.isoformat(timespec="seconds").replace("+00:00", "Z")
+        return self.of_lines(shown, kind="the time", around=moment)
+
+    def of_lines(self, shown: Sequence[Line], *, kind: str = "", around: str | int | None = None) -> Response:
+        """Return the page with these lines, which are the last ones unless they are `around` something of this kind."""
+        return self.view.page(
+            "log.html",
+            title=self.title,
+            above=self.above,
+            has_end=self.has_end,
+            api=self.api,
+            kind=kind,
+            around=around,
+            lines=shown,
+        )
 
 
 @router.get("/watchers/{name}/log")
-async def of_watcher(view: Pages, name: str, place: AskedPlace) -> Response:
+async def of_watcher(view: Pages, name: str, place: RequestedPlace) -> Response:
     """Also of one that is configured no more: what it wrote still leads here."""
     logs = partial(watcher_logs, view.context.logs_directory, name)
     async with view.context.database.reading() as connection:
         is_configured = await watchers.is_configured(connection, name)
     has_end = is_configured or bool(await anyio.to_thread.run_sync(logs))
-    if place == Place() and not has_end:
+    if place == LogPlace() and not has_end:
         raise no_watcher(name)
-    about: dict[str, Any] = {
-        "title": name,
-        "above": path("watchers", name) if is_configured else None,
-        "has_end": has_end,
-        "api": path("api", "v2", "watchers", name, "logs"),
-    }
-    return view.page("log.html", **about, **place.shown, lines=await _lines_at(view.context, logs, place))
+    page = _LogPage(
+        view=view,
+        title=name,
+        above=path("watchers", name) if is_configured else None,
+        has_end=has_end,
+        api=path("api", "v2", "watchers", name, "logs"),
+    )
+    return page.at(place, await _lines_at(view.context, logs, place))
 
 
 @router.get("/runs/{dag_id}/{run_id}/log/{task_id}/{try_number}")
@@ -122,7 +150,7 @@ async def of_try(
     run_id: str,
     task_id: str,
     try_number: TryNumber,
-    place: AskedPlace,
+    place: RequestedPlace,
     map_index: MapIndex = -1,
     line: Annotated[int | None, Query(ge=1, le=BIGGEST)] = None,
 ) -> Response:
@@ -134,20 +162,18 @@ async def of_try(
         log, has_end = await log_of_try(view.context, instance, try_number, around=place.around), False
     async with view.context.database.reading() as connection:
         is_there = await runs.is_there(connection, dag_id, run_id)
-    about: dict[str, Any] = {
-        "title": f"{dag_id}, try {try_number}",
-        "above": path("runs", dag_id, run_id) if is_there else None,
-        "has_end": has_end,
-        "api": api_path(instance, try_number),
-    }
+    page = _LogPage(
+        view=view,
+        title=f"{dag_id}, try {try_number}",
+        above=path("runs", dag_id, run_id) if is_there else None,
+        has_end=has_end,
+        api=api_path(instance, try_number),
+    )
     if log.remote is not None and place.around is None:
-        part = await log.fragment(0, _REMOTE_LINES)
-        return view.page("log.html", **about, around=None, lines=lines(part.records))
-    if line is not None and place == Place():
-        shown = await anyio.to_thread.run_sync(_numbered, log.path, line)
-        return view.page("log.html", **about, kind="line", around=line, lines=shown)
-    shown = await _lines_at(view.context, lambda: [[log.path]], place)
-    return view.page("log.html", **about, **place.shown, lines=shown)
+        return page.of_lines(lines((await log.fragment(0, _REMOTE_LINES)).records))
+    if line is not None and place == LogPlace():
+        return page.of_lines(await anyio.to_thread.run_sync(_numbered, log.path, line), kind="line", around=line)
+    return page.at(place, await _lines_at(view.context, lambda: [[log.path]], place))
 
 
 def _numbered(path: Path, line: int) -> Sequence[Line]:
@@ -162,7 +188,7 @@ def api_path(instance: TaskInstanceKey, try_number: int) -> str:
     return path(*of_run, "taskInstances", instance.task_id, "logs", try_number, map_index=mapped)
 
 
-async def _lines_at(context: ApiContext, logs: Callable[[], Sequence[Log]], place: Place) -> Sequence[Line]:
+async def _lines_at(context: ApiContext, logs: Callable[[], Sequence[Log]], place: LogPlace) -> Sequence[Line]:
     if place.at is None or place.around is not None:
         return lines(await excerpt(context, logs, last_lines(place.around)), place.around)
     earlier, later = await at_moment(context, logs, place.at, last_lines())

@@ -17,7 +17,6 @@ from store.runs import runs, waiting
 from store.runs.queues import ACTIVE
 from watcher.host.health import Health
 from watcher.serving.web.addresses import path
-from watcher.serving.web.bars import Chart
 from watcher.serving.web.parts import FEW, ROWS
 from watcher.serving.web.rendering import Pages
 from watcher.serving.web.words import duration, moment
@@ -25,6 +24,10 @@ from watcher.serving.web.words import duration, moment
 router = APIRouter(include_in_schema=False)
 _GOOD: Final = frozenset({"running", "starting", "paused"})
 _MOST_PAGES: Final = 10_000
+_BAR_HEIGHT: Final = 20
+_BAR_STEP: Final = 4
+_LEAST_HEIGHT: Final = 2
+"""Of a bar that is not empty: it must be seen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,48 @@ class Attention:
     name: str
     sentence: str
     page: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A rectangle."""
+
+    x: int
+    y: int
+    height: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """Counts by hour, oldest first."""
+
+    counts: Sequence[int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def width(self) -> int:
+        return _BAR_STEP * len(self.counts)
+
+    @property
+    def bars(self) -> Sequence[Bar]:
+        """The highest count has the whole height; hours without any have no bar."""
+        highest = max(self.counts, default=0)
+        heights = [
+            (hour, max(_LEAST_HEIGHT, round(count * _BAR_HEIGHT / highest)))
+            for hour, count in enumerate(self.counts)
+            if count
+        ]
+        return [Bar(x=_BAR_STEP * hour, y=_BAR_HEIGHT - height, height=height) for hour, height in heights]
+
+    @property
+    def sentence(self) -> str:
+        """The same for whoever does not see it."""
+        return (
+            f"{self.total:,} events in {len(self.counts)} hours, {self.counts[-1]:,} in the last" if self.counts else ""
+        )
 
 
 @router.get("/")

@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from watcher.serving.api.context import Context
-from watcher.serving.api.sign_in import sessions
+from watcher.serving.api.sign_in.sign_ins import begin_session, end_session
 from watcher.serving.web.addresses import root
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.rendering import plain_page
@@ -27,10 +27,9 @@ async def sign_in(request: Request, context: Context, form: Form) -> Response:
     """To the page that was asked for; a token that is refused is asked for again."""
     following = form.text("next", "")[:_LONGEST_ADDRESS]
     try:
-        cookie = await sessions.begin(request, context, form.text("token").strip())
+        cookie = await begin_session(request, context, form.text("token").strip())
     except HTTPException as error:
-        values = {"following": following, "sentence": error.detail}
-        return plain_page(request, "sign_in.html", status=error.status_code, **values)
+        return plain_page(request, "sign_in.html", status=error.status_code, following=following, sentence=error.detail)
     answer = RedirectResponse(_ours(request, following), 303)
     answer.headers["Set-Cookie"] = cookie
     return answer
@@ -39,7 +38,7 @@ async def sign_in(request: Request, context: Context, form: Form) -> Response:
 @router.post("/sign-out")
 async def sign_out(request: Request, context: Context) -> Response:
     answer = go_to(request, "sign-in")
-    answer.headers["Set-Cookie"] = await sessions.end(request, context)
+    answer.headers["Set-Cookie"] = await end_session(request, context)
     return answer
 
 
