@@ -1,4 +1,4 @@
-"""What a process remembers of tokens, on a clock of the tests: valid ones for a moment, refusals for a minute."""
+"""The tokens that a process remembers, on a simulated clock: valid ones for a moment, refused ones for a minute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from watcher.serving.api.sign_in.recent_tokens import MINUTE, MOST_FAILURES, Fai
 ANN = Identity(token_id="1", subject="ann", role="viewer", use_is_news=True)
 
 
-def test_a_token_is_known_for_as_long_as_it_is_trusted_and_its_use_is_no_news() -> None:
+def test_a_token_is_known_while_it_is_trusted_and_its_use_is_recorded() -> None:
     known = KnownTokens(trusted_for=2.0)
     assert known.get("aw_a", 10.0) is None
     known.put("aw_a", ANN, 10.0)
@@ -20,20 +20,20 @@ def test_a_token_is_known_for_as_long_as_it_is_trusted_and_its_use_is_no_news() 
     assert known.get("aw_a", 12.0) is None
 
 
-def test_what_is_forgotten_is_asked_for_again() -> None:
+def test_a_forgotten_token_is_unknown() -> None:
     known = KnownTokens(trusted_for=2.0)
     known.put("aw_a", ANN, 10.0)
     known.forget()
     assert known.get("aw_a", 10.0) is None
 
 
-def test_by_default_none_is_known() -> None:
+def test_by_default_no_token_is_trusted() -> None:
     known = KnownTokens()
     known.put("aw_a", ANN, 10.0)
     assert known.get("aw_a", 10.0) is None
 
 
-def test_it_keeps_a_bounded_number_and_no_token_itself() -> None:
+def test_a_limited_number_of_digests_and_no_token_is_kept() -> None:
     known = KnownTokens(trusted_for=2.0)
     for number in range(recent_tokens._MOST_TOKENS + 1):
         known.put(f"aw_{number}", ANN, 10.0)
@@ -43,7 +43,7 @@ def test_it_keeps_a_bounded_number_and_no_token_itself() -> None:
     assert not any("aw_" in key for key in known._known)
 
 
-def test_so_many_in_a_minute_and_then_one_for_each_that_is_forgotten() -> None:
+def test_failures_are_limited_in_each_minute() -> None:
     failures = Failures()
     for number in range(MOST_FAILURES):
         assert failures.add("192.0.2.1", float(number)) is None
@@ -54,14 +54,14 @@ def test_so_many_in_a_minute_and_then_one_for_each_that_is_forgotten() -> None:
     assert failures.add("192.0.2.1", 3 * MINUTE) is None
 
 
-def test_the_addresses_of_one_network_fail_together() -> None:
+def test_the_addresses_of_one_network_are_counted_together() -> None:
     failures = Failures()
     answers = [failures.add(f"2001:db8::{number:x}", 0.0) for number in range(MOST_FAILURES + 1)]
     assert answers == [None] * MOST_FAILURES + [MINUTE]
     assert failures.add("not an address", 0.0) is None
 
 
-def test_those_who_are_too_many_to_remember_are_forgotten_first_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_that_failed_longest_ago_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watcher.serving.api.sign_in.recent_tokens._MOST_CLIENTS", 2)
     failures = Failures()
     for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.3"):

@@ -1,7 +1,7 @@
-"""What lists may be filtered by, under the names of Airflow's parameters, in the address or in a body.
+"""Filters of lists under the names of Airflow's parameters, in the address or in a body.
 
-All of Airflow's are taken, also those about what does not exist here: a filter that is ignored shows, or changes, what
-it was to leave out. By such a one nothing is matched.
+All of Airflow's filters are accepted, also those about features that do not exist here. Such a filter matches nothing: if it
+were ignored, a list would show, or a request would change, what the filter was meant to exclude.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TaskState: TypeAlias = Literal[
 
 
 class _Bounds(BaseModel):
-    """Of what runs and task instances both have."""
+    """The bounds that runs and task instances share."""
 
     run_after_gte: Moment | None = None
     run_after_gt: Moment | None = None
@@ -69,7 +69,7 @@ class _Bounds(BaseModel):
     duration_lt: _Number | None = None
 
     def ranges(self, names: Iterable[str]) -> Mapping[str, Range]:
-        """By name."""
+        """Return the bounds of each named field."""
         return {name: range_of(self, name) for name in names}
 
 
@@ -90,7 +90,7 @@ def range_of(model: BaseModel, name: str) -> Range:
 
 
 class RunQuery(_BoundsWithUpdatedAt):
-    """Of `GET …/dagRuns`."""
+    """The filters of `GET …/dagRuns`."""
 
     state: list[RunState] | None = None
     run_type: list[RunType] | None = None
@@ -111,9 +111,11 @@ class RunQuery(_BoundsWithUpdatedAt):
     partition_date_lte: date | None = None
 
     def filter(self, dag_id: str | None) -> RunFilter:
-        """Of one job, or of all. Raises 400 for dates of partitions, of which there are none, as Airflow does."""
+        """Return the filter for the runs of one job, or of all jobs. Raise 400 for partition dates, as Airflow does."""
         if self.partition_date_gte is not None or self.partition_date_lte is not None:
-            raise HTTPException(400, "no job here is partitioned; leave out partition_date_gte and partition_date_lte")
+            raise HTTPException(
+                400, "jobs have no partitions here; leave out partition_date_gte and partition_date_lte"
+            )
         return RunFilter(
             dag_id=dag_id,
             states=self.state,
@@ -126,12 +128,12 @@ class RunQuery(_BoundsWithUpdatedAt):
             conf_contains=self.conf_contains,
             consuming_asset=self.consuming_asset_pattern or None,
             ranges=self.ranges(RUN_RANGES),
-            is_impossible=asks_for(self, _OF_NO_RUN),
+            is_impossible=asks_for(self, _NO_RUN_HAS),
         )
 
 
 class DAGRunsBatchBody(Body, _Bounds):
-    """Of `POST /dags/~/dagRuns/list`."""
+    """The body of `POST /dags/~/dagRuns/list`."""
 
     model_config = example(dag_ids=["load_orders"], states=["failed"], page_limit=10)
 
@@ -153,7 +155,7 @@ class DAGRunsBatchBody(Body, _Bounds):
 
 
 class TaskQuery(_BoundsWithUpdatedAt):
-    """Of `GET …/taskInstances`."""
+    """The filters of `GET …/taskInstances`."""
 
     task_id: Text | None = None
     state: list[TaskState] | None = None
@@ -181,7 +183,7 @@ class TaskQuery(_BoundsWithUpdatedAt):
     task_group_id: Text | None = None
 
     def filter(self, dag_id: str | None, run_id: str | None) -> TaskFilter:
-        """Of one job, or run, or of all."""
+        """Return the filter for the task instances of one job or run, or of all."""
         return TaskFilter(
             dag_ids=None if dag_id is None else [dag_id],
             run_ids=None if run_id is None else [run_id],
@@ -193,12 +195,12 @@ class TaskQuery(_BoundsWithUpdatedAt):
             patterns={column: getattr(self, f"{name}_pattern") for column, name in _TASK_PATTERNS.items()},
             prefixes={column: getattr(self, f"{name}_prefix_pattern") for column, name in _TASK_PATTERNS.items()},
             ranges=self.ranges(TASK_RANGES),
-            is_impossible=asks_for(self, _OF_NO_TASK),
+            is_impossible=asks_for(self, _NO_TASK_HAS),
         )
 
 
 class TaskInstancesBatchBody(Body, _Bounds):
-    """Of `POST /dags/~/dagRuns/~/taskInstances/list`."""
+    """The body of `POST /dags/~/dagRuns/~/taskInstances/list`."""
 
     model_config = example(task_ids=["load"], state=["failed"], page_limit=10)
 
@@ -235,8 +237,8 @@ _TASK_PATTERNS: Final = {
     "operator": "operator_name",
     "rendered_map_index": "rendered_map_index",
 }
-"""What a pattern is compared with, and the beginning of its parameter's name."""
-_OF_NO_RUN: Final = (
+"""The column that a pattern is compared with, and the beginning of the parameter's name."""
+_NO_RUN_HAS: Final = (
     "dag_version",
     "bundle_version",
     "triggering_user_name_pattern",
@@ -244,10 +246,10 @@ _OF_NO_RUN: Final = (
     "partition_key_pattern",
     "partition_key_prefix_pattern",
 )
-_OF_NO_TASK: Final = ("executor", "version_number", "task_group_id")
+_NO_TASK_HAS: Final = ("executor", "version_number", "task_group_id")
 
 
 def asks_for(model: BaseModel, names: Iterable[str]) -> bool:
-    """Whether a value is given for what nothing here has; false and `~` are no such."""
+    """Return whether a filter is given for one of these names, which nothing here has. False and `~` do not count."""
     values = model.model_dump(include=set(names)).values()
     return any(value is not None and value is not False and value not in ("~", []) for value in values)

@@ -1,4 +1,4 @@
-"""The whole application: the API, and beside it the pages, which tell failures in HTML."""
+"""The complete application: the API and the pages, which report failures as HTML."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_A_WRITE: Final = re.compile("(^|&)(around|write_id)=")
 
 
 def create_app(context: ApiContext) -> FastAPI:
-    """The API with the pages."""
+    """Return the application with the API and the pages."""
     app = api.create_app(context)
     for part in (overview, assets, watchers, runs, jobs, logs, audit, search, graph, signing_in, static):
         app.router.routes.extend(part.router.routes)
@@ -40,7 +40,7 @@ def create_app(context: ApiContext) -> FastAPI:
 
 
 def _for_people(handler: Any) -> Handler:
-    """What the API would answer, as a page for browsers; who has not signed in is sent to where that is done."""
+    """Return a handler that shows the API's refusal as a page in browsers. It redirects people who are not signed in."""
 
     async def answer(request: Request, error: Any) -> Response:
         response: Response = await handler(request, error)
@@ -56,7 +56,7 @@ def _for_people(handler: Any) -> Handler:
 
 
 class LogLinks:
-    """Sends browsers from what programs read of a write to what people read of it."""
+    """Middleware that redirects browsers from a `log_url`, an address of the API, to the page with the same lines."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -68,7 +68,7 @@ class LogLinks:
 
 
 def _page_of_write(request: Request) -> str | None:
-    """Parts of the address stay as they are encoded."""
+    """Return the page of a `log_url`, or None for other requests. The encoding of its parts is kept."""
     query = request.url.query
     if not addresses.is_for_people(request) or not _OF_A_WRITE.search(query):
         return None

@@ -1,7 +1,7 @@
-"""The OpenAPI document: what FastAPI says of the routes, and what can become of a request before and beside them.
+"""The OpenAPI document: FastAPI's description of the routes, completed with every refusal that a request can get.
 
-A route itself documents its success and what it alone refuses; the rest follows from where it stands and what it takes.
-`/docs` shows the document as a page to read.
+A route documents its success and the refusals that only it has. The other refusals follow from the route's path and
+parameters. `/docs` shows the document as a page to read.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ reference_page = APIRouter(include_in_schema=False)
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
 <body><h1>{title}</h1>
-<p>Version {version}. The whole of it, with all shapes, for programs: <a href="openapi.json">openapi.json</a>.</p>
+<p>Version {version}. The complete document with all schemas, for programs: <a href="openapi.json">openapi.json</a>.</p>
 {sections}</body></html>
 """
 
 
 class Documented(FastAPI):
-    """An application that says all that it may answer."""
+    """An application whose document lists every answer that it may give."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -67,7 +67,7 @@ def _complete_operation(path: str, method: str, operation: dict[str, Any], cooki
 
 
 def _refusals(path: str, method: str, operation: Mapping[str, Any]) -> Iterator[str]:
-    """The statuses that follow from where a route stands, what it takes, and what it says of itself."""
+    """Yield the statuses that follow from a route's path, its parameters, and its own documentation."""
     yield from ("400", "408", "413", "414", "422", "431", "503")
     yield from (status for status in ("404", "409", "502") if status in operation["responses"])
     is_of_jobs, is_signed_in = path.startswith("/execution/"), "security" in operation
@@ -83,6 +83,7 @@ def _refusals(path: str, method: str, operation: Mapping[str, Any]) -> Iterator[
 
 @reference_page.get("/docs")
 async def reference(request: Request) -> HTMLResponse:
+    """Show the document as a page. It needs no script, no style, and nothing from another host."""
     return HTMLResponse(_page(request.app.openapi()))
 
 

@@ -1,4 +1,4 @@
-"""What the API answers beside the success that a route documents: the shapes of refusals, and the statuses that have them."""
+"""The refusals of the API: their shapes, and the statuses that have them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-MAY_CONFLICT: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The thing is not in the state you think"}}
-"""For a route that refuses what does not fit the state of things."""
-MAY_MISS: Final[dict[int | str, dict[str, Any]]] = {404: {"description": "There is no such thing"}}
-"""For a route that is told by its body what it is about."""
+MAY_CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"description": "The resource is not in the state that the request expects."}
+}
+"""The responses of a route that refuses requests which do not fit the current state."""
+MAY_MISS: Final[dict[int | str, dict[str, Any]]] = {404: {"description": "The resource does not exist."}}
+"""The responses of a route whose body names the resource."""
 
 
 class Refusal(BaseModel):
-    """A sentence that says what to do."""
+    """A refusal: `detail` is a sentence that names the reason and what to do."""
 
     detail: str
 
 
 class Fault(BaseModel):
-    """What is wrong with a part of the request; `loc` is where, `input` what stands there if it is short."""
+    """An error in one part of the request: `loc` is its place, and `input` is the value there if it is short."""
 
     type: str
     loc: list[str | int]
@@ -35,7 +37,7 @@ class Invalid(BaseModel):
 
 
 class Reason(BaseModel):
-    """`reason` is a word for programs."""
+    """The reason of a refusal: `reason` is a word for programs, `message` is a sentence for people."""
 
     reason: str
     message: str
@@ -50,7 +52,9 @@ class JobInvalid(BaseModel):
 
 
 SHAPES: Final = (Refusal, Invalid, JobRefusal, JobInvalid)
-_WAIT: Final = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+_WAIT: Final = {
+    "Retry-After": {"description": "Seconds to wait before the next request.", "schema": {"type": "integer"}}
+}
 _SIGN_IN: Final = {"WWW-Authenticate": {"schema": {"type": "string"}}}
 
 
@@ -60,23 +64,23 @@ def _response(description: str, shape: type[BaseModel] = Refusal, headers: Mappi
 
 
 RESPONSES: Final[Mapping[str, Any]] = {
-    "400": _response("The request is no HTTP, or a word or number in it cannot be read."),
-    "401": _response("Nobody says who asks: there is no token, or the session is over.", Refusal, _SIGN_IN),
-    "403": _response("Who asks may not; or a page of another site does."),
-    "404": _response("There is no such thing."),
-    "408": _response("The headers or the body took too long."),
-    "409": _response("The thing is not in the state you think."),
+    "400": _response("The request is not valid HTTP, or one of its words or numbers cannot be read."),
+    "401": _response("The request is not authenticated: it has no token, or the session has ended.", Refusal, _SIGN_IN),
+    "403": _response("The sender's role does not permit this, or the request comes from a page of another site."),
+    "404": _response("The resource does not exist."),
+    "408": _response("The headers or the body took too long to arrive."),
+    "409": _response("The resource is not in the state that the request expects."),
     "413": _response("The body is too large."),
     "414": _response("The address is too long."),
-    "421": _response("The request is meant for another host."),
-    "422": _response("What was sent breaks a rule.", Invalid),
-    "429": _response("Too many tokens of this address were refused.", Refusal, _WAIT),
-    "431": _response("The headers are too large, or too many."),
+    "421": _response("The request is addressed to another host."),
+    "422": _response("The request has invalid content.", Invalid),
+    "429": _response("Too many tokens from this address were refused.", Refusal, _WAIT),
+    "431": _response("The headers are too large, or there are too many."),
     "502": _response("The watcher's source does not answer."),
-    "503": _response("The database does not answer in time, or too many are being answered: try again."),
-    "Job400": _response("The request is no HTTP, or a word or number in it cannot be read.", JobRefusal),
-    "Job403": _response("The job, or this try of it, may not.", JobRefusal),
-    "Job404": _response("There is no such thing.", JobRefusal),
-    "Job409": _response("The try is superseded, or the thing is not in the state the job thinks.", JobRefusal),
-    "Job422": _response("What was sent breaks a rule.", JobInvalid),
+    "503": _response("The database does not answer in time, or too many requests are being answered. Try again later."),
+    "Job400": _response("The request is not valid HTTP, or one of its words or numbers cannot be read.", JobRefusal),
+    "Job403": _response("The job, or this try, is not permitted to do this.", JobRefusal),
+    "Job404": _response("The resource does not exist.", JobRefusal),
+    "Job409": _response("The try is superseded, or the resource is not in the state that the job expects.", JobRefusal),
+    "Job422": _response("The request has invalid content.", JobInvalid),
 }

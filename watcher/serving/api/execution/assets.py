@@ -1,4 +1,4 @@
-"""`/execution/assets` and `/execution/asset-events`: what a job may know of its assets."""
+"""`/execution/assets` and `/execution/asset-events`: the assets of a job and their events."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ for _path, _selector in SELECTORS.items():
 
 @router.get("/assets/by-alias")
 async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[EventAsset]:
-    """What the alias has resolved to so far."""
+    """List the assets that the alias has resolved to so far."""
     async with speaking(context, identity) as (connection, task):
         alias_id = await _alias(connection, task.dag_id, alias_name)
         return [_shown(asset) for asset in await assets.of_alias(connection, alias_id)]
@@ -83,7 +83,10 @@ async def events_by_asset(
     after: Moment | None = None,
     before: Moment | None = None,
 ) -> AssetEvents:
-    """Both parameters must be there, and one of them may be empty, as in Airflow; `after` and `before` are inclusive."""
+    """List the events of an asset. `name` and `uri` are both required, and one may be empty, as in Airflow.
+
+    `after` and `before` are inclusive.
+    """
     if not name and not uri:
         raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
     async with speaking(context, identity) as (connection, task):
@@ -104,7 +107,7 @@ async def events_by_alias(
     after: Moment | None = None,
     before: Moment | None = None,
 ) -> AssetEvents:
-    """The events that came through the alias."""
+    """List the events that came through the alias. `after` and `before` are inclusive."""
     async with speaking(context, identity) as (connection, task):
         alias_id = await _alias(connection, task.dag_id, name)
         which = EventFilter(alias_id=alias_id, not_before=after, not_after=before)

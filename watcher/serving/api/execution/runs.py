@@ -1,6 +1,6 @@
-"""`/execution/dag-runs` and `/execution/task-instances`: what a job may know of its own runs, as Airflow's Task SDK asks it.
+"""`/execution/dag-runs` and `/execution/task-instances`: the runs of the job itself, for Airflow's Task SDK.
 
-Airflow answers every task about every run.
+Airflow lets every task read every run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class DagRunStateResponse(Shape):
 
 
 class TaskStatesResponse(Shape):
-    """By run, then by task."""
+    """The states of tasks, by run and then by task."""
 
     task_states: Mapping[str, Mapping[str, str]]
 
 
 def _check_own(task: TaskInstanceKey, dag_id: str) -> None:
     if dag_id != task.dag_id:
-        raise forbidden(f"the job {task.dag_id} asks for runs of {dag_id!r}; a job is told of its own runs only")
+        raise forbidden(f"the job {task.dag_id} cannot read runs of {dag_id!r}; ask only for runs of the job itself")
 
 
 @router.get("/dag-runs/count")
@@ -70,7 +70,7 @@ async def _tasks(
     logical_dates: _Moments = None,
     run_ids: _Texts = None,
 ) -> TaskFilter:
-    """No task here is of a group."""
+    """Return the filter. Task groups do not exist here, so a `task_group_id` matches nothing."""
     return TaskFilter(
         dag_ids=[dag_id],
         map_indexes=None if map_index is None else [map_index],

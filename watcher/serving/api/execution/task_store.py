@@ -1,4 +1,4 @@
-"""`/execution/store/ti`: the state of the task instance that the token speaks for, and of no other."""
+"""`/execution/store/ti`: the task store of the task instance that the token identifies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _check_own(task_instance_id: str, speaker: TryIdentity | Call) -> None:
 
 
 class PutTaskValue(Body):
-    """`is_ref`: the value is a reference that a worker-side backend made."""
+    """A value to store. `is_ref`: the value is a reference that a worker-side backend created."""
 
     model_config = example(value={"done": 7}, expires_at="2099-01-31T12:00:00Z")
 
@@ -55,7 +55,7 @@ class PutTaskValue(Body):
 async def list_entries(
     context: Context, own: Own, what: Literal["keys", "references"] = "references"
 ) -> dict[str, Sequence[str] | Mapping[str, Any]]:
-    """All keys; or by key the references that a worker-side backend has to remove when the store is cleared."""
+    """List all keys, or by key the references that a worker-side backend has to remove when the store is cleared."""
     async with speaking(context, own) as (connection, task):
         if what == "keys":
             return {what: await context.entries.task_keys(connection, task)}
@@ -65,7 +65,7 @@ async def list_entries(
 
 @router.get("/{key:path}", response_model=StoredValue, response_model_exclude_unset=True)
 async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
-    """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
+    """Return a value. `is_ref` is present only for a reference, because Airflow's client accepts no other member than `value`."""
     async with speaking(context, own) as (connection, task):
         entry = await context.entries.task_entry(connection, task, key)
     value = {"value": json.loads(entry.value)}

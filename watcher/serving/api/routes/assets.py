@@ -1,4 +1,4 @@
-"""`/api/v2/assets`."""
+"""`/api/v2/assets`: assets and asset aliases."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class MaterializeAssetBody(RunRequest):
 async def materialize_asset(
     context: Context, actor: Operator, asset_id: AssetId, body: MaterializeAssetBody | None = None
 ) -> DAGRunResponse:
-    """Run the job that updates the asset."""
+    """Trigger the one job that has the asset as an outlet. 409 means that there are several such jobs."""
     dag_id, run_id = await materialize(context, actor, asset_id, body or MaterializeAssetBody())
     async with context.database.reading() as connection:
         return run_response(await runs.get(connection, dag_id, run_id))

@@ -1,4 +1,4 @@
-"""`/api/v2/dags`: people and tools look at jobs, pause them, and let them go on."""
+"""`/api/v2/dags`: people and tools list jobs, pause and resume them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from watcher.serving.api.sign_in.auth import Operator, Viewer
 
 router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
 ALL: Final = "~"
-"""In place of a job's or a run's id."""
+"""Stands for all jobs or all runs in place of an id."""
 _Mask = Annotated[list[Literal["is_paused"]] | None, Query()]
 _NO_JOB_HAS: Final = (
     "tags",
@@ -130,9 +130,12 @@ async def patch_dags(
     window: UnorderedWindow,
     query: Annotated[JobsQuery, Query()],
     body: DAGPatchBody,
-    update_mask: _Mask = None,  # noqa: ARG001  there is nothing else that a mask could keep
+    update_mask: _Mask = None,  # noqa: ARG001  the body has no other member to mask
 ) -> DAGCollectionResponse:
-    """All configured ones that match, not only those that the answer shows; none without a pattern: `~` matches all."""
+    """Pause or resume all configured jobs that match, not only those that the answer shows.
+
+    Without a pattern no job is changed. The pattern `~` matches all jobs.
+    """
     if query.dag_id_pattern is None and query.dag_id_prefix_pattern is None:
         return DAGCollectionResponse(dags=[], total_entries=0)
     async with context.database.reading() as connection:
@@ -174,7 +177,7 @@ async def patch_dag(
     actor: Operator,
     dag_id: str,
     body: DAGPatchBody,
-    update_mask: _Mask = None,  # noqa: ARG001  there is nothing else that a mask could keep
+    update_mask: _Mask = None,  # noqa: ARG001  the body has no other member to mask
 ) -> DAGResponse:
     await pause(context, actor, [dag_id], paused=body.is_paused)
     return await get_dag(context, actor, dag_id)
@@ -190,7 +193,10 @@ async def list_dag_versions(
     bundle_name: str | None = None,
     bundle_version: str | None = None,
 ) -> DAGVersionCollectionResponse:
-    """Of each job one: what is configured now. All orders are that of the jobs, up or down."""
+    """List the versions of a job, or with `~` of all jobs. Each job has one version: its present configuration.
+
+    Every `order_by` orders by the job.
+    """
     is_impossible = version_number not in {None, VERSION} or bundle_name is not None or bundle_version is not None
     ids = None if dag_id == ALL else [dag_id]
     which = JobFilter(ids=ids, only_active=dag_id == ALL, is_impossible=is_impossible)
@@ -208,5 +214,5 @@ async def get_dag_version(context: Context, _: Viewer, dag_id: str, version_numb
     async with context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
     if version_number != VERSION:
-        raise NotFound(f"no version {version_number} of {dag_id!r}; a job has one, {VERSION}: what is configured now")
+        raise NotFound(f"{dag_id!r} has no version {version_number}; use {VERSION}, its present configuration")
     return version_response(job)

@@ -1,4 +1,4 @@
-"""`/api/v2/assets/events`."""
+"""`/api/v2/assets/events`: people and tools list and post asset events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v2/assets/events", tags=["Asset event"])
 
 
 class CreateAssetEventsBody(Body):
-    """Partitions and teams do not exist here: only null is accepted."""
+    """A new event. Partitions and teams do not exist here, so only null is accepted for them."""
 
     model_config = example(asset_id=1, extra={"rows": 42})
 
@@ -79,6 +79,7 @@ async def list_events(
 
 @router.post("", responses=MAY_MISS)
 async def create_event(context: Context, actor: Operator, body: CreateAssetEventsBody) -> AssetEventResponse:
+    """Create an event of an active asset."""
     extra = body.extra if "extra" in body.model_fields_set else None
     return event_response(await _create(context, actor, body.asset_id, extra), [])
 
@@ -86,7 +87,7 @@ async def create_event(context: Context, actor: Operator, body: CreateAssetEvent
 async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mapping[str, Any] | None) -> AssetEvent:
     """Store an event of an active asset with its queue rows. Raises `NotFound`, `InvalidValue`.
 
-    As in Airflow the server marks what came through the API, but only where the caller gave an `extra`.
+    As in Airflow, the server marks an event that came through the API, but only if the client gave an `extra`.
     """
     text = to_json({} if extra is None else {**extra, "from_rest_api": True})
     if not 0 <= asset_id <= BIGGEST:

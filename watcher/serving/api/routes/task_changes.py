@@ -1,6 +1,6 @@
-"""Changes of task instances: each is decided for its run. Notes, states, and runs that are cleared.
+"""Changes of task instances: notes, states and clearing. Each change applies to the run.
 
-Some routes are there twice, as in Airflow: with the map index in the path, where -1 stands for what is not mapped.
+Some routes exist twice, as in Airflow: with and without the map index in the path, where -1 means not mapped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _MOST_RUNS: Final = 1000
 
 
 class PatchTaskInstanceBody(Body):
-    """`new_state` is written to the run. A job has one task, so nothing is up or down the stream; other runs stay as they are."""
+    """A change of a task instance. `new_state` is written to its run.
+
+    A job has one task, so there is nothing upstream or downstream. Other runs stay unchanged.
+    """
 
     model_config = example(new_state="success", note="looked at it")
 
@@ -48,12 +51,12 @@ class PatchTaskInstanceBody(Body):
     @classmethod
     def _given(cls, state: Any) -> Any:
         if state is None:
-            raise ValueError("leave `new_state` out, or give success, failed or skipped")
+            raise ValueError("`new_state` is null; leave it out, or give success, failed or skipped")
         return state.lower() if isinstance(state, str) else state
 
 
 class BulkTaskInstanceBody(PatchTaskInstanceBody):
-    """`dag_id` and `dag_run_id`: of the address, where that is not `~`."""
+    """A task instance to change. `dag_id` and `dag_run_id` are required when the address has `~`."""
 
     model_config = example(task_id="load", new_state="success")
 
@@ -68,7 +71,10 @@ class BulkTaskInstancesBody(BulkBody[BulkTaskInstanceBody]):
 
 
 class ClearTaskInstancesBody(Body):
-    """As Airflow's: without `dry_run: false` it only tells what would be cleared. Dates are of `logical_date`."""
+    """A request to clear runs by their task instances, as in Airflow.
+
+    Without `dry_run: false` it only returns what would be cleared. The dates are compared with `logical_date`.
+    """
 
     model_config = example(dry_run=True, dag_run_id="manual__1")
 
@@ -93,15 +99,18 @@ class ClearTaskInstancesBody(Body):
     @model_validator(mode="after")
     def _consistent(self) -> ClearTaskInstancesBody:
         if self.only_failed and self.only_running:
-            raise ValueError("give one of only_failed and only_running")
+            raise ValueError("give only one of only_failed and only_running")
         if self.dag_run_id is not None and (self.start_date is not None or self.end_date is not None):
-            raise ValueError("give dag_run_id, or dates")
+            raise ValueError("give either dag_run_id or dates")
         if self.start_date is not None and self.end_date is not None and self.end_date < self.start_date:
-            raise ValueError("end_date is sooner than start_date")
+            raise ValueError("end_date is earlier than start_date; swap them")
         return self
 
     def filter(self, dag_id: str) -> TaskFilter:
-        """Without the map indexes: nothing here is mapped, so that any but -1 leaves its task out."""
+        """Return the filter for the task instances of a job.
+
+        Nothing here is mapped, so a task id with another map index than -1 matches nothing.
+        """
         ids = [name if isinstance(name, str) else name[0] for name in self.task_ids or () if name[1:] != (0,)]
         states = {(True, False): ["failed"], (False, True): ["running"]}.get((self.only_failed, self.only_running))
         return TaskFilter(
@@ -118,9 +127,9 @@ class ClearTaskInstancesBody(Body):
 async def change_task_instances(
     context: Context, actor: Operator, dag_id: str, run_id: str, body: BulkTaskInstancesBody
 ) -> BulkResponse:
-    """Each is changed by itself. None is made or deleted: runs are."""
+    """Change task instances, each on its own. They cannot be created or deleted without their runs."""
 
-    async def one(action: Any, entity: BulkTaskInstanceBody | str) -> str:
+    async def apply(action: Any, entity: BulkTaskInstanceBody | str) -> str:
         if not isinstance(action, BulkUpdateAction) or isinstance(entity, str):
             raise HTTPException(
                 405, f"a task instance cannot be {action.action}d without its run; {action.action} the run"
@@ -129,7 +138,7 @@ async def change_task_instances(
         await _change(context, actor, key, entity, action.update_mask)
         return f"{key.dag_id}.{key.run_id}.{key.task_id}[{key.map_index}]"
 
-    return await answered(body, one)
+    return await answered(body, apply)
 
 
 @router.patch("/dagRuns/{run_id}/taskInstances/{task_id}/dry_run")
@@ -144,7 +153,7 @@ async def preview_task_instance(
     map_index: AnyMapIndex = -1,
     update_mask: Annotated[list[str] | None, Query()] = None,
 ) -> TaskInstanceCollectionResponse:
-    """What a change of the state would change, as it is now."""
+    """Return the task instances that a change of the state would change now."""
     task = await existing(context, key_of(dag_id, run_id, task_id, map_index))
     new_state = _changes(body, update_mask).get("new_state")
     return all_of([task] if new_state is None or new_state != task.state else [])
@@ -162,7 +171,10 @@ async def patch_task_instance(
     map_index: AnyMapIndex = -1,
     update_mask: Annotated[list[str] | None, Query()] = None,
 ) -> TaskInstanceCollectionResponse:
-    """`failed` cancels a run that is not over; else the run is marked, `skipped` as a success."""
+    """Change the note and the state of a task instance's run.
+
+    `failed` cancels a run that is not over. Otherwise the run is marked, and `skipped` marks it as a success.
+    """
     key = key_of(dag_id, run_id, task_id, map_index)
     await _change(context, actor, key, body, update_mask)
     return all_of([await existing(context, key)])
@@ -172,7 +184,7 @@ async def patch_task_instance(
 async def clear_task_instances(
     context: Context, actor: Operator, dag_id: str, body: ClearTaskInstancesBody
 ) -> TaskInstanceCollectionResponse:
-    """Runs are cleared one after the other, up to the first that cannot be."""
+    """Clear runs one after the other, up to the first that cannot be cleared."""
     window = Window(limit=_MOST_RUNS, order_by=["run_after"])
     async with context.database.reading() as connection:
         await jobs.get(connection, dag_id)
@@ -191,22 +203,22 @@ async def clear_task_instances(
 def _check_ended(tasks: Sequence[TaskInstance]) -> None:
     for task in tasks:
         if task.state in {*ACTIVE, "up_for_retry"}:
-            raise Conflict(f"the run {task.run_id!r} is not over; cancel it first, or wait for its end")
+            raise Conflict(f"the run {task.run_id!r} is not over; cancel it first, or wait until it ends")
 
 
 def _named(entity: BulkTaskInstanceBody, dag_id: str, run_id: str) -> TaskInstanceKey:
-    """Raises 400 where the address and the body do not name one run."""
+    """Return the task instance. Raise 400 if the address and the body do not name the same run."""
     job, run = entity.dag_id or dag_id, entity.dag_run_id or run_id
     if ALL in {job, run} or dag_id not in {ALL, job} or run_id not in {ALL, run}:
         raise HTTPException(
             400,
-            f"name job and run of {entity.task_id!r}, in the address or, where that has `~`, by dag_id and dag_run_id",
+            f"the job and run of {entity.task_id!r} are not clear; name them in the address, or use `~` there and give dag_id and dag_run_id",
         )
     return key_of(job, run, entity.task_id, -1 if entity.map_index is None else entity.map_index)
 
 
 def _changes(body: PatchTaskInstanceBody, mask: Sequence[str] | None) -> dict[str, Any]:
-    """What is to be changed: the members that were sent, and of those only what the mask names, if there is one."""
+    """Return the changes: the members that were sent, reduced to those that the mask names, if there is one."""
     sent = body.model_dump(include={"new_state", "note"}, exclude_unset=True)
     return {name: value for name, value in sent.items() if not mask or name in mask}
 

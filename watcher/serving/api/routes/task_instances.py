@@ -1,6 +1,6 @@
-"""`/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances`: each run has one, and what is decided of it is of the run.
+"""`/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances`: task instances and their tries. Each run has one task instance.
 
-Some routes are there twice, as in Airflow: with the map index in the path, where -1 stands for what is not mapped.
+Some routes exist twice, as in Airflow: with and without the map index in the path, where -1 means not mapped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from watcher.serving.api.sign_in.auth import Viewer
 
 router = APIRouter(prefix="/api/v2/dags/{dag_id}", tags=["Task Instance"])
 _MOST_TRIES: Final = 1000
-"""The newest ones, that a list shows."""
+"""The newest tries, which a list shows at most."""
 _TryNumber: TypeAlias = Annotated[int, Field(ge=0, le=BIGGEST_SMALL)]
 
 
@@ -51,9 +51,9 @@ async def list_task_instances(
     window: Annotated[Window, Depends(cursor_window(TASK_ORDERS, "map_index"))],
     query: Annotated[TaskQuery, Query()],
 ) -> TaskInstanceCollectionResponse:
-    """Of one run, or with `~` of all, of one job or all."""
+    """List the task instances of a run. With `~` they are those of all runs, or of all jobs."""
     if dag_id == ALL and run_id != ALL:
-        raise HTTPException(400, "a run is named by its job and its id; give the dag_id too, or `~` for both")
+        raise HTTPException(400, "a run is identified by its job and its id; give the dag_id as well, or `~` for both")
     of_job, of_run = (None if name == ALL else name for name in (dag_id, run_id))
     async with context.database.reading() as connection:
         if of_run is not None:
@@ -71,7 +71,7 @@ async def list_task_instances_by_body(
     run_id: str,
     body: TaskInstancesBatchBody,
 ) -> TaskInstanceCollectionResponse:
-    """The same with the filters in a body; Airflow has it for `~` and `~` only."""
+    """List task instances with the filters in a body. Airflow accepts only `~` for both ids here."""
     of_job, of_run = ([] if name == ALL else [name] for name in (dag_id, run_id))
     which = body.filter
     which = replace(which, dag_ids=of_job or which.dag_ids, run_ids=of_run or which.run_ids)
@@ -85,7 +85,7 @@ async def list_task_instances_by_body(
 async def list_tries(
     context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: AnyMapIndex = -1
 ) -> TaskInstanceHistoryCollectionResponse:
-    """The oldest first; none before the first has begun."""
+    """List the tries, oldest first. There are none before the first one has begun."""
     tries = await _tries(context, key_of(dag_id, run_id, task_id, map_index))
     return TaskInstanceHistoryCollectionResponse(task_instances=tries, total_entries=len(tries))
 
@@ -101,6 +101,7 @@ async def get_try(
     try_number: _TryNumber,
     map_index: AnyMapIndex = -1,
 ) -> TaskInstanceHistoryResponse:
+    """Return one try of a task instance."""
     for each in await _tries(context, key_of(dag_id, run_id, task_id, map_index)):
         if each.try_number == try_number:
             return each
@@ -112,7 +113,7 @@ async def get_try(
 async def get_dependencies(
     context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: AnyMapIndex = -1
 ) -> TaskDependencyCollectionResponse:
-    """Why a queued one has not been started, in words."""
+    """List the reasons why a queued task instance has not been started."""
     task = await existing(context, key_of(dag_id, run_id, task_id, map_index))
     waits = task.state == "queued" and task.detail is not None
     reasons = [TaskDependencyResponse(name="Admission", reason=str(task.detail))] if waits else []
@@ -129,7 +130,7 @@ async def get_links(
     map_index: Annotated[AnyMapIndex, Query()] = -1,
     try_number: Annotated[_TryNumber | None, Query()] = None,
 ) -> ExtraLinkCollectionResponse:
-    """Of the newest try, unless another is named."""
+    """Return the links of the newest try, or of the try `try_number`."""
     key = key_of(dag_id, run_id, task_id, map_index)
     progress = (await existing(context, key)).progress
     if try_number is not None:
@@ -142,7 +143,7 @@ async def get_links(
     )
 
 
-# After all that have a word of their own in the place of the map index.
+# These come after the routes that have a word in place of the map index.
 @router.get("/dagRuns/{run_id}/taskInstances/{task_id}")
 @router.get("/dagRuns/{run_id}/taskInstances/{task_id}/{map_index}", name="get_mapped_task_instance")
 async def get_task_instance(

@@ -1,4 +1,4 @@
-"""The assets, one asset, and the history of one of its entries with differences and undo."""
+"""The pages of all assets, of one asset, and of the history of an entry with differences and undo."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def _events(connection: AsyncConnection, asset_id: int, before: int | None
 
 
 async def consumers_of(connection: AsyncConnection, rows: Sequence[AssetEvent]) -> Mapping[int, Sequence[ConsumingRun]]:
-    """The runs that consumed each of the events, by its id."""
+    """Return the runs that consumed each event, by the event's id."""
     consuming = await runs.runs_of_events(connection, [event.id for event in rows])
     return {event.id: [run for run in consuming if run.event_id == event.id] for event in rows}
 
@@ -123,7 +123,7 @@ async def one_entry(
     old: Before = None,
     new: Before = None,
 ) -> Response:
-    """An entry's versions, newest first, and the differences between two of them: the newest two, unless it is said."""
+    """Show an entry's versions, newest first, and the difference between two of them: `old` and `new`, or the newest two."""
     async with view.context.database.reading() as connection:
         asset = await assets.get(connection, asset_id)
         rows = await history.latest(connection, asset.ref, key, limit=ROWS + 1, before=before)
@@ -157,7 +157,7 @@ def _second(rows: Sequence[HistoryEntry]) -> HistoryEntry | None:
 
 
 def _difference(old: HistoryEntry, new: HistoryEntry) -> Sequence[tuple[str, str]]:
-    """Lines with what becomes of them: `+`, `-` or ` `, where anything differs."""
+    """Return the lines of a difference, each with its mark: `+`, `-` or ` `. Return none if the values are equal."""
     before, after = _lines(old), _lines(new)
     lines = list(unified_diff(before, after, n=3, lineterm=""))[2:]
     return [(line[:1], line[1:]) for line in lines]
@@ -169,7 +169,7 @@ def _lines(row: HistoryEntry) -> list[str]:
 
 @router.post("/assets/{asset_id}/undo")
 async def undo(request: Request, context: Context, actor: Admin, asset_id: AssetId, form: Form) -> Response:
-    """The entry gets the value of a version again, if it is still what the page showed."""
+    """Restore an older version of an entry, if the entry has not changed since the page was shown."""
     key = form.text("key")
     body = UndoEntry(to_version=form.number("to_version"), if_version=form.number("if_version"))
     await undo_entry(context, actor, asset_id, key, body)

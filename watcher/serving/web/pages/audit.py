@@ -1,4 +1,4 @@
-"""Who did what: the audit, newest first, or around the entry of one write."""
+"""The page of the audit: newest first, or around the entry of one write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/audit")
 async def all_entries(view: Pages, before: Before = None, write_id: WriteId = None) -> Response:
-    """With a `write_id`: its entries, marked, and what was done before."""
+    """Show the audit. With a `write_id`, show its entries, marked, and the entries before them."""
     async with view.context.database.reading() as connection:
         marked = [] if write_id is None else await audit.latest(connection, limit=ROWS, write_id=write_id)
         newest = marked[0].id + 1 if marked else before

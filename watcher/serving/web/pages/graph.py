@@ -26,14 +26,14 @@ _ACROSS: Final = 250
 _DOWN: Final = 50
 _MARGIN: Final = 12
 _LETTERS: Final = 24
-"""Of a name that fit into a box."""
+"""Characters of a name that fit into a box."""
 _PASSES: Final = 4
-"""Over the columns, each putting nodes nearer to their neighbours."""
+"""Passes over the columns. Each moves nodes nearer to their neighbours."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Box:
-    """A node at its place."""
+    """A node with its coordinates."""
 
     node: Node
     x: int
@@ -46,7 +46,7 @@ class Box:
 
     @property
     def page(self) -> str:
-        """The node's own page; an alias has none, but a graph around it."""
+        """The node's own page. For an alias, which has none, it is the graph around it."""
         pages = {"watcher": "watchers", "asset": "assets", "job": "jobs"}
         kind = self.node.kind
         return path(pages[kind], self.node.id) if kind in pages else path("graph", around=self.node.name)
@@ -54,7 +54,7 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """An edge; `line` is an SVG path's."""
+    """An edge. `line` is the data of an SVG path."""
 
     line: str
     role: str
@@ -62,7 +62,7 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """Of `width` and `height`."""
+    """The boxes and curves of a graph, and the size of their drawing."""
 
     boxes: Sequence[Box]
     curves: Sequence[Curve]
@@ -72,12 +72,12 @@ class Drawing:
 
 Spot: TypeAlias = Key | tuple[Edge, int]
 Cell: TypeAlias = Node | tuple[Edge, int]
-"""What takes a place in a column: a node, or an edge on its way through it."""
+"""The content of a place in a column: a node, or an edge that passes through the column."""
 
 
 @router.get("/graph")
 async def whole(view: Pages, around: Annotated[str | None, Query(max_length=1500)] = None) -> Response:
-    """All of it, or what lies before and behind the node of this name."""
+    """Show the whole graph, or the nodes before and after the node `around`."""
     async with view.context.database.reading() as connection:
         nodes, edges = await graph.of_all(connection)
     if around is not None:
@@ -87,7 +87,7 @@ async def whole(view: Pages, around: Annotated[str | None, Query(max_length=1500
 
 
 def drawn(nodes: Sequence[Node], edges: Sequence[Edge]) -> Drawing:
-    """Each node stands right of what leads to it, as far as there are no circles; edges go between the nodes."""
+    """Return the drawing. Each node is to the right of its predecessors, except in circles, and edges pass between nodes."""
     place = _places(nodes, edges)
     ways = {edge: _way(edge, place) for edge in edges}
     columns = _ordered(_columns(nodes, place, ways), ways)
@@ -105,7 +105,7 @@ def drawn(nodes: Sequence[Node], edges: Sequence[Edge]) -> Drawing:
 
 
 def _places(nodes: Sequence[Node], edges: Sequence[Edge]) -> Mapping[Key, int]:
-    """Columns, by the longest way to each node; of a circle the first node goes first, and what leads back to it goes back."""
+    """Return each node's column by the longest path to it. In a circle the first node comes first, and an edge leads back to it."""
     before: dict[Key, set[Key]] = {node.key: set() for node in nodes}
     for edge in edges:
         if edge.source != edge.target:
@@ -121,7 +121,7 @@ def _places(nodes: Sequence[Node], edges: Sequence[Edge]) -> Mapping[Key, int]:
 
 
 def _way(edge: Edge, place: Mapping[Key, int]) -> Sequence[Spot]:
-    """The node that an edge comes from, itself in each column between, and the node that it goes to."""
+    """Return the places of an edge: its source, the edge itself in each column between, and its target."""
     between = range(place[edge.source] + 1, place[edge.target])
     return [edge.source, *((edge, column) for column in between), edge.target]
 
@@ -137,7 +137,7 @@ def _columns(nodes: Sequence[Node], place: Mapping[Key, int], ways: Mapping[Edge
 
 
 def _ordered(columns: list[list[Cell]], ways: Mapping[Edge, Sequence[Spot]]) -> list[list[Cell]]:
-    """Each column by the mean place of its cells' neighbours, so that few curves cross; what has none comes last."""
+    """Sort each column by the mean place of its cells' neighbours, so that few curves cross. Cells without any come last."""
     beside: dict[Spot, list[Spot]] = defaultdict(list)
     for way in ways.values():
         for left, right in pairwise(way):
@@ -160,7 +160,7 @@ def _key(cell: Cell) -> Spot:
 
 
 def _line(spots: Sequence[tuple[int, int]]) -> str:
-    """From the right side of the first, straight through those between, to the left side of the last."""
+    """Return the path from the right side of the first place, through those between, to the left side of the last."""
     line = ""
     for (x, y), (to_x, to_y) in pairwise(spots):
         start, end = y + HEIGHT // 2, to_y + HEIGHT // 2

@@ -1,4 +1,4 @@
-"""A watcher's log and a try's: the last lines, or those around a write, a moment or a line, which is marked."""
+"""The pages of a watcher's log and of a try's log: the last lines, or lines around a write, a time or a line, which is marked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from watcher.serving.web.rendering import Pages, View
 
 router = APIRouter(include_in_schema=False)
 _LINES: Final = 100
-"""On each side of a write; the last ones are twice as many."""
+"""Lines on each side of a write. The last lines are twice as many."""
 _REMOTE_LINES: Final = 1000
 _SHOWN_FIRST: Final = ("timestamp", "level", "event", "exception", "rolled_back")
 
@@ -38,9 +38,9 @@ class Line:
 
     record: Record
     is_marked: bool = False
-    """It is what was asked for, or tells of it."""
+    """Whether it is a line that was requested."""
     is_first: bool = False
-    """The first of those: where links lead."""
+    """Whether it is the first marked line, to which links lead."""
 
     @property
     def level(self) -> str:
@@ -48,12 +48,12 @@ class Line:
 
     @property
     def rest(self) -> Mapping[str, Any]:
-        """What the line says beside time, level and event."""
+        """The other fields of the line, without time, level and event."""
         return {name: value for name, value in self.record.items() if name not in _SHOWN_FIRST}
 
 
 def lines(records: Sequence[Record], write_id: str | None = None) -> Sequence[Line]:
-    """The records; those of the write are marked."""
+    """Return the records as lines. Those of the write are marked."""
     marked = [place for place, record in enumerate(records) if write_id and record.get("write_id") == write_id]
     return [
         Line(record=record, is_marked=place in marked, is_first=marked[:1] == [place])
@@ -66,14 +66,14 @@ def last_lines(around: str | None = None, count: int = _LINES) -> LogQuery:
 
 
 def _moment(at: str = "") -> datetime | None:
-    """In UTC unless it says otherwise."""
+    """Parse a time, which is in UTC without a time zone. Raises 422."""
     if not at:
         return None
     try:
         moment = datetime.fromisoformat(at)
         return in_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except ValueError:
-        raise HTTPException(422, f"{at[:40]!r} is no time; write it like 2026-01-31T12:00:00Z") from None
+        raise HTTPException(422, f"{at[:40]!r} is not a time; write it like 2026-01-31T12:00:00Z") from None
 
 
 At = Annotated[datetime | None, Depends(_moment)]
@@ -81,7 +81,7 @@ At = Annotated[datetime | None, Depends(_moment)]
 
 @dataclass(frozen=True, kw_only=True)
 class LogPlace:
-    """What is looked at in a log: a write, else a moment, else the end."""
+    """The place in a log that a page shows: a write, else a time, else the end."""
 
     around: WriteId = None
     at: At = None
@@ -126,7 +126,7 @@ class _LogPage:
 
 @router.get("/watchers/{name}/log")
 async def of_watcher(view: Pages, name: str, place: RequestedPlace) -> Response:
-    """Also of one that is configured no more: what it wrote still leads here."""
+    """Show the log of a watcher, also of one that is no longer configured, whose writes still link to it."""
     logs = partial(watcher_logs, view.context.logs_directory, name)
     async with view.context.database.reading() as connection:
         is_configured = await watchers.is_configured(connection, name)
@@ -154,7 +154,7 @@ async def of_try(
     map_index: MapIndex = -1,
     line: Annotated[int | None, Query(ge=1, le=BIGGEST)] = None,
 ) -> Response:
-    """`line` counts from 1, as the reasons of failed runs do."""
+    """Show the log of a try. `line` counts from 1, as in the reasons of failed runs."""
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     try:
         log, has_end = await log_of_try(view.context, instance, try_number), True
@@ -182,7 +182,7 @@ def _numbered(path: Path, line: int) -> Sequence[Line]:
 
 
 def api_path(instance: TaskInstanceKey, try_number: int) -> str:
-    """Where the API has a try's log, below the root."""
+    """Return the API's address of a try's log, below the root."""
     of_run = ("api", "v2", "dags", instance.dag_id, "dagRuns", instance.run_id)
     mapped = None if instance.map_index < 0 else instance.map_index
     return path(*of_run, "taskInstances", instance.task_id, "logs", try_number, map_index=mapped)
@@ -197,7 +197,7 @@ async def _lines_at(context: ApiContext, logs: Callable[[], Sequence[Log]], plac
 
 
 async def tail(context: ApiContext, log: LogOfTry, count: int) -> Sequence[Line]:
-    """The last lines of a try, for the page of its run."""
+    """Return the last lines of a try, for the page of its run."""
     if log.remote is not None:
         return lines((await log.fragment(0, _REMOTE_LINES)).records[-count:])
     return lines(await excerpt(context, lambda: [[log.path]], last_lines(count=count // 2)))

@@ -1,4 +1,4 @@
-"""The first page: what needs attention, every watcher, and what runs."""
+"""The overview: what needs attention, all watchers with a chart of their events, and the active and newest runs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MOST_PAGES: Final = 10_000
 _BAR_HEIGHT: Final = 20
 _BAR_STEP: Final = 4
 _LEAST_HEIGHT: Final = 2
-"""Of a bar that is not empty: it must be seen."""
+"""The height of the lowest bar, which has to be visible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """Something that a person should look at, and where."""
+    """Something that needs a person's attention, and its page."""
 
     name: str
     sentence: str
@@ -41,7 +41,7 @@ class Attention:
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """A rectangle."""
+    """A rectangle of a chart, in the units of an inline SVG."""
 
     x: int
     y: int
@@ -50,7 +50,7 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """Counts by hour, oldest first."""
+    """A chart with one bar for each hour. The counts are ordered from the oldest."""
 
     counts: Sequence[int]
 
@@ -64,7 +64,7 @@ class Chart:
 
     @property
     def bars(self) -> Sequence[Bar]:
-        """The highest count has the whole height; hours without any have no bar."""
+        """The bars. The highest count has the full height, and hours without events have no bar."""
         highest = max(self.counts, default=0)
         heights = [
             (hour, max(_LEAST_HEIGHT, round(count * _BAR_HEIGHT / highest)))
@@ -75,7 +75,7 @@ class Chart:
 
     @property
     def sentence(self) -> str:
-        """The same for whoever does not see it."""
+        """The chart's content as a sentence, for people who cannot see it."""
         return (
             f"{self.total:,} events in {len(self.counts)} hours, {self.counts[-1]:,} in the last" if self.counts else ""
         )
@@ -112,7 +112,7 @@ async def overview(view: Pages, page: Annotated[int, Query(ge=1, le=_MOST_PAGES)
 
 
 async def _charts(connection: AsyncConnection, rows: Sequence[WatcherRow]) -> Mapping[int, Chart]:
-    """Of the watchers' assets, by their ids."""
+    """Return the charts of the watchers' assets, by the ids of the assets."""
     ids = {row.asset_id for row in rows}
     counts = await activity.by_hour(connection, ids)
     return {asset_id: Chart(counts=counts.get(asset_id, [0] * activity.HOURS)) for asset_id in ids}

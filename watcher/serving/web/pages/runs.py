@@ -1,4 +1,4 @@
-"""The runs of all jobs, and one run: what it consumed, how it goes, what it wrote, and what operators do to it."""
+"""The pages of all runs and of one run: its events, progress, tries and writes. Operators retry and cancel it there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/runs", include_in_schema=False)
 _LINES: Final = 40
 _LINE: Final = re.compile(r"log line (\d{1,18})\)$")
 _MOST: Final = 100
-"""Events, values and tries that the page of a run shows."""
+"""Events, values and tries that the page of a run shows at most."""
 State = Literal["queued", "running", "success", "failed"]
 
 
@@ -72,7 +72,7 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         emitted=emitted,
         is_active=run.state in ACTIVE,
         progress=_progress(tries),
-        history=lambda one_try: history_link(view.context.links.spark_history_url, one_try.progress),
+        history=lambda of_run: history_link(view.context.links.spark_history_url, of_run.progress),
         line=_line_of(run.reason),
         lines=[] if newest is None else await _last_lines(view.context, newest, tries[0].try_number),
         around=None,
@@ -85,13 +85,13 @@ async def _last_lines(context: ApiContext, instance: TaskInstanceKey, try_number
 
 
 def _line_of(reason: str | None) -> str | None:
-    """The number of the log line that a reason names, as `watcher.submit.shimmed` writes them."""
+    """Return the number of the log line in a reason, as `watcher.submit.shimmed` writes it."""
     named = _LINE.search(reason or "")
     return named and named[1]
 
 
 def _progress(tries: Sequence[TryOfRun]) -> Mapping[str, int] | None:
-    """Spark's tasks of the newest try: how many there are, and how many are done."""
+    """Return the counts of Spark tasks of the newest try, or None before there are any."""
     if not tries or tries[0].progress is None:
         return None
     progress: Mapping[str, int] = parsed(tries[0].progress)
@@ -100,7 +100,7 @@ def _progress(tries: Sequence[TryOfRun]) -> Mapping[str, int] | None:
 
 @router.post("/{dag_id}/{run_id}/retry")
 async def retry(request: Request, context: Context, actor: Operator, dag_id: str, run_id: str) -> Response:
-    """The same run with the same events, by its next try."""
+    """Retry the run: its next try consumes the same events."""
     await api.clear(context, actor, dag_id, run_id)
     return go_to(request, "runs", dag_id, run_id)
 

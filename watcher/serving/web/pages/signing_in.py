@@ -1,4 +1,4 @@
-"""Signing in with a token, and out."""
+"""The page to sign in with a token, and signing out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def sign_in_page(request: Request, next_page: Annotated[str, Query(alias="
 
 @router.post("/sign-in")
 async def sign_in(request: Request, context: Context, form: Form) -> Response:
-    """To the page that was asked for; a token that is refused is asked for again."""
+    """Sign in and redirect to the requested page. After a refused token, show the form again."""
     following = form.text("next", "")[:_LONGEST_ADDRESS]
     try:
         cookie = await begin_session(request, context, form.text("token").strip())
@@ -43,6 +43,6 @@ async def sign_out(request: Request, context: Context) -> Response:
 
 
 def _ours(request: Request, following: str) -> str:
-    """The address below our root; one that leads to another machine (`//other`) becomes the first page's."""
+    """Return the address below our root. An address of another host (`//other`) becomes that of the overview."""
     is_ours = following.startswith("/") and following[1:2] not in {"/", "\\"} and following.isprintable()
     return root(request) + following[1:] if is_ours else root(request)

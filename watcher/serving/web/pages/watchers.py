@@ -1,4 +1,4 @@
-"""One watcher: its watermark in words, its log, and what operators do to it."""
+"""The page of a watcher: its watermark in words, its polls and its log. Operators pause and rewind it there."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def _page(
 
 
 async def _described(context: ApiContext, row: WatcherRow) -> str:
-    """The watermark in the words of its trigger's class."""
+    """Return the watermark as a sentence of its trigger's class."""
     watermark = parsed(row.watermark_now)
     describe = partial(context.watchers.descriptions.describe, watcher=row.name)
     return (await anyio.to_thread.run_sync(describe, row.trigger, watermark)).sentence
@@ -91,7 +91,7 @@ async def resume(request: Request, context: Context, actor: Operator, name: Name
 async def preview(
     view: Pages, actor: Operator, name: Name, to: Annotated[str | None, Query(max_length=1000)] = None
 ) -> Response:
-    """On the watcher's page what the next look would find, or what would follow a rewind; nothing changes by it."""
+    """Show what the next poll would find, or with `to` what would follow a rewind. Nothing changes."""
     if to is None:
         return await _page(view, name, preview=await api.poll(view.context, actor, name, dry_run=True))
     body = api.RewindBody(to=_place(to), preview=True)
@@ -100,7 +100,7 @@ async def preview(
 
 @router.post("/rewind")
 async def rewind_to(request: Request, context: Context, actor: Operator, name: Name, form: Form) -> Response:
-    """The rewind that was previewed."""
+    """Rewind the watcher, after a preview."""
     await api.rewind(context, actor, name, api.RewindBody(to=_place(form.text("to"))))
     return go_to(request, "watchers", name)
 
