@@ -193,7 +193,8 @@ async def _delete(api: Api) -> None:
     await answer(api, "DELETE", RUN, 204)
     await answer(api, "DELETE", RUN, 404)
     assert (
-        "already has or had" in (await answer(api, "POST", RUNS, 409, {"logical_date": None, "dag_run_id": "manual__1"}))["detail"]
+        "already has or had"
+        in (await answer(api, "POST", RUNS, 409, {"logical_date": None, "dag_run_id": "manual__1"}))["detail"]
     )
     assert (await one.put("orders", "k", 1)).status_code == 404
 

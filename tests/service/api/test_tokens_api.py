@@ -182,7 +182,9 @@ async def test_processes_with_other_secrets_are_not_ready_and_name_the_process(g
         assert answer.status_code == status
         reasons = answer.json()["reasons"]
         assert (
-            not reasons if status == 200 else "the process 2 on there signs jobs' tokens with another list" in reasons[0]
+            not reasons
+            if status == 200
+            else "the process 2 on there signs jobs' tokens with another list" in reasons[0]
         )
 
 

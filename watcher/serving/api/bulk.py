@@ -61,7 +61,7 @@ class BulkResponse(Shape):
     delete: BulkActionResponse | None = None
 
 
-async def answered(body: BulkBody[T], change: Callable[[Any, T | str], Awaitable[str]]) -> BulkResponse:
+async def apply_each(body: BulkBody[T], change: Callable[[Any, T | str], Awaitable[str]]) -> BulkResponse:
     """Apply `change(action, entity)`, which returns the entity's id, to each entity. A refused entity does not stop the others."""
     answers: dict[str, BulkActionResponse] = {}
     for action in body.actions:

@@ -30,7 +30,7 @@ from watcher.triggerer.control import Control
 
 @dataclass(frozen=True, kw_only=True)
 class SignIn:
-    """Who may send requests, and how senders prove who they are."""
+    """Authentication: who may send requests, and how senders prove who they are."""
 
     secrets: Sequence[bytes]
     """The first secret signs the tokens of tries; every one of them verifies."""
@@ -49,7 +49,7 @@ class SignIn:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestLimits:
-    """How large requests may be, and how long what they store is kept."""
+    """The limits of requests and of the values they store."""
 
     max_value_storage_bytes: int
     default_retention_days: int
@@ -96,7 +96,7 @@ class ProcessState:
 
 @dataclass(frozen=True, kw_only=True)
 class WatcherControl:
-    """What people may ask about watchers, and change about them."""
+    """The control of watchers by people, and the descriptions of their watermarks."""
 
     control: Control | None = None
     """Moves positions. None in a process that does not know the watchers."""
@@ -108,7 +108,7 @@ class WatcherControl:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSupport:
-    """What the API gives the tries of jobs, and does for them."""
+    """The settings and submitters that routes for the tries of jobs use."""
 
     clear_on_success: bool = False
     submitters: Mapping[str, Submitter] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class JobSupport:
 
 @dataclass(frozen=True, kw_only=True)
 class ApiContext:
-    """Everything that routes need."""
+    """The context of an application: everything that its routes need."""
 
     database: Database
     entries: AttributedEntries

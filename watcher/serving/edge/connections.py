@@ -16,7 +16,7 @@ _NETWORK_OF_A_CLIENT: Final = 64
 
 
 class Phase(Enum):
-    """What a connection waits for, as a phase with a time limit of its own."""
+    """The phase of a connection: what it waits for. Each phase except `ANSWER` has a time limit."""
 
     HEADER = auto()
     """The client's request line and headers."""
@@ -93,7 +93,7 @@ class Connections:
         """The client of each connection. None stands for a trusted proxy, or for a socket without an address."""
         self._counts: dict[str | None, int] = {}
         self._since: dict[Connection, float] = {}
-        """When each connection that waits for its client began to wait, the longest wait first."""
+        """The time since when each connection has waited for its client, the longest wait first."""
 
     def admit(self, connection: Connection, now: float) -> bool:
         """Return whether there is room. If necessary and possible, close the connection that has waited longest."""

@@ -1,4 +1,4 @@
-"""One client's connection: uvicorn's protocol on httptools, within limits.
+"""The connection of a client: uvicorn's protocol on httptools, within limits.
 
 httptools puts a header together from the pieces it is fed and copies what it has each time. Neither it nor uvicorn counts
 bytes or seconds before a request is complete. So it is fed no more of a head than a head may have, and each phase of a
@@ -46,7 +46,7 @@ class _RequestsRead:
 
     @property
     def phase(self) -> Phase:
-        """What the connection waits for."""
+        """The phase of the connection, by what has been read and answered."""
         if self._complete > self._answered:
             return Phase.ANSWER
         if not self.in_head:

@@ -23,8 +23,8 @@ from watcher.serving.api.execution.identity import (
     Identity,
     declared_asset,
     forbidden,
+    reading_as,
     selected_asset,
-    speaking,
 )
 from watcher.serving.api.parameters import BIGGEST, Moment
 from watcher.serving.api.shapes.assets import AssetEvents
@@ -46,7 +46,8 @@ def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetSelector]
         identity: Identity,
         selected: AssetSelector = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
     ) -> EventAsset:
-        async with speaking(context, identity) as (connection, task):
+        """Return an asset that the job declares."""
+        async with reading_as(context, identity) as (connection, task):
             return _shown(await selected_asset(connection, identity, task.dag_id, EVENTS, selected))
 
 
@@ -57,7 +58,7 @@ for _path, _selector in SELECTORS.items():
 @router.get("/assets/by-alias")
 async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[EventAsset]:
     """List the assets that the alias has resolved to so far."""
-    async with speaking(context, identity) as (connection, task):
+    async with reading_as(context, identity) as (connection, task):
         alias_id = await _alias(connection, task.dag_id, alias_name)
         return [_shown(asset) for asset in await assets.of_alias(connection, alias_id)]
 
@@ -89,7 +90,7 @@ async def events_by_asset(
     """
     if not name and not uri:
         raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
-    async with speaking(context, identity) as (connection, task):
+    async with reading_as(context, identity) as (connection, task):
         try:
             asset = await declared_asset(connection, identity, task.dag_id, EVENTS, name=name or None, uri=uri or None)
         except NotFound:
@@ -108,7 +109,7 @@ async def events_by_alias(
     before: Moment | None = None,
 ) -> AssetEvents:
     """List the events that came through the alias. `after` and `before` are inclusive."""
-    async with speaking(context, identity) as (connection, task):
+    async with reading_as(context, identity) as (connection, task):
         alias_id = await _alias(connection, task.dag_id, name)
         which = EventFilter(alias_id=alias_id, not_before=after, not_after=before)
         return AssetEvents(asset_events=(await events.listed(connection, which, window)).rows)

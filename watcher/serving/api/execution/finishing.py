@@ -64,19 +64,21 @@ async def finish(
         await answers.keep(connection, call.task_instance_id, call.request, "{}")
         if finished is None:
             return
-        held, run = finished.key, finished.run
+        try_key, run = finished.key, finished.run
         appended, created = _NO_EVENTS
         if state == "success" and run is not None:
-            appended, created = await _append(connection, held, run.trace_id, outlet_events, context.database.dialect)
+            appended, created = await _append(
+                connection, try_key, run.trace_id, outlet_events, context.database.dialect
+            )
         if state == "success" and context.jobs.clear_on_success:
-            await context.entries.clear_task(connection, held.instance)
+            await context.entries.clear_task(connection, try_key.instance)
     for uri, asset_id in created.items():
-        log.warning("asset.created", uri=uri, asset_id=asset_id, **held.bindings)
-    log.info("try.finished", state=state, events=len(appended.rows), **held.bindings)
+        log.warning("asset.created", uri=uri, asset_id=asset_id, **try_key.bindings)
+    log.info("try.finished", state=state, events=len(appended.rows), **try_key.bindings)
     if run is not None:
         context.process.metrics.count_end(run)
     context.hint(Hint(what="tries"))
-    context.hint(Hint(what="queues", names=appended.dag_ids | {held.dag_id}))
+    context.hint(Hint(what="queues", names=appended.dag_ids | {try_key.dag_id}))
     if appended.fills_outbox:
         context.hint(Hint(what="outbox"))
 
@@ -90,13 +92,13 @@ class _EventToAppend:
 
 
 async def _append(
-    connection: AsyncConnection, held: TryKey, trace_id: str, outlet_events: Sequence[OutletEvent], dialect: str
+    connection: AsyncConnection, try_key: TryKey, trace_id: str, outlet_events: Sequence[OutletEvent], dialect: str
 ) -> tuple[Appended, Mapping[str, int]]:
     """Append the events of a success and the aliases they resolve. Return them, and the assets that were created for them."""
     await configuration_lock.share(connection)
     through = await _resolved(connection, [event.asset for event in outlet_events], dialect)
     asset_ids = {uri: resolved.asset_id for uri, resolved in through.items()}
-    to_append = await _to_append(connection, held.dag_id, outlet_events, asset_ids)
+    to_append = await _to_append(connection, try_key.dag_id, outlet_events, asset_ids)
     # Sorted by asset, so that tasks that end at the same time lock the assets in one order.
     ordered = sorted(to_append.items(), key=lambda item: item[0][0])
     pairs = {(asset_id, alias_id) for (asset_id, _), event in ordered for alias_id in event.alias_ids}
@@ -106,10 +108,10 @@ async def _append(
             asset_id=asset_id,
             extra=event.extra,
             trace_id=trace_id,
-            source_dag_id=held.dag_id,
-            source_run_id=held.run_id,
-            source_task_id=held.task_id,
-            source_map_index=held.map_index,
+            source_dag_id=try_key.dag_id,
+            source_run_id=try_key.run_id,
+            source_task_id=try_key.task_id,
+            source_map_index=try_key.map_index,
         )
         for (asset_id, _), event in ordered
     ]

@@ -115,14 +115,14 @@ async def fenced(connection: AsyncConnection, call: Call) -> TryKey:
     return await tries.fence(connection, call.task_instance_id, call.try_number, request=call.request)
 
 
-async def answered(connection: AsyncConnection, call: Call, response: Response, body: str) -> Response:
+async def stored_answer(connection: AsyncConnection, call: Call, response: Response, body: str) -> Response:
     """Return an answer with this JSON and the headers of `response`. It is stored in the transaction that has the effect."""
     await answers.keep(connection, call.task_instance_id, call.request, body)
     return Response(body, media_type="application/json", headers=dict(response.headers))
 
 
 @asynccontextmanager
-async def speaking(
+async def reading_as(
     context: ApiContext, identity: TryIdentity
 ) -> AsyncIterator[tuple[AsyncConnection, TaskInstanceKey]]:
     """Yield a reading connection and the task instance that the token identifies. Raises `NotFound`."""

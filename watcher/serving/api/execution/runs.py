@@ -16,7 +16,7 @@ from store.runs import run_lists, runs, task_instances
 from store.runs.run_lists import RunFilter
 from store.runs.task_instances import TaskFilter
 from watcher.serving.api.context import Context
-from watcher.serving.api.execution.identity import Identity, forbidden, speaking
+from watcher.serving.api.execution.identity import Identity, forbidden, reading_as
 from watcher.serving.api.parameters import BIGGEST_SMALL, Moment, Text
 from watcher.serving.api.shapes.base import Shape
 
@@ -49,15 +49,17 @@ async def count_runs(
     run_ids: _Texts = None,
     states: _Texts = None,
 ) -> int:
+    """Count runs of the job."""
     which = RunFilter(dag_id=dag_id, logical_dates=logical_dates, run_ids=run_ids, states=states)
-    async with speaking(context, identity) as (connection, task):
+    async with reading_as(context, identity) as (connection, task):
         _check_own(task, dag_id)
         return await run_lists.count(connection, which)
 
 
 @router.get("/dag-runs/{dag_id}/{run_id}/state")
 async def get_run_state(context: Context, identity: Identity, dag_id: str, run_id: str) -> DagRunStateResponse:
-    async with speaking(context, identity) as (connection, task):
+    """Return the state of a run of the job."""
+    async with reading_as(context, identity) as (connection, task):
         _check_own(task, dag_id)
         return DagRunStateResponse(state=(await runs.get(connection, dag_id, run_id)).state)
 
@@ -88,7 +90,8 @@ Tasks = Annotated[TaskFilter, Depends(_tasks)]
 async def count_task_instances(
     context: Context, identity: Identity, dag_id: str, tasks: Tasks, states: _Texts = None
 ) -> int:
-    async with speaking(context, identity) as (connection, task):
+    """Count task instances of the job."""
+    async with reading_as(context, identity) as (connection, task):
         _check_own(task, dag_id)
         of_runs = await task_instances.states(connection, replace(tasks, states=states))
         return sum(map(len, of_runs.values()))
@@ -96,6 +99,7 @@ async def count_task_instances(
 
 @router.get("/task-instances/states")
 async def list_states(context: Context, identity: Identity, dag_id: str, tasks: Tasks) -> TaskStatesResponse:
-    async with speaking(context, identity) as (connection, task):
+    """List the states of task instances, by run and then by task."""
+    async with reading_as(context, identity) as (connection, task):
         _check_own(task, dag_id)
         return TaskStatesResponse(task_states=await task_instances.states(connection, tasks))

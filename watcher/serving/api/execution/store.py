@@ -26,9 +26,9 @@ from watcher.serving.api.execution.identity import (
     Call,
     Identity,
     Writing,
-    answered,
+    reading_as,
     selected_asset,
-    speaking,
+    stored_answer,
     undeclared,
 )
 from watcher.serving.api.parameters import BIGGEST, Body, QueryKey, SmallNumber, Text, example
@@ -84,6 +84,7 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
 
     @router.put(f"/{path}/value", status_code=204)
     async def set_value(call: Writing, key: str, body: PutValue, asset: AssetSelector = selected) -> None:
+        """Write a value."""
         text = to_json(body.value)
         async with _task_write(call, asset, action="set", key=check_key(key)) as write:
             _warn_of_large(write, key, text)
@@ -106,11 +107,13 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
 
     @router.delete(f"/{path}/value", status_code=204)
     async def delete_value(call: Writing, key: str, asset: AssetSelector = selected) -> None:
+        """Delete a value if it exists."""
         async with _task_write(call, asset, action="delete", key=check_key(key)) as write:
             await write.delete()
 
     @router.delete(f"/{path}/clear", status_code=204)
     async def clear_values(call: Writing, asset: AssetSelector = selected) -> None:
+        """Delete all values of the store except the watermarks of configured watchers."""
         async with _task_write(call, asset, action="clear") as write:
             await write.clear()
 
@@ -118,6 +121,7 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
     async def list_keys(
         context: Context, identity: Identity, asset: AssetSelector = selected
     ) -> dict[str, Sequence[str]]:
+        """List the keys of the store."""
         async with _reading(context, identity, asset) as (connection, declared):
             return {"keys": await context.entries.keys(connection, declared.ref)}
 
@@ -158,7 +162,7 @@ async def change_together(call: Writing, body: Changes, response: Response) -> R
         outcome = await call.context.entries.transact(
             write.connection, write.asset, transaction, task_instance_id=call.task_instance_id, writer=write.writer
         )
-        return await answered(write.connection, call, response, _as_json(outcome))
+        return await stored_answer(write.connection, call, response, _as_json(outcome))
 
 
 @asynccontextmanager
@@ -210,7 +214,7 @@ async def _reading(
     context: ApiContext, identity: TryIdentity, selector: AssetSelector
 ) -> AsyncIterator[tuple[AsyncConnection, Asset]]:
     """Yield a reading connection and the asset. Raise `NotFound`, or 403 for an asset that the job does not declare."""
-    async with speaking(context, identity) as (connection, task):
+    async with reading_as(context, identity) as (connection, task):
         yield connection, await selected_asset(connection, identity, task.dag_id, STORE, selector)
 
 

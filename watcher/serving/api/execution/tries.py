@@ -21,7 +21,7 @@ from store.runs.measures import Cost
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.execution.finishing import OutletEvent, finish
-from watcher.serving.api.execution.identity import Identity, OwnTry, Writing, answered, fenced, renewed
+from watcher.serving.api.execution.identity import Identity, OwnTry, Writing, fenced, renewed, stored_answer
 from watcher.serving.api.parameters import BIGGEST, Body, Moment, SmallNumber, Text, example
 from watcher.serving.api.shapes.base import JsonObject, Shape
 
@@ -76,7 +76,7 @@ class Progress(Body):
     tasks: SmallNumber
     tasks_done: SmallNumber
     first_action_at: Moment | None = None
-    """When the first Spark job began, by Spark's own clock."""
+    """The time when the first Spark job began, by Spark's own clock."""
     application_id: Annotated[Text, Field(max_length=250)] | None = None
     rows_read: Count | None = None
     """Rows that the ended Spark jobs have read, as Spark counts them. The next three counts are of the ended jobs as well."""
@@ -106,34 +106,36 @@ class Finish(Body):
 async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
     """Claim the try and return its context. 409 means that another process has claimed it, or that it is superseded."""
     async with call.context.database.transaction() as connection:
-        held = await tries.claim(connection, call.task_instance_id, call.try_number, body.nonce, request=call.request)
-        context = await _try_context(call.context, connection, held)
-        answer = await answered(connection, call, response, context.model_dump_json())
-    log.info("try.claimed", **held.bindings)
+        try_key = await tries.claim(
+            connection, call.task_instance_id, call.try_number, body.nonce, request=call.request
+        )
+        context = await _try_context(call.context, connection, try_key)
+        answer = await stored_answer(connection, call, response, context.model_dump_json())
+    log.info("try.claimed", **try_key.bindings)
     return answer
 
 
-async def _try_context(context: ApiContext, connection: AsyncConnection, held: TryKey) -> TryContext:
-    job = await jobs.get(connection, held.dag_id)
-    run = await runs.get(connection, held.dag_id, held.run_id)
+async def _try_context(context: ApiContext, connection: AsyncConnection, try_key: TryKey) -> TryContext:
+    job = await jobs.get(connection, try_key.dag_id)
+    run = await runs.get(connection, try_key.dag_id, try_key.run_id)
     triggering: dict[str, list[AssetEvent]] = {}
-    for event in await runs.events_of_run(connection, held.dag_id, held.run_id):
+    for event in await runs.events_of_run(connection, try_key.dag_id, try_key.run_id):
         triggering.setdefault(event.asset.name, []).append(event)
-    around = await assets.around_job(connection, held.dag_id)
+    around = await assets.around_job(connection, try_key.dag_id)
     return TryContext(
-        dag_id=held.dag_id,
-        run_id=held.run_id,
-        task_id=held.task_id,
-        map_index=held.map_index,
-        try_number=held.try_number,
-        task_instance_id=held.task_instance_id,
+        dag_id=try_key.dag_id,
+        run_id=try_key.run_id,
+        task_id=try_key.task_id,
+        map_index=try_key.map_index,
+        try_number=try_key.try_number,
+        task_instance_id=try_key.task_instance_id,
         conf=json.loads(run.conf),
         logical_date=run.logical_date,
         data_interval_start=run.data_interval_start,
         data_interval_end=run.data_interval_end,
         triggering_asset_events=triggering,
-        inlets=await _named(connection, held.dag_id, around, "inlet"),
-        outlets=await _named(connection, held.dag_id, around, "outlet"),
+        inlets=await _named(connection, try_key.dag_id, around, "inlet"),
+        outlets=await _named(connection, try_key.dag_id, around, "outlet"),
         options=job.definition.options,
         worker_backend=context.jobs.worker_backend,
         default_retention_days=context.limits.default_retention_days,
@@ -152,16 +154,17 @@ async def _named(
 
 @router.post("/progress", status_code=204)
 async def report_progress(call: Writing, body: Progress) -> None:
+    """Report the progress and the costs of the try."""
     async with call.context.database.transaction() as connection:
-        held = await fenced(connection, call)
-        await tries.set_progress(connection, held, body.model_dump_json(include=STORED_PROGRESS, exclude_none=True))
+        try_key = await fenced(connection, call)
+        await tries.set_progress(connection, try_key, body.model_dump_json(include=STORED_PROGRESS, exclude_none=True))
         if body.cost.known:
-            await measures.add_cost(connection, held, body.cost)
+            await measures.add_cost(connection, try_key, body.cost)
         first = None
         if body.first_action_at is not None:
-            first = await measures.note_first_action(connection, held, body.first_action_at)
+            first = await measures.note_first_action(connection, try_key, body.first_action_at)
     if first is not None:
-        call.context.process.metrics.observe_first_action(held.dag_id, first.start, first.since_event, call.trace_id)
+        call.context.process.metrics.observe_first_action(try_key.dag_id, first.start, first.since_event, call.trace_id)
 
 
 class Finished(Shape):

@@ -135,6 +135,7 @@ async def list_history(
 async def list_asset_state_store(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow
 ) -> AssetStateStoreCollectionResponse:
+    """List the entries of an asset in Airflow's shape."""
     page = await _page(context, asset_id, window)
     shown = [AssetStateStoreResponse.of(entry) for entry in page.rows]
     return AssetStateStoreCollectionResponse(asset_state_store=shown, total_entries=page.total)
@@ -142,6 +143,7 @@ async def list_asset_state_store(
 
 @router.get("/state-store/{key:path}")
 async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> AssetStateStoreResponse:
+    """Return an entry in Airflow's shape."""
     return AssetStateStoreResponse.of(await _entry(context, asset_id, key))
 
 
@@ -149,11 +151,13 @@ async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, 
 async def set_asset_state_store(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: AssetStateStoreBody
 ) -> None:
+    """Write an entry."""
     await set_entry(context, actor, asset_id, key, SetEntry(value=body.value))
 
 
 @router.delete("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_asset_state_store(context: Context, actor: Admin, asset_id: AssetId, key: Key) -> None:
+    """Delete an entry if it exists."""
     await delete_entry(context, actor, asset_id, key)
 
 

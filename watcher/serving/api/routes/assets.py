@@ -43,6 +43,7 @@ async def list_assets(
     dag_ids: Annotated[list[str] | None, Query()] = None,
     only_active: bool = True,
 ) -> AssetCollectionResponse:
+    """List assets."""
     async with context.database.reading() as connection:
         listed = await assets.listed(
             connection,
@@ -65,6 +66,7 @@ async def list_aliases(
     name_pattern: Pattern = None,
     name_prefix_pattern: Pattern = None,
 ) -> AssetAliasCollectionResponse:
+    """List asset aliases."""
     async with context.database.reading() as connection:
         listed = await aliases.listed(connection, name_pattern, name_prefix_pattern, window)
     shown = [AssetAliasResponse.of(alias) for alias in listed.rows]
@@ -73,6 +75,7 @@ async def list_aliases(
 
 @router.get("/aliases/{asset_alias_id}")
 async def get_alias(context: Context, _: Viewer, asset_alias_id: int) -> AssetAliasResponse:
+    """Return an asset alias."""
     if not 0 <= asset_alias_id <= BIGGEST:
         raise no_alias(asset_alias_id)
     async with context.database.reading() as connection:
@@ -81,6 +84,7 @@ async def get_alias(context: Context, _: Viewer, asset_alias_id: int) -> AssetAl
 
 @router.get("/{asset_id}")
 async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResponse:
+    """Return an asset with its jobs, aliases and watchers."""
     async with context.database.reading() as connection:
         asset = await assets.get(connection, asset_id)
         return (await _responses(connection, [asset]))[0]

@@ -20,7 +20,7 @@ from store.runs.queues import ACTIVE
 from store.runs.run_lists import RUN_ORDERS
 from store.runs.runs import Run
 from store.runs.task_instances import TaskInstance
-from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, answered
+from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, apply_each
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, trigger
 from watcher.serving.api.document.refusals import MAY_CONFLICT
@@ -150,11 +150,12 @@ async def change_runs(context: Context, actor: Operator, dag_id: str, body: Bulk
             await change(context, actor, job, run_id, _changes(named, action.update_mask))
         return f"{job}.{run_id}"
 
-    return await answered(body, apply)
+    return await apply_each(body, apply)
 
 
 @router.get("/dagRuns/{run_id}")
 async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGRunResponse:
+    """Return a run."""
     return run_response(await _existing(context, dag_id, run_id))
 
 

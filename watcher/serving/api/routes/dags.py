@@ -120,6 +120,7 @@ async def list_dags(
     window: Annotated[Window, Depends(ordered_window(JOB_ORDERS, "dag_id"))],
     query: Annotated[JobQuery, Query()],
 ) -> DAGCollectionResponse:
+    """List jobs."""
     return await _listed(context, query.filter, window)
 
 
@@ -155,6 +156,7 @@ async def _listed(context: ApiContext, which: JobFilter, window: Window) -> DAGC
 
 @router.get("/{dag_id}")
 async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
+    """Return a job."""
     async with context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
         return dag_response(job, await decisions.unprocessed_of_jobs(connection, [dag_id]))
@@ -162,6 +164,7 @@ async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
 
 @router.get("/{dag_id}/details")
 async def get_dag_details(context: Context, _: Viewer, dag_id: str) -> DAGDetailsResponse:
+    """Return a job with its details."""
     async with context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
         unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
@@ -179,6 +182,7 @@ async def patch_dag(
     body: DAGPatchBody,
     update_mask: _Mask = None,  # noqa: ARG001  the body has no other member to mask
 ) -> DAGResponse:
+    """Pause or resume a job."""
     await pause(context, actor, [dag_id], paused=body.is_paused)
     return await get_dag(context, actor, dag_id)
 
@@ -211,6 +215,7 @@ async def list_dag_versions(
 
 @router.get("/{dag_id}/dagVersions/{version_number}")
 async def get_dag_version(context: Context, _: Viewer, dag_id: str, version_number: int) -> DagVersionResponse:
+    """Return a version of a job. Only its present configuration exists."""
     async with context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
     if version_number != VERSION:

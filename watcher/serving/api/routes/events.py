@@ -55,6 +55,7 @@ async def list_events(
     timestamp_lte: Moment | None = None,
     timestamp_lt: Moment | None = None,
 ) -> AssetEventCollectionResponse:
+    """List asset events."""
     which = EventFilter(
         asset_id=asset_id,
         source_dag_id=source_dag_id,

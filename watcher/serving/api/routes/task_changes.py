@@ -17,7 +17,7 @@ from store.keys import TaskInstanceKey
 from store.runs import jobs, runs, task_instances
 from store.runs.queues import ACTIVE
 from store.runs.task_instances import TaskFilter, TaskInstance
-from watcher.serving.api.bulk import BulkBody, BulkResponse, BulkUpdateAction, answered
+from watcher.serving.api.bulk import BulkBody, BulkResponse, BulkUpdateAction, apply_each
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import Note, annotate, clear, settle
 from watcher.serving.api.document.refusals import MAY_CONFLICT
@@ -138,7 +138,7 @@ async def change_task_instances(
         await _change(context, actor, key, entity, action.update_mask)
         return f"{key.dag_id}.{key.run_id}.{key.task_id}[{key.map_index}]"
 
-    return await answered(body, apply)
+    return await apply_each(body, apply)
 
 
 @router.patch("/dagRuns/{run_id}/taskInstances/{task_id}/dry_run")

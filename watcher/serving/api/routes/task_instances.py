@@ -149,6 +149,7 @@ async def get_links(
 async def get_task_instance(
     context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: AnyMapIndex = -1
 ) -> TaskInstanceResponse:
+    """Return a task instance."""
     return task_instance_response(await existing(context, key_of(dag_id, run_id, task_id, map_index)))
 
 

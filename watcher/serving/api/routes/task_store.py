@@ -94,6 +94,7 @@ async def list_task_state_store(
 
 @router.get("/{key:path}", response_model_exclude_defaults=True)
 async def get_task_state_store(context: Context, _: Viewer, scope: Scope, key: Key) -> TaskStateStoreResponse:
+    """Return an entry of a task store."""
     async with context.database.reading() as connection:
         await task_instances.check(connection, scope)
         return TaskStateStoreResponse.of(await context.entries.task_entry(connection, scope, key))
@@ -103,6 +104,7 @@ async def get_task_state_store(context: Context, _: Viewer, scope: Scope, key: K
 async def set_task_state_store(
     context: Context, actor: Admin, scope: Scope, key: Key, body: TaskStateStoreBody
 ) -> None:
+    """Write an entry of a task store."""
     entry = TaskEntry(key=key, value=json_within_limit(context, body.value))
     until = expiry(body.expires_at, context.limits.default_retention_days)
     async with _audited(context, actor, scope, "set", key=key) as connection:
@@ -122,12 +124,14 @@ async def change_task_state_store(
 
 @router.delete("/{key:path}", status_code=204)
 async def delete_task_state_store(context: Context, actor: Admin, scope: Scope, key: Key) -> None:
+    """Delete an entry of a task store if it exists."""
     async with _audited(context, actor, scope, "delete", key=key) as connection:
         await context.entries.delete_task(connection, scope, key)
 
 
 @router.delete("", status_code=204)
 async def clear_task_state_store(context: Context, actor: Admin, scope: Scope, all_map_indices: bool = False) -> None:
+    """Delete all entries of a task store, or with `all_map_indices` those of all mapped task instances of the task."""
     async with _audited(context, actor, scope, "clear", all_map_indices=all_map_indices) as connection:
         await context.entries.clear_task(connection, scope, all_map_indices=all_map_indices)
 

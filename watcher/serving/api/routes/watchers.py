@@ -79,6 +79,7 @@ async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
 
 @router.get("/{name}")
 async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
+    """Return a watcher."""
     async with context.database.reading() as connection:
         row = await watchers.get(connection, name)
     [watcher] = await shown(context, [row])

@@ -17,7 +17,7 @@ from store.processes.tokens import Identity
 from watcher.host.loops import keep_going
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context, of_app
-from watcher.serving.api.sign_in.sign_ins import REFUSED, failed, in_passing
+from watcher.serving.api.sign_in.sign_ins import REFUSED, optional_write, refused_token
 from watcher.serving.api.streams.open_streams import MayListen
 from watcher.serving.try_tokens import InvalidTryToken, TryIdentity
 
@@ -56,7 +56,7 @@ async def try_identity(request: Request, context: ApiContext, bearer: Bearer) ->
     try:
         return try_tokens.verify(context.sign_in.secrets, bearer.credentials)
     except InvalidTryToken as error:
-        raise await failed(request, context, f"Invalid token: {error}") from None
+        raise await refused_token(request, context, f"Invalid token: {error}") from None
 
 
 async def _actor(request: Request, bearer: HTTPAuthorizationCredentials | None) -> Actor:
@@ -81,7 +81,7 @@ async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> 
         return Actor(name=context.sign_in.anonymous, role=tokens.ROLES[-1])
     identity = await (_of_session(request, context) if bearer is None else _of_token(request, context, bearer))
     if identity.use_is_news:
-        await in_passing(context.database, partial(tokens.remember_use, token_id=identity.token_id))
+        await optional_write(context.database, partial(tokens.remember_use, token_id=identity.token_id))
     return Actor(name=identity.subject, role=identity.role)
 
 
@@ -93,7 +93,7 @@ async def _of_token(request: Request, context: ApiContext, bearer: HTTPAuthoriza
     async with context.database.reading() as connection:
         identity = await tokens.identify(connection, bearer.credentials)
     if identity is None:
-        raise await failed(request, context, REFUSED)
+        raise await refused_token(request, context, REFUSED)
     context.sign_in.known_tokens.put(bearer.credentials, identity, asked_at)
     return identity
 

@@ -52,7 +52,7 @@ async def begin_session(request: Request, context: ApiContext, token: str) -> st
             detail = {"token_id": identity.token_id}
             await audit.record(connection, identity.subject, "session.begin", identity.subject, detail)
     if session_id is None:
-        raise await failed(request, context, REFUSED)
+        raise await refused_token(request, context, REFUSED)
     return _cookie(request, context, session_id, sessions.LIFETIME.total_seconds())
 
 
@@ -73,7 +73,7 @@ def _cookie(request: Request, context: ApiContext, session_id: str, seconds: flo
     return f"{name}={session_id}; Max-Age={seconds:.0f}; Path=/; HttpOnly; SameSite=Lax{secure}"
 
 
-async def failed(request: Request, context: ApiContext, sentence: str) -> HTTPException:
+async def refused_token(request: Request, context: ApiContext, sentence: str) -> HTTPException:
     """Return the answer to a refused token: 403, or 429 when its client has failed too often.
 
     After too many failures only the metric counts, so that strangers cannot fill the log and the audit.
@@ -93,11 +93,11 @@ async def failed(request: Request, context: ApiContext, sentence: str) -> HTTPEx
     async def record(connection: AsyncConnection) -> None:
         await audit.record(connection, "unknown", "sign_in.failed", address, detail)
 
-    await in_passing(context.database, record)
+    await optional_write(context.database, record)
     return HTTPException(403, sentence)
 
 
-async def in_passing(database: Database, write: Callable[[AsyncConnection], Awaitable[None]]) -> None:
+async def optional_write(database: Database, write: Callable[[AsyncConnection], Awaitable[None]]) -> None:
     """Make a write that may be lost: when the database is slow or unreachable, the request is answered without it."""
     try:
         with anyio.move_on_after(_OPTIONAL_WRITE_TIMEOUT) as scope:

@@ -1,4 +1,4 @@
-"""The graph: watchers, assets, aliases and jobs as boxes in columns, and curves between them. The server makes the SVG."""
+"""The graph: watchers, assets, aliases and jobs as boxes in columns, and curves between them. The server draws the SVG."""
 
 from __future__ import annotations
 
