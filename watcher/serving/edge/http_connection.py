@@ -210,7 +210,8 @@ class HttpConnection(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.flow.resume_reading()
-        self._enter(Phase.LINGER)
+        self.phase = Phase.LINGER
+        self._connections.waits(self, self.loop.time())
 
     def make_room(self) -> None:
         self.transport.abort()

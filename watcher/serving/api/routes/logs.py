@@ -229,8 +229,8 @@ async def at_moment(
     context: ApiContext, logs: Callable[[], Sequence[Log]], moment: datetime, query: LogQuery
 ) -> tuple[Sequence[Record], Sequence[Record]]:
     """Return the lines before the moment, and those from it on."""
-    look = partial(reader.at_moment, moment=moment, before=query.before, after=query.after)
-    earlier, later = await anyio.to_thread.run_sync(lambda: look(logs()))
+    read = partial(reader.at_moment, moment=moment, before=query.before, after=query.after)
+    earlier, later = await anyio.to_thread.run_sync(lambda: read(logs()))
     judged = await _judged(context, [*earlier, *later])
     return judged[: len(earlier)], judged[len(earlier) :]
 
@@ -242,8 +242,8 @@ async def _around_write(
     async with context.database.reading() as connection:
         rows = await history.of_writes(connection, [write_id])
     near = rows[0].written_at if rows else None
-    look = partial(reader.around, write_id=write_id, before=query.before, after=query.after, near=near)
-    records = await anyio.to_thread.run_sync(lambda: look(logs()))
+    read = partial(reader.around, write_id=write_id, before=query.before, after=query.after, near=near)
+    records = await anyio.to_thread.run_sync(lambda: read(logs()))
     if records is not None:
         return await _judged(context, records)
     if not rows:
