@@ -84,7 +84,7 @@ async def test_a_page_is_refreshed_by_the_stream_and_not_by_the_clock(page: Page
 
 
 async def test_changes_while_a_page_loads_are_shown(page: Page, site: Site) -> None:
-    asset_id, told = await site.asset_id("customers"), list[int]()
+    asset_id, event_ids = await site.asset_id("customers"), list[int]()
 
     async def tell_first(route: Route) -> None:
         async with site.client.stream("GET", "/api/v2/events/stream?types=asset_event") as others:
@@ -93,12 +93,12 @@ async def test_changes_while_a_page_loads_are_shown(page: Page, site: Site) -> N
             answer = await site.client.post("/api/v2/assets/events", json={"asset_id": asset_id})
             event_id = answer.raise_for_status().json()["id"]
             while f'"id":{event_id},' not in await anext(lines):
-                pass  # who comes later is not told
-        told.append(event_id)
+                pass  # a client that comes later does not get it
+        event_ids.append(event_id)
         await route.continue_()
 
     async def was_told() -> list[int]:
-        return told
+        return event_ids
 
     await page.add_init_script("window.setInterval = () => 0")  # nothing is read now and then
     await page.route("**/api/v2/events/stream**", tell_first, times=1)

@@ -49,7 +49,7 @@ async def finished(api: Api, *outlet_events: dict[str, Any], run_id: str = "manu
 
 async def queue(api: Api, dag_id: str) -> list[tuple[str, Any]]:
     q = queued_event.c
-    wanted = (
+    query = (
         select(asset.c.name, asset_event.c.extra)
         .select_from(queued_event)
         .join(asset_event, asset_event.c.id == q.event_id)
@@ -58,7 +58,7 @@ async def queue(api: Api, dag_id: str) -> list[tuple[str, Any]]:
         .order_by(q.event_id)
     )
     async with api.database.reading() as session:
-        return [(row.name, json.loads(row.extra)) for row in await session.execute(wanted)]
+        return [(row.name, json.loads(row.extra)) for row in await session.execute(query)]
 
 
 async def rows(api: Api, table: Any) -> int:
@@ -153,9 +153,9 @@ async def test_a_reload_keeps_queued_events_of_an_alias_until_their_job_is_gone(
 
 
 async def test_aliases_are_listed_as_airflow_lists_them(aliased: Api) -> None:
-    found = await aliased.get("/api/v2/assets/aliases")
-    daily = found["asset_aliases"][0]
-    assert found["total_entries"] == 2
+    answer_json = await aliased.get("/api/v2/assets/aliases")
+    daily = answer_json["asset_aliases"][0]
+    assert answer_json["total_entries"] == 2
     assert (daily["name"], daily["group"]) == ("daily", "shop")
     assert await aliased.get(f"/api/v2/assets/aliases/{daily['id']}") == daily
     assert (await aliased.get("/api/v2/assets/aliases", name_pattern="week"))["total_entries"] == 1
@@ -169,8 +169,8 @@ async def test_a_job_reads_the_assets_and_events_of_its_alias(aliased: Api) -> N
     claim = await reader.done("POST", "tries/claim", body={"nonce": "n"})
     assert claim["inlets"] == [{"alias": "daily"}]
 
-    found = await reader.done("GET", "assets/by-alias", query={"alias_name": "daily"})
-    assert [a["uri"] for a in found] == ["s3://lake/x", "s3://lake/y"]
+    answer_json = await reader.done("GET", "assets/by-alias", query={"alias_name": "daily"})
+    assert [a["uri"] for a in answer_json] == ["s3://lake/x", "s3://lake/y"]
     query = {"name": "daily", "ascending": False, "limit": 1}
     [newest] = (await reader.done("GET", "asset-events/by-asset-alias", query=query))["asset_events"]
     assert newest["extra"] == {"n": 2}

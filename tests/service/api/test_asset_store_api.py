@@ -49,9 +49,9 @@ async def test_the_link_of_an_api_write_leads_to_its_audit_entry(api: Api) -> No
     await api.put("orders", "watermark", 1)
     entry = await api.get(api.store("orders", "watermark"))
 
-    found = await api.get(entry["last_updated_by"]["log_url"])
+    response = await api.get(entry["last_updated_by"]["log_url"])
 
-    [record] = found["audit"]
+    [record] = response["audit"]
     assert (record["actor"], record["action"], record["target"]) == ("anonymous", "asset_store.set", "orders")
     assert record["detail"] == {"key": "watermark"}
 
@@ -184,11 +184,11 @@ async def test_a_waiting_write_sees_what_changed_meanwhile(
     assert answers == [status]
     history = (await api.get(f"/api/v2/assets/{asset_id}/store-history?key=a"))["history"]
     assert sorted(row["version"] for row in history) == versions
-    found = await api.client.get(path)
+    response = await api.client.get(path)
     if status == 204:
-        assert (found.json()["value"], found.json()["version"]) == ("mine", versions[-1])
+        assert (response.json()["value"], response.json()["version"]) == ("mine", versions[-1])
     else:
-        assert found.status_code == 404 if meanwhile is None else found.json()["value"] == 2
+        assert response.status_code == 404 if meanwhile is None else response.json()["value"] == 2
     acts = [entry["action"] for entry in (await api.get("/api/v2/audit"))["audit"]]
     assert acts == ["asset_store.set"] * (status == 204), "and what was refused is in no audit"
 

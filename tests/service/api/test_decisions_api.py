@@ -36,8 +36,8 @@ async def failed(api: Api, run_id: str = "manual__1") -> Try:
 async def answered(api: Api, method: str, path: str, status: int, body: object = None) -> dict[str, object]:
     answer = await api.client.request(method, path, json=body)
     assert answer.status_code == status, answer.text
-    found: dict[str, object] = answer.json()
-    return found
+    answer_json: dict[str, object] = answer.json()
+    return answer_json
 
 
 async def test_materialize_runs_the_job_that_updates_the_asset(api: Api) -> None:
@@ -68,8 +68,8 @@ async def test_materialize_needs_exactly_one_producer(api: Api) -> None:
 
 async def test_clear_previews_first_and_then_queues_the_same_run(api: Api) -> None:
     await failed(api)
-    told = await answered(api, "POST", f"{RUN}/clear", 200, {})
-    assert told["total_entries"] == 1
+    preview = await answered(api, "POST", f"{RUN}/clear", 200, {})
+    assert preview["total_entries"] == 1
     assert (await api.get(RUN))["state"] == "failed"
 
     cleared = await answered(api, "POST", f"{RUN}/clear", 200, {"dry_run": False})
@@ -140,8 +140,8 @@ async def test_events_of_failed_runs_are_shown_as_unprocessed(api: Api) -> None:
         "load_orders": 2,
         "report": 0,
     }
-    found = {a["name"]: a["unprocessed"] for a in (await api.get("/api/v2/assets"))["assets"]}
-    assert found == {"landing": 1, "customers": 1, "orders": 0, "private": 0}
+    unprocessed = {a["name"]: a["unprocessed"] for a in (await api.get("/api/v2/assets"))["assets"]}
+    assert unprocessed == {"landing": 1, "customers": 1, "orders": 0, "private": 0}
     await answered(api, "PATCH", RUN, 200, {"state": "success"})
     assert (await api.get("/api/v2/dags/load_orders"))["unprocessed"] == 0
 

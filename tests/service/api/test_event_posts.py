@@ -44,7 +44,7 @@ async def outcomes(*posts: Awaitable[AssetEvent]) -> Sequence[AssetEvent | Excep
     async def end(place: int, post: Awaitable[AssetEvent]) -> None:
         try:
             ends[place] = await post
-        except Exception as error:  # noqa: BLE001  what is looked at
+        except Exception as error:  # noqa: BLE001  the tests check the error
             ends[place] = error
 
     async with anyio.create_task_group() as tasks:

@@ -195,8 +195,8 @@ async def test_a_job_reads_its_assets_and_their_events(api: Api) -> None:
     assert asset == {"name": "landing", "uri": "s3://bucket/landing", "group": "shop", "extra": {"team": "trainees"}}
 
     async def numbers(**query: object) -> list[int]:
-        found = await one.done("GET", "asset-events/by-asset", query={"name": "landing", "uri": "", **query})
-        return [event["extra"]["n"] for event in found["asset_events"]]
+        events = await one.done("GET", "asset-events/by-asset", query={"name": "landing", "uri": "", **query})
+        return [event["extra"]["n"] for event in events["asset_events"]]
 
     assert await numbers() == [1, 2, 3]
     assert await numbers(ascending=False, limit=2) == [3, 2]

@@ -227,8 +227,8 @@ async def test_finishing_again_changes_nothing(api: Api) -> None:
 
 async def test_one_event_for_each_asset_and_extra(api: Api) -> None:
     one = await claimed(api)
-    told = [{"asset": "orders", "extra": {"n": n}} for n in (1, 1, 2)]
-    await one.done("POST", "tries/finish", body={"state": "success", "outlet_events": told})
+    outlet_events = [{"asset": "orders", "extra": {"n": n}} for n in (1, 1, 2)]
+    await one.done("POST", "tries/finish", body={"state": "success", "outlet_events": outlet_events})
 
     events = (await api.get("/api/v2/assets/events"))["asset_events"]
     assert [event["extra"] for event in events] == [{"n": 1}, {"n": 2}]

@@ -58,13 +58,13 @@ async def everything(database: Database) -> Mapping[str, list[Any]]:
 
 
 async def test_every_writing_call_is_covered_here(api: Api) -> None:
-    found = {
+    calls = {
         (method.upper(), path.removeprefix("/execution/"))
         for path, methods in create_app(api.context).openapi()["paths"].items()
         for method in methods
         if path.startswith("/execution/") and method != "get"
     }
-    assert found == WRITES.keys() | WRITES_NOTHING
+    assert calls == WRITES.keys() | WRITES_NOTHING
 
 
 @pytest.mark.parametrize("write", WRITES, ids=" ".join)

@@ -57,10 +57,10 @@ async def test_a_watchers_entry_links_to_the_exact_log_line(api: Api) -> None:
             await written_by_the_watcher(api, "w150")
     entry = await api.get(api.store("landing", "landing_files.watermark"))
 
-    found = await api.client.get(entry["last_updated_by"]["log_url"])
+    response = await api.client.get(entry["last_updated_by"]["log_url"])
 
-    assert found.headers["content-type"] == "application/x-ndjson"
-    lines = records(found.text)
+    assert response.headers["content-type"] == "application/x-ndjson"
+    lines = records(response.text)
     assert len(lines) == 201
     assert (lines[100]["event"], lines[100]["write_id"]) == ("store.writing", "w150")
     assert (lines[101]["event"], lines[99]["n"], lines[102]["n"]) == ("store.written", 150, 151)
@@ -161,9 +161,9 @@ async def test_invalid_names_reach_no_file(api: Api) -> None:
     (api.context.logs_directory / "secret.log").write_text('{"event": "secret"}\n')
 
     for name in ("..", "%2E%2E", "..%2F..", "%2E%2E%2Fsecret", "nobody", "a%0Ab", "x" * 300):
-        found = await api.client.get(f"/api/v2/watchers/{name}/logs")
-        assert found.status_code in {404, 405}, name
-        assert "secret" not in found.text or name.endswith("secret")
+        response = await api.client.get(f"/api/v2/watchers/{name}/logs")
+        assert response.status_code in {404, 405}, name
+        assert "secret" not in response.text or name.endswith("secret")
     for run_id in ("%2E%2E", "..%2Fx", "nothing"):
         path = f"/api/v2/dags/load_orders/dagRuns/{run_id}/taskInstances/load/logs/1"
         assert (await api.client.get(path)).status_code == 404

@@ -30,8 +30,8 @@ from watcher.serving.api.streams.open_streams import Streams
 async def create_event(api: Api, asset: str = "landing", **body: Any) -> dict[str, Any]:
     answer = await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids[asset], **body})
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    answer_json: dict[str, Any] = answer.json()
+    return answer_json
 
 
 async def test_an_asset_shows_its_jobs_watchers_and_aliases(api: Api) -> None:
@@ -79,11 +79,11 @@ SELECTIONS: list[tuple[dict[str, Any], list[str]]] = [
 
 async def test_assets_are_filtered_as_in_airflow(api: Api) -> None:
     for query, names in SELECTIONS:
-        found = await api.get("/api/v2/assets", **query)
+        answer_json = await api.get("/api/v2/assets", **query)
 
-        assert [asset["name"] for asset in found["assets"]] == names, query
+        assert [asset["name"] for asset in answer_json["assets"]] == names, query
         if "limit" not in query:
-            assert found["total_entries"] == len(names), query
+            assert answer_json["total_entries"] == len(names), query
 
 
 async def test_inactive_assets_are_listed_on_request(api: Api) -> None:
@@ -140,9 +140,9 @@ async def test_an_event_names_the_runs_that_consumed_it(api: Api) -> None:
         row = {"dag_id": "load_orders", "run_id": "manual__1", "event_id": event["id"], "completed": True}
         await session.execute(insert(schema.run_asset_event).values(row))
 
-    [found] = (await api.get("/api/v2/assets/events"))["asset_events"]
+    [event] = (await api.get("/api/v2/assets/events"))["asset_events"]
 
-    [run] = found["created_dagruns"]
+    [run] = event["created_dagruns"]
     assert (run["dag_id"], run["run_id"], run["state"], run["triggering"]) == (
         "load_orders",
         "manual__1",
@@ -152,10 +152,10 @@ async def test_an_event_names_the_runs_that_consumed_it(api: Api) -> None:
 
 
 async def test_jobs_are_listed_with_their_schedule_in_words(api: Api) -> None:
-    found = await api.get("/api/v2/dags")
+    answer_json = await api.get("/api/v2/dags")
 
-    assert [dag["dag_id"] for dag in found["dags"]] == ["load_orders", "report"]
-    dag = found["dags"][0]
+    assert [dag["dag_id"] for dag in answer_json["dags"]] == ["load_orders", "report"]
+    dag = answer_json["dags"][0]
     assert dag["timetable_summary"] == "landing & (customers | alias(daily))"
     assert (dag["is_paused"], dag["is_stale"], dag["fileloc"]) == (False, False, "jobs/load_orders.py")
     assert dag == await api.get("/api/v2/dags/load_orders")

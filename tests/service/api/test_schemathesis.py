@@ -95,10 +95,10 @@ async def test_no_answer_is_a_server_error_or_undocumented(api: Api, tmp_path: P
     async with looking(api) as context, served(context) as address:
         words = [*command, f"{address}/openapi.json", "--header", token, *options, "--request-timeout", "60"]
         result = await anyio.run_process(words, cwd=tmp_path, check=False)
-    said = result.stdout.decode()
-    assert result.returncode == 0, said[-20_000:]
-    cases = re.search(r"(\d+) generated, (\d+) passed", said)
-    assert cases is not None, said[-5_000:]
+    output = result.stdout.decode()
+    assert result.returncode == 0, output[-20_000:]
+    cases = re.search(r"(\d+) generated, (\d+) passed", output)
+    assert cases is not None, output[-5_000:]
     assert int(cases[1]) > (1000 if "coverage" in phases else 200)
-    assert re.search(r"Tested: (\d+)", said)[1] == re.search(r"Selected: (\d+)", said)[1]  # type: ignore[index]
-    assert all(re.search(f"✅ +{phase.title()}", said) for phase in phases)
+    assert re.search(r"Tested: (\d+)", output)[1] == re.search(r"Selected: (\d+)", output)[1]  # type: ignore[index]
+    assert all(re.search(f"✅ +{phase.title()}", output) for phase in phases)

@@ -120,14 +120,14 @@ async def test_every_change_is_audited_with_its_actor(api: Api, task: str) -> No
     await api.client.delete(f"{task}/k")
     await api.client.delete(task)
 
-    found = (await api.get("/api/v2/audit"))["audit"]
-    assert [entry["action"] for entry in reversed(found)] == [
+    audit = (await api.get("/api/v2/audit"))["audit"]
+    assert [entry["action"] for entry in reversed(audit)] == [
         "task_store.set",
         "task_store.change",
         "task_store.delete",
         "task_store.clear",
     ]
-    assert {(entry["actor"], entry["target"]) for entry in found} == {("anonymous", "load_orders/manual__1/load/-1")}
+    assert {(entry["actor"], entry["target"]) for entry in audit} == {("anonymous", "load_orders/manual__1/load/-1")}
 
 
 async def test_viewers_read_and_only_admins_write(guarded: Api) -> None:

@@ -33,8 +33,8 @@ async def outcome(one: Try, ordinal: int = 1, asset_name: str = "orders", **chan
 
 async def entries(api: Api, asset_name: str = "orders") -> Mapping[str, tuple[Any, int]]:
     """Return the value and version of each entry."""
-    found = (await api.get(api.store(asset_name)))["asset_store"]
-    return {entry["key"]: (entry["value"], entry["version"]) for entry in found}
+    answer_json = (await api.get(api.store(asset_name)))["asset_store"]
+    return {entry["key"]: (entry["value"], entry["version"]) for entry in answer_json}
 
 
 async def refusal(answer: httpx.Response) -> tuple[int, str]:
@@ -46,7 +46,7 @@ async def test_everything_is_written_at_once_under_the_jobs_ids(api: Api) -> Non
     await one.put("orders", "old", 1)
     await one.put("orders", "total", 5)
 
-    told = await outcome(
+    result = await outcome(
         one,
         reads={"old": 1, "new": 0},
         set={"new": {"a": 1}, "big": "s3://refs/big"},
@@ -55,7 +55,7 @@ async def test_everything_is_written_at_once_under_the_jobs_ids(api: Api) -> Non
         delete=["old"],
     )
 
-    assert told == {"versions": {"new": 1, "big": 1, "total": 2, "old": 0}, "values": {"total": 7}}
+    assert result == {"versions": {"new": 1, "big": 1, "total": 2, "old": 0}, "values": {"total": 7}}
     assert await entries(api) == {"new": ({"a": 1}, 1), "big": ("s3://refs/big", 1), "total": (7, 2)}
     shown = {entry["key"]: entry for entry in (await api.get(api.store("orders")))["asset_store"]}
     assert [key for key, entry in shown.items() if entry["is_ref"]] == ["big"]
@@ -250,9 +250,11 @@ async def test_sixteen_writers_at_once_lose_nothing(api: Api) -> None:
         for ordinal in range(rounds):
             await outcome(one, ordinal, increment={"total": 1, f"of {name}": 1})
             while True:  # a read and a write that must not miss another's
-                found = await one.call("GET", "store/asset/by-name/value", query={"name": "orders", "key": "shared"})
-                version = int(found.headers["ETag"].strip('"')) if found.is_success else 0
-                value = found.json()["value"] + 1 if found.is_success else 1
+                answer_json = await one.call(
+                    "GET", "store/asset/by-name/value", query={"name": "orders", "key": "shared"}
+                )
+                version = int(answer_json.headers["ETag"].strip('"')) if answer_json.is_success else 0
+                value = answer_json.json()["value"] + 1 if answer_json.is_success else 1
                 answer = await changed(one, ordinal, reads={"shared": version}, set={"shared": value})
                 if answer.is_success:
                     break

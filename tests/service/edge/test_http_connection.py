@@ -306,9 +306,9 @@ async def test_an_answered_client_keeps_its_place_and_a_new_one_is_refused() -> 
 
 
 async def test_forwarded_addresses_are_accepted_only_from_trusted_proxies(server: Server) -> None:
-    told = {"X-Forwarded-For": "192.0.2.7"}
-    assert await server.get(**told) == [0, "127.0.0.1"]
+    headers = {"X-Forwarded-For": "192.0.2.7"}
+    assert await server.get(**headers) == [0, "127.0.0.1"]
     async with serving(trusted_proxies=("127.0.0.2/32", "10.0.0.0/8")) as behind:
-        assert await behind.get(**told) == [0, "127.0.0.1"]
-        assert await behind.get(local="127.0.0.2", **told) == [0, "192.0.2.7"]
+        assert await behind.get(**headers) == [0, "127.0.0.1"]
+        assert await behind.get(local="127.0.0.2", **headers) == [0, "192.0.2.7"]
         assert await behind.get(local="127.0.0.2", **{"X-Forwarded-For": "192.0.2.7, 10.1.1.1"}) == [0, "192.0.2.7"]

@@ -16,14 +16,14 @@ TASK = "6f3a0c5e-7c0a-4f0e-9a51-6d8a1f7c2b10"
 
 
 def claims(token: str) -> dict[str, Any]:
-    found: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
-    return found
+    decoded: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
+    return decoded
 
 
 def signed(**changes: Any) -> str:
     """Return a signed token with other claims. None omits a claim."""
-    wanted = {**claims(try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)), **changes}
-    kept = {name: value for name, value in wanted.items() if value is not None}
+    wanted_claims = {**claims(try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)), **changes}
+    kept = {name: value for name, value in wanted_claims.items() if value is not None}
     return jwt.encode(kept, try_tokens._key(b"key"), algorithm="HS512")
 
 
@@ -39,14 +39,14 @@ def test_a_token_identifies_a_try() -> None:
 def test_the_claims_are_those_of_airflow_and_the_try() -> None:
     token = try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)
 
-    found = claims(token)
-    assert {name: found[name] for name in ("sub", "aud", "scope", "try")} == {
+    decoded = claims(token)
+    assert {name: decoded[name] for name in ("sub", "aud", "scope", "try")} == {
         "sub": TASK,
         "aud": "urn:airflow.apache.org:task",
         "scope": "execution",
         "try": 3,
     }
-    assert {"exp", "iat", "nbf", "jti"} < set(found)
+    assert {"exp", "iat", "nbf", "jti"} < set(decoded)
     assert jwt.get_unverified_header(token)["alg"] == "HS512"
     assert try_tokens.issue(b"key", TASK, 3, lifetime=HOUR) != token
 

@@ -74,7 +74,10 @@ async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) ->
 
 @router.put("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key, body: SetEntry) -> None:
-    """Write an entry. 409 means that its version is not `if_version`."""
+    """Write an entry.
+
+    409 means that its version is not `if_version`, that only a watcher writes it, or that the asset is inactive.
+    """
     text = json_within_limit(context, body.value)
     await writes.set_entry(context, actor, asset_id, key, text, expected_version=body.if_version)
 
@@ -105,7 +108,7 @@ async def undo_entry(
 async def delete_entry(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, if_version: IfVersion = None
 ) -> None:
-    """Delete an entry if it exists. 409 means that its version is not `if_version`."""
+    """Delete an entry if it exists. 409 means that its version is not `if_version`, or that only a watcher writes it."""
     async with api_write(context, actor, asset_id, action="delete", key=key) as write:
         await write.delete(expected_version=if_version)
 
@@ -151,13 +154,13 @@ async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, 
 async def set_asset_state_store(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: AssetStateStoreBody
 ) -> None:
-    """Write an entry."""
+    """Write an entry. 409 means that only a watcher writes it, or that the asset is inactive."""
     await set_entry(context, actor, asset_id, key, SetEntry(value=body.value))
 
 
 @router.delete("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_asset_state_store(context: Context, actor: Admin, asset_id: AssetId, key: Key) -> None:
-    """Delete an entry if it exists."""
+    """Delete an entry if it exists. 409 means that only a watcher writes it."""
     await delete_entry(context, actor, asset_id, key)
 
 

@@ -194,7 +194,7 @@ async def poll(context: Context, _: Operator, name: str, dry_run: bool = False) 
 
 @router.post("/{name}/rewind", responses=_MOVING)
 async def rewind(context: Context, actor: Operator, name: str, body: RewindBody) -> Preview | MovedPosition:
-    """Move the position of a watcher back to `to`, or with `preview` show what would follow."""
+    """Move the position of a watcher to `to`, or with `preview` only return what would follow."""
     if body.preview:
         return await _control(context).preview(name, body.to)
     return await _control(context).rewind(name, body.to, actor.name)
