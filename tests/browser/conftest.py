@@ -1,4 +1,4 @@
-"""Chromium of this machine, driven by Playwright, and one daemon for all tests of a worker."""
+"""This machine's Chromium, driven by Playwright, and one daemon for all tests of a worker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from tests.browser.site import Site, running_site
 
 REBOUND = "rebound.example"
-"""Leads to this machine, as the name of a foreign page may all at once."""
+"""A host name that leads to this machine, like the rebound name of another site's page."""
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 def program() -> dict[str, Any]:
-    """Which Chromium, and how it is started."""
+    """The path and the arguments of Chromium."""
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
@@ -42,7 +42,7 @@ def program() -> dict[str, Any]:
 
 @pytest.fixture
 async def page(chromium: Browser, site: Site) -> AsyncIterator[Page]:
-    """Of a person who has signed in as administrator."""
+    """A page of a person who has signed in as administrator."""
     context = await chromium.new_context(base_url=site.url)
     opened = await context.new_page()
     await sign_in(opened, site.admin)

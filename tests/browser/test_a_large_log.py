@@ -1,6 +1,6 @@
-"""A log of 1 GB, full of real lines: from the overview to one in its middle, and how long each page takes. The long form only.
+"""A log of 1 GB with realistic lines: the way from the overview to a line in its middle, and the time of each page.
 
-Short forms: unit/logs counts the bytes that are read.
+It runs in the long form only. The short form is in unit/logs, which counts the bytes that are read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ pytestmark = [
 MINUTE = timedelta(minutes=1)
 PER_MINUTE = 300
 HALF = 500_000_000
-"""Bytes of other lines on each side of the one that is looked for."""
+"""Bytes of other lines on each side of the requested line."""
 
 
 def minutes_of(record: Mapping[str, Any], since: datetime) -> Iterator[bytes]:
-    """`HALF` bytes of lines like those of a watcher that polls for days, a minute's at a time."""
+    """Yield `HALF` bytes of lines like those of a watcher that polls for days, a minute's lines at a time."""
     number, written = 0, 0
     while written < HALF:
         at = (since + number * MINUTE).isoformat().replace("+00:00", "Z")
@@ -44,7 +44,7 @@ def minutes_of(record: Mapping[str, Any], since: datetime) -> Iterator[bytes]:
 
 
 def fill(log: Path, write_id: str) -> Path:
-    """Beside the current file one that was set aside: other lines, those of the write, other lines."""
+    """Write a rotated file beside the current one: other lines, those of the write, other lines."""
     of_write = [line for line in log.read_bytes().splitlines() if write_id.encode() in line]
     first = json.loads(of_write[0])
     at = datetime.fromisoformat(first["timestamp"])
@@ -65,7 +65,7 @@ async def timed(what: str, times: dict[str, float]) -> AsyncIterator[None]:
     times[what] = round(monotonic() - began, 3)
 
 
-async def test_from_the_overview_to_a_line_in_its_middle(page: Page, site: Site) -> None:
+async def test_the_overview_leads_to_a_line_in_the_middle_of_a_log(page: Page, site: Site) -> None:
     site.put_file("large.json")
     entry = await site.entry("landing_orders", "landing_files.watermark")
     write_id = entry["last_updated_by"]["write_id"]

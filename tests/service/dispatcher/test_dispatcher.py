@@ -945,7 +945,7 @@ async def test_any_submitter_may_have_warm_drivers_for_its_own_jobs(database, jo
     others = RemoteCluster(workspace(jobs.folder))
     async with dispatching(database, jobs, submitters={"spark_submit": others, "elsewhere": submitter}) as dispatcher:
         added = plain_python(jobs.folder)
-        added.warm = StandInWarmDrivers()
+        added_warm = added.warm = StandInWarmDrivers()
         assert [(request.dag_id, request.count) for request in warm.requests] == [("elsewhere", 3)]
         assert (warm.conditions.memory_mb, warm.conditions.running_mb(), warm.conditions.may_start()) == (
             10_000,
@@ -957,5 +957,5 @@ async def test_any_submitter_may_have_warm_drivers_for_its_own_jobs(database, jo
         dispatcher.adopt(replace(dispatcher.submissions, jobs=dict(jobs.programs), submitters=submitters), None)
         assert [request.count for request in warm.requests] == [1]
         with anyio.fail_after(PATIENCE):
-            while added.warm.conditions is None:
+            while added_warm.conditions is None:
                 await anyio.sleep(0.02)
