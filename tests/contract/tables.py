@@ -26,15 +26,15 @@ from asset_job.sources.s3_objects import S3Access, s3_access
 from asset_job.tables.data_files import DataFile
 from asset_job.tables.delta_table import DeltaLakeTable
 from asset_job.tables.iceberg_table import IcebergTable
-from asset_job.tables.layout import Owner, Place, place_of
-from asset_job.tables.replacement import Writer
+from asset_job.tables.layout import Owner, TableLocation, location_of
+from asset_job.tables.replacement import WritingTry
 from asset_job.tables.versioned_table import VersionedTable
 from tests.servers import S3Server
 
 Rows = pa.Table
 
 
-def still_ours() -> None:
+def check_not_superseded() -> None:
     """The daemon's answer as long as nobody superseded the try."""
 
 
@@ -46,7 +46,7 @@ class Kind(ABC):
 
     @abstractmethod
     def table(
-        self, run: str, try_number: int, *, ask: Callable[[], None] = still_ours, evolution: Any = "strict"
+        self, run: str, try_number: int, *, ask: Callable[[], None] = check_not_superseded, evolution: Any = "strict"
     ) -> VersionedTable: ...
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Kind(ABC):
         owner = Owner(dag_id="load", run_id=run, task_id="load", map_index=-1)
         return {
             "owner": owner,
-            "writer": Writer(owner=owner, try_number=try_number),
+            "writer": WritingTry(owner=owner, try_number=try_number),
             "attempt": uuid4().hex,
             "warn": self.warnings.append,
             "pause": lambda _: None,
@@ -79,18 +79,20 @@ class Kind(ABC):
 
 @dataclass(kw_only=True)
 class Delta(Kind):
-    place: Place
+    location: TableLocation
     access: S3Access | None = None
     options: dict[str, str] | None = None
 
     def table(
-        self, run: str, try_number: int, *, ask: Callable[[], None] = still_ours, evolution: Any = "strict"
+        self, run: str, try_number: int, *, ask: Callable[[], None] = check_not_superseded, evolution: Any = "strict"
     ) -> DeltaLakeTable:
         words = self.words(run, try_number)
-        return DeltaLakeTable(place=self.place, access=self.access, still_ours=ask, evolution=evolution, **words)
+        return DeltaLakeTable(
+            location=self.location, access=self.access, check_not_superseded=ask, evolution=evolution, **words
+        )
 
     def drop(self) -> None:
-        rmtree(self.place.path)
+        rmtree(self.location.path)
 
     def open(self) -> DeltaTable:
         return DeltaTable(self.url, storage_options=self.options)
@@ -100,7 +102,7 @@ class Delta(Kind):
 
     @property
     def url(self) -> str:
-        return str(self.place) if self.place.bucket else Path(self.place.path).as_uri()
+        return str(self.location) if self.location.bucket else Path(self.location.path).as_uri()
 
     def by_library(self) -> Rows:
         return self.open().to_pyarrow_table()
@@ -132,14 +134,14 @@ class Iceberg(Kind):
         return SqlCatalog("ice", **words)
 
     def table(
-        self, run: str, try_number: int, *, ask: Callable[[], None] = still_ours, evolution: Any = "strict"
+        self, run: str, try_number: int, *, ask: Callable[[], None] = check_not_superseded, evolution: Any = "strict"
     ) -> IcebergTable:
         return IcebergTable(
             name=("shop", "orders"),
-            place=Place(bucket=None, path="shop.orders"),
+            location=TableLocation(bucket=None, path="shop.orders"),
             catalog=self.catalog(),
             access=self.access,
-            still_ours=ask,
+            check_not_superseded=ask,
             evolution=evolution,
             **self.words(run, try_number),
         )
@@ -195,7 +197,7 @@ def secret(options: dict[str, str]) -> str:
 
 
 def delta_in(folder: str) -> Delta:
-    return Delta(place=place_of(folder, {}))
+    return Delta(location=location_of(folder, {}))
 
 
 def delta_on(server: S3Server, bucket: str) -> Delta:
@@ -212,13 +214,15 @@ def delta_on(server: S3Server, bucket: str) -> Delta:
         "aws_secret_access_key": server.secret_key,
         "aws_allow_http": "true",
     }
-    return Delta(place=place_of(f"s3://{bucket}/tables/orders", {}), access=s3_access(connection), options=options)
+    return Delta(
+        location=location_of(f"s3://{bucket}/tables/orders", {}), access=s3_access(connection), options=options
+    )
 
 
 def files_of(table: VersionedTable, rows: Rows, partition_by: Sequence[str] = ()) -> list[DataFile]:
     """The table is made ready for the rows, and their files are written, as tasks do."""
     version = table.ready(rows.schema, partition_by)
-    if version.columns.tells_runs:
+    if version.columns.has_run_column:
         rows = rows.append_column("run", pa.array([table.owner.run_id] * rows.num_rows, pa.string()))
     kept = rows.select([name for name in rows.column_names if table.is_in_files(name, version)])
     for at, name in enumerate(partition_by):

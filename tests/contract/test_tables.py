@@ -94,7 +94,7 @@ def test_rows_for_a_table_that_was_dropped_meanwhile_are_not_silently_lost(kind:
     table = kind.table("manual__1", 1)
     files = files_of(table, rows(1))
     kind.drop()
-    with pytest.raises(TargetFailed, match="was dropped while the run wrote to it: repeat the run"):
+    with pytest.raises(TargetFailed, match="was dropped while the run wrote to it: retry the run"):
         table.replace(files)
     table.replace([])
 
@@ -171,7 +171,7 @@ def test_a_commit_that_always_meets_another_gives_up_in_a_sentence(kind: Kind) -
     def another_run_is_quicker() -> None:
         append(kind.table(f"manual__{next(others)}", 1), NONE)
 
-    with pytest.raises(TargetFailed, match="was changed by others each of 10 times"):
+    with pytest.raises(TargetFailed, match="was changed by other writers at each of 10 attempts"):
         append(kind.table("mine", 1, ask=another_run_is_quicker), rows(1))
     assert kind.ids() == [0]
     assert next(others) == 11
@@ -224,7 +224,9 @@ def test_every_column_is_read_back_from_s3(kind: Kind) -> None:
 def test_a_new_column_is_added_before_the_rows_when_asked_for(kind: Kind) -> None:
     append(kind.table("manual__1", 1), rows(1))
     wider = rows(2).append_column("colour", pa.array(["red"]))
-    with pytest.raises(TargetFailed, match="has no column colour: leave it out, or append with schema_evolution"):
+    with pytest.raises(
+        TargetFailed, match="has no column colour: drop it from the frame, or append with schema_evolution"
+    ):
         append(kind.table("manual__2", 1), wider)
     append(kind.table("manual__2", 1, evolution="add_columns"), wider)
     append(kind.table("manual__3", 1), rows(3))
@@ -238,7 +240,7 @@ def test_a_new_column_is_added_before_the_rows_when_asked_for(kind: Kind) -> Non
 def test_a_type_that_changed_is_refused(kind: Kind, evolution: str) -> None:
     append(kind.table("manual__1", 1), rows(1))
     changed = pa.table({"id": ["two"], "amount": [1.0]})
-    with pytest.raises(TargetFailed, match=r"the column id of .* and the frame's is string: cast it"):
+    with pytest.raises(TargetFailed, match=r"the column id of .* and the frame's column has string: cast it"):
         append(kind.table("manual__2", 1, evolution=evolution), changed)
     assert kind.ids() == [1]
 
@@ -282,7 +284,7 @@ def test_a_table_of_others_is_appended_to_as_it_is(tmp_path: Path) -> None:
     append(kind.table("manual__1", 2), rows(3))
     assert sorted(kind.by_duckdb().to_pylist(), key=lambda row: row["id"]) == rows(1, 3).to_pylist()
     kind.open().optimize.compact()
-    with pytest.raises(TargetFailed, match="without a column `run` nobody can tell which they are"):
+    with pytest.raises(TargetFailed, match="the table has no column `run` that tells which they are"):
         append(kind.table("manual__1", 3), rows(4))
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import types
 
 from asset_job.errors import SourceFailed
 from asset_job.sources import s3files
-from asset_job.sources.by_arrow import Rows
+from asset_job.sources.by_arrow import LineSchema
 from asset_job.sources.csv_header import Header
 from asset_job.sources.csv_lines import ReadCsv
 from asset_job.sources.json_lines import ReadJson
@@ -199,14 +199,14 @@ def parquet_of_orders() -> bytes:
 
 
 def orders_by_csv(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
-    reader = ReadCsv.of(Rows(schema=OF_ORDERS, corrupt="corrupt"), ",", Header(names=["id", "note"]))
+    reader = ReadCsv.of(LineSchema(schema=OF_ORDERS, corrupt="corrupt"), ",", Header(names=["id", "note"]))
     assert reader is not None
     return reader(store, file)
 
 
 def orders_by_json(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
     """Lines that are left to Spark, as very long ones are, are read here."""
-    reader = ReadJson.of(Rows(schema=OF_ORDERS, corrupt="corrupt"))
+    reader = ReadJson.of(LineSchema(schema=OF_ORDERS, corrupt="corrupt"))
     assert reader is not None
     for batch in reader(store, file):
         rows = [(row["0"], row["1"], row["line"]) for row in batch.to_pylist()]
@@ -254,7 +254,7 @@ def test_a_header_behind_the_first_part_is_an_error_and_no_row(
     etag = s3_server.client.put_object(Bucket=bucket, Key="late.csv", Body=body)["ETag"].strip('"')
     first = S3File(bucket=bucket, key="late.csv", size=len(body), etag=etag, part=(0, 50))
     with pytest.raises(
-        SourceFailed, match=r"late\.csv has no header in its first 50 bytes: take what is before it away"
+        SourceFailed, match=r"late\.csv has no header in its first 50 bytes: remove what comes before the header"
     ):
         list(ReadLines(header=Header(names=["id", "note"]))(access.store(bucket), first))
 
@@ -262,7 +262,7 @@ def test_a_header_behind_the_first_part_is_an_error_and_no_row(
 def test_a_file_that_is_larger_than_said_loses_nothing_in_silence(file: S3File, access: S3Access) -> None:
     parts = [replace(file, size=4, part=part) for part in ((0, 2), (2, 4))]
     for part in parts:
-        with pytest.raises(FileUnreadable, match=r"a\.json cannot be read: it has 5 bytes, and its event says 4"):
+        with pytest.raises(FileUnreadable, match=r"a\.json cannot be read: it has 5 bytes, but its event names 4"):
             read(access, part)
 
 

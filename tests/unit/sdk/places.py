@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from asset_job import Run
-from asset_job.runs import local_run, submitted_run
+from asset_job.run_context import local_run, submitted_run
 from tests.unit.sdk.execution_server import ExecutionServer
 
 Assets = list[dict[str, str]]

@@ -18,7 +18,7 @@ from asset_job import (
 )
 from asset_job.background import token_life
 from asset_job.client import Client
-from asset_job.runs import context_path, submitted_run
+from asset_job.run_context import context_path, submitted_run
 from tests.effort import PATIENCE
 from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, ExecutionServer, event, refused, token
 from watcher.submit.sdk_archive import sdk_archive

@@ -14,7 +14,7 @@ from asset_job import (
     Refused,
     StoreConflict,
 )
-from asset_job.runs import submitted_run
+from asset_job.run_context import submitted_run
 from tests.unit.sdk.execution_server import ALIAS, ORDERS, ExecutionServer, refused
 
 # The asset store

@@ -23,13 +23,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from asset_job.sources.by_arrow import FEW, LINE, Rows
+from asset_job.sources.by_arrow import FEW, LINE, LineSchema
 from asset_job.sources.csv_lines import ReadCsv
 
 
 def reader(*kinds: DataType, separator: str = ",") -> ReadCsv | None:
     schema = StructType([StructField(f"column {at}", kind) for at, kind in enumerate(kinds)])
-    return ReadCsv.of(Rows(schema=schema.add("corrupt", StringType()), corrupt="corrupt"), separator, None)
+    return ReadCsv.of(LineSchema(schema=schema.add("corrupt", StringType()), corrupt="corrupt"), separator, None)
 
 
 def read(lines: str, *kinds: DataType, separator: str = ",") -> list[tuple[Any, ...] | str]:

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from asset_job.sources import json_lines
-from asset_job.sources.by_arrow import FEW, LINE, PATIENCE, Rows
+from asset_job.sources.by_arrow import FEW, LINE, PATIENCE, LineSchema
 from asset_job.sources.json_lines import ReadJson
 
 SCHEMA = StructType(
@@ -39,7 +39,7 @@ SCHEMA = StructType(
 
 
 def reader() -> ReadJson:
-    found = ReadJson.of(Rows(schema=SCHEMA, corrupt="corrupt"))
+    found = ReadJson.of(LineSchema(schema=SCHEMA, corrupt="corrupt"))
     assert found is not None
     return found
 
@@ -106,7 +106,7 @@ def test_what_spark_may_read_otherwise_is_left_to_it(line):
 @pytest.mark.parametrize("kind", [BinaryType(), MapType(StringType(), StringType()), ArrayType(TimestampType())])
 def test_columns_that_only_spark_reads_leave_all_to_it(kind):
     for columns in ([StructField("id", LongType()), StructField("other", kind)], []):
-        assert ReadJson.of(Rows(schema=StructType(columns), corrupt="corrupt")) is None
+        assert ReadJson.of(LineSchema(schema=StructType(columns), corrupt="corrupt")) is None
 
 
 LINES = ['{"id": 1}', '{"note": "a"}', '{"id": "x"}', "", " ", '{"id": 2}{"id": 3}', '{"note": "}', '{"}', "{"]

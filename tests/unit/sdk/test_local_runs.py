@@ -83,9 +83,9 @@ def test_who_declares_outlets_has_no_others(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"outlets": ["orders"]}')
     with run(local=tmp_path) as r:
         r.asset_store.set("only", 1)
-        with pytest.raises(Forbidden, match=r"customers is none of the inlets and outlets in .*job\.json"):
+        with pytest.raises(Forbidden, match=r"customers is not among the inlets and outlets in .*job\.json"):
             r.asset_store["customers"].get("a")
-        with pytest.raises(AssetJobError, match="customers is no outlet"):
+        with pytest.raises(AssetJobError, match="customers is not an outlet"):
             r.outlet_events["customers"].extra = {}
 
 
@@ -93,25 +93,29 @@ def test_who_declares_outlets_has_no_others(tmp_path: Path) -> None:
     ("name", "text", "why"),
     [
         ("events.json", "{", "Expecting property name"),
-        ("events.json", "[]", "the file is no object"),
-        ("events.json", '{"landing": {}}', "landing is no list"),
-        ("events.json", '{"landing": [1]}', "an event of landing is no object"),
-        ("events.json", '{"landing": [{"extra": []}]}', "`extra` is no object"),
-        ("events.json", '{"landing": [{"extra": {"files": {}}}]}', "files is no list"),
-        ("events.json", '{"landing": [{"extra": {"ranges": [3]}}]}', r"a range is \[first id, last id\]"),
-        ("events.json", '{"landing": [{"timestamp": "2026-11-20T09:00:00"}]}', "no ISO text with a time zone"),
+        ("events.json", "[]", "the file is not an object"),
+        ("events.json", '{"landing": {}}', "landing is not a list"),
+        ("events.json", '{"landing": [1]}', "an event of landing is not an object"),
+        ("events.json", '{"landing": [{"extra": []}]}', "`extra` is not an object"),
+        ("events.json", '{"landing": [{"extra": {"files": {}}}]}', "files is not a list"),
+        ("events.json", '{"landing": [{"extra": {"ranges": [3]}}]}', r"a range must be \[first id, last id\]"),
+        ("events.json", '{"landing": [{"timestamp": "2026-11-20T09:00:00"}]}', "not ISO text with a time zone"),
         ("events.json", '{"landing": [{"timestamp": "soon"}]}', "Invalid isoformat string: 'soon'"),
-        ("events.json", '{"landing": [{"timestamp": 5}]}', "the timestamp 5 is no ISO text"),
-        ("job.json", '{"logical_date": "2026-11-20"}', "the logical_date '2026-11-20' is no ISO text with a time zone"),
-        ("job.json", '{"conf": []}', "conf is no object"),
-        ("events.json", '{"landing": [{"asset": "landing"}]}', "`asset` is no object"),
-        ("events.json", '{"landing": [{"asset": {}}]}', "leave them out, and they are filled in"),
-        ("job.json", '{"outlet": []}', "outlet is none of its members, which are dag_id, "),
-        ("job.json", '{"outlets": "orders"}', "outlets is no list"),
-        ("job.json", '{"outlets": [{"nam": "orders"}]}', "is no inlet or outlet: write a name"),
-        ("job.json", '{"dag_id": 7}', "dag_id is no text"),
+        ("events.json", '{"landing": [{"timestamp": 5}]}', "the timestamp 5 is not ISO text"),
+        (
+            "job.json",
+            '{"logical_date": "2026-11-20"}',
+            "the logical_date '2026-11-20' is not ISO text with a time zone",
+        ),
+        ("job.json", '{"conf": []}', "conf is not an object"),
+        ("events.json", '{"landing": [{"asset": "landing"}]}', "`asset` is not an object"),
+        ("events.json", '{"landing": [{"asset": {}}]}', "without them they are filled in"),
+        ("job.json", '{"outlet": []}', "outlet is not among its members, which are dag_id, "),
+        ("job.json", '{"outlets": "orders"}', "outlets is not a list"),
+        ("job.json", '{"outlets": [{"nam": "orders"}]}', "is not an inlet or outlet: write a name"),
+        ("job.json", '{"dag_id": 7}', "dag_id is not a text"),
         ("job.json", '{"worker_backend": {}}', "worker_backend has no path"),
-        ("run.json", '{"number": "one"}', "without the file the next run is the first"),
+        ("run.json", '{"number": "one"}', "delete the file to begin with the first run"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, name: str, text: str, why: str) -> None:

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from asset_job import AssetJobError
 from asset_job.tables.layout import (
     Owner,
-    Place,
+    TableLocation,
     check_columns,
     is_of_another_run,
+    location_of,
     partition_folder,
     partition_values,
-    place_of,
 )
 
 OUTLETS = {"orders": "file:///data/my%20orders/", "lake": "s3://lake/tables/orders/", "shop": "postgres://h/d/s/t"}
@@ -42,24 +42,24 @@ def test_another_runs_part_is_left_alone():
 @pytest.mark.parametrize(
     ("target", "place"),
     [
-        ("orders", Place(bucket=None, path="/data/my orders")),
-        ("lake", Place(bucket="lake", path="tables/orders")),
-        ("/data/my%20orders/", Place(bucket=None, path="/data/my%20orders")),
-        ("file:///data/x", Place(bucket=None, path="/data/x")),
-        ("file:///data//./y/../x/", Place(bucket=None, path="/data/x")),
-        ("//data//x", Place(bucket=None, path="/data/x")),
-        ("s3a://lake/ü#x?", Place(bucket="lake", path="ü#x?")),
-        ("s3://lake", Place(bucket="lake", path="")),
+        ("orders", TableLocation(bucket=None, path="/data/my orders")),
+        ("lake", TableLocation(bucket="lake", path="tables/orders")),
+        ("/data/my%20orders/", TableLocation(bucket=None, path="/data/my%20orders")),
+        ("file:///data/x", TableLocation(bucket=None, path="/data/x")),
+        ("file:///data//./y/../x/", TableLocation(bucket=None, path="/data/x")),
+        ("//data//x", TableLocation(bucket=None, path="/data/x")),
+        ("s3a://lake/ü#x?", TableLocation(bucket="lake", path="ü#x?")),
+        ("s3://lake", TableLocation(bucket="lake", path="")),
     ],
 )
 def test_targets_are_outlets_paths_and_urls(target, place):
-    assert place_of(target, OUTLETS) == place
+    assert location_of(target, OUTLETS) == place
 
 
 @pytest.mark.parametrize("target", ["shop", "elsewhere", "data/x", "", "/", "file:///", "s3:///x", "hdfs://n/x"])
 def test_where_no_table_can_be_written_is_told_in_a_sentence(target):
     with pytest.raises(AssetJobError):
-        place_of(target, OUTLETS)
+        location_of(target, OUTLETS)
 
 
 def test_partitions_are_named_as_spark_names_them():

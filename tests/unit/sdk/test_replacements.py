@@ -7,14 +7,14 @@ import pytest
 from asset_job.errors import Fenced, TargetFailed
 from asset_job.tables.columns import Columns, check_format, format_in
 from asset_job.tables.layout import Owner
-from asset_job.tables.replacement import Done, Record, Replace, Rewritten, Writer, plan
+from asset_job.tables.replacement import Done, Record, Replace, Rewritten, WritingTry, plan
 
 OWNER = Owner(dag_id="load", run_id="manual__1", task_id="load", map_index=-1)
 
 
 def file(try_number: int, number: int, *, run_id: str = "manual__1", folder: str = "") -> str:
     owner = Owner(dag_id="load", run_id=run_id, task_id="load", map_index=-1)
-    return f"{folder}{Writer(owner=owner, try_number=try_number).prefix}{number}.parquet"
+    return f"{folder}{WritingTry(owner=owner, try_number=try_number).prefix}{number}.parquet"
 
 
 OTHERS = [file(1, 0, run_id="manual__2"), file(9, 0, run_id="manual__2"), "part-00000-x.snappy.parquet"]
@@ -41,7 +41,7 @@ TWO = [file(1, 0), file(1, 100_000)]
     ],
 )  # fmt: skip
 def test_a_commit_is_decided_from_what_the_table_records(try_number, record, live, decision):
-    assert plan(Writer(owner=OWNER, try_number=try_number), record, live) == decision
+    assert plan(WritingTry(owner=OWNER, try_number=try_number), record, live) == decision
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def test_a_commit_is_decided_from_what_the_table_records(try_number, record, liv
 )
 def test_a_table_that_records_a_later_try_fences(record, live):
     with pytest.raises(Fenced, match="try 2 of this run"):
-        plan(Writer(owner=OWNER, try_number=1), record, live)
+        plan(WritingTry(owner=OWNER, try_number=1), record, live)
 
 
 def test_files_tell_the_task_instance_and_its_try():
-    writer = Writer(owner=OWNER, try_number=3)
+    writer = WritingTry(owner=OWNER, try_number=3)
     assert writer.id == "load/manual__1/load/-1"
     assert writer.try_of(f"s3://bucket/table/{writer.prefix}12.parquet") == 3
     assert writer.try_of(file(3, 12, run_id="manual__2")) is None
@@ -84,8 +84,8 @@ def test_new_columns_are_added_and_lacking_ones_are_null(frame, evolution, added
 @pytest.mark.parametrize(
     ("frame", "partition_by", "evolution", "sentence"),
     [
-        ({"id": "long", "day": "date", "colour": "string"}, ["day"], "strict", "has no column colour: leave it out, or append"),
-        ({"id": "string", "day": "date"}, ["day"], "add_columns", "the column id of t has the type long, and the frame's is string"),
+        ({"id": "long", "day": "date", "colour": "string"}, ["day"], "strict", "has no column colour: drop it from the frame, or append"),
+        ({"id": "string", "day": "date"}, ["day"], "add_columns", "the column id of t has the type long, and the frame's column has string"),
         ({"id": "long", "day": "date"}, [], "strict", "t is partitioned by Day, not by nothing"),
         ({"id": "long", "day": "date"}, ["id"], "strict", "t is partitioned by Day, not by id"),
     ],
@@ -97,7 +97,7 @@ def test_a_frame_that_does_not_fit_is_refused_in_a_sentence(frame, partition_by,
 
 def test_a_column_that_may_not_be_null_has_to_be_in_the_frame():
     columns = Columns(types={"id": "long", "name": "string"}, partition_by=[], required=frozenset({"name"}))
-    with pytest.raises(TargetFailed, match="takes no row without name"):
+    with pytest.raises(TargetFailed, match="t requires the column name"):
         columns.added_by({"id": "long"}, [], "strict", "t")
 
 

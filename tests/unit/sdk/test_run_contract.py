@@ -180,7 +180,7 @@ def test_metadata_says_the_same_in_one_word(place: Place) -> None:
         r.outlet_events["orders"].extra = {"rows": 1}
         r.outlet_events.add(Metadata("orders", {"files": 2}))
         r.outlet_events.add(Metadata("s3://lake/x", {"n": 1}, alias="daily_outputs"))
-        with pytest.raises(AssetJobError, match="nobodys is no outlet"):
+        with pytest.raises(AssetJobError, match="nobodys is not an outlet"):
             r.outlet_events.add(Metadata("nobodys"))
     assert (place.finished() or {})["outlet_events"] == [
         {"asset": "orders", "extra": {"rows": 1, "files": 2}},
@@ -197,7 +197,7 @@ def test_an_outlet_is_named_by_its_name_its_uri_or_as_an_asset(place: Place) -> 
         r.outlet_events[Asset(name="orders", uri="")].extra["by_its_name"] = 3
         r.outlet_events.add(Metadata(Asset(uri=uri), {"metadata": 4}))
         r.outlet_events[Alias(name="daily_outputs")].add("s3://lake/x")
-        with pytest.raises(AssetJobError, match="landing is no outlet"):
+        with pytest.raises(AssetJobError, match="landing is not an outlet"):
             r.outlet_events[Asset(uri=LANDING["uri"])].extra = {}
     assert (place.finished() or {})["outlet_events"] == [
         {"asset": "orders", "extra": {"by_uri": 1, "as_an_asset": 2, "by_its_name": 3, "metadata": 4}},
@@ -222,9 +222,9 @@ def test_the_other_accessors_take_an_asset_too(place: Place) -> None:
 def test_an_event_of_what_is_no_outlet_is_refused(place: Place) -> None:
     place.inlets, place.outlets = [LANDING], [ORDERS]
     with place.run() as r:
-        with pytest.raises(AssetJobError, match="landing is no outlet of this job: add it to the job's `outlets`"):
+        with pytest.raises(AssetJobError, match="landing is not an outlet of this job: add it to the job's `outlets`"):
             r.outlet_events["landing"].extra = {}
-        with pytest.raises(AssetJobError, match="orders is an asset, no alias"):
+        with pytest.raises(AssetJobError, match="orders is an asset and not an alias"):
             r.outlet_events["orders"].add("s3://x")
 
 
@@ -310,8 +310,8 @@ def test_times_are_stored_as_iso_text(place: Place) -> None:
     ("value", "sentence"),
     [
         (None, "None cannot be stored as 'a': delete the key instead"),
-        (float("nan"), "The value of 'a' is not JSON"),
-        ({"x": {1, 2}}, "The value of 'a' is not JSON: set cannot be stored"),
+        (float("nan"), "the value of 'a' is not JSON"),
+        ({"x": {1, 2}}, "the value of 'a' is not JSON: set cannot be stored"),
     ],
 )
 def test_what_is_not_json_is_refused_at_once(place: Place, value: Any, sentence: str) -> None:

@@ -13,7 +13,7 @@ from asset_job.sources.postgres_sql import (
     queries,
     table_sql,
 )
-from asset_job.sources.request import Rows
+from asset_job.sources.request import RowSelection
 from asset_job.sources.s3_objects import s3_access
 
 
@@ -42,7 +42,7 @@ def test_types_become_sparks_or_stay_text(kind, expression, spark):
 
 
 def test_ranges_become_conditions_on_the_index():
-    one = Rows(table="public.orders", column="id", ranges=((5, 5), (1, 3)))
+    one = RowSelection(table="public.orders", column="id", ranges=((5, 5), (1, 3)))
     columns = [column("id", "bigint", 1)]
     table = 'SELECT "id" FROM "public"."orders" WHERE "id" BETWEEN '
     several = "SELECT w.* FROM unnest('{}'::int8[], '{}'::int8[]) AS r(low, high) CROSS JOIN LATERAL ({}) AS w"
@@ -53,7 +53,7 @@ def test_ranges_become_conditions_on_the_index():
 
 
 def test_keys_are_compared_in_their_own_types_and_asked_for_once():
-    some = Rows(table="public.parts", column="updated_at", keys=((1, "it's"), (1, "it's")))
+    some = RowSelection(table="public.parts", column="updated_at", keys=((1, "it's"), (1, "it's")))
     [query] = queries(some, [column("part", "text", 2), column("id", "integer", 1), column("note", "text")], tasks=4)
     condition = (
         '("id", "part") IN (SELECT (k.value->>0)::integer, (k.value->>1)::text FROM json_array_elements({}) AS k)'

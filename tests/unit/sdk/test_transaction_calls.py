@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asset_job import AssetJobError, Forbidden, StoreConflict
-from asset_job.runs import submitted_run
+from asset_job.run_context import submitted_run
 from tests.unit.sdk.execution_server import ALIAS, ORDERS, ExecutionServer, Request, refused
 
 
@@ -110,7 +110,7 @@ def test_a_store_that_keeps_no_versions_is_told(daemon: ExecutionServer) -> None
     daemon.tag_form = ""
     with (
         submitted_run(daemon.context()) as r,
-        pytest.raises(AssetJobError, match="'a' has no version, because the daemon's store backend keeps none"),
+        pytest.raises(AssetJobError, match="'a' has no version, because the daemon's store backend has no versions"),
         r.asset_store.transaction() as t,
     ):
         t.get("a")

@@ -213,7 +213,7 @@ def test_only_numbers_are_added(place: Place, n: Any) -> None:
             with pytest.raises(InvalidValue):
                 t.increment("n", n)
             t["text"] = "1"
-            with pytest.raises(InvalidValue, match="'text' cannot be incremented, because '1' is no number"):
+            with pytest.raises(InvalidValue, match="'text' cannot be incremented, because '1' is not a number"):
                 t.increment("text")
         assert place.stored("orders") == {"text": "1"}
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from asset_job import AssetJobError
 from asset_job.errors import SourceFailed, describe, require, sentence_from
 from asset_job.events import TriggeringAssetEvents
-from asset_job.sources.request import LocalFile, Rows, S3File, connection_of, items_of
+from asset_job.sources.request import LocalSourceFile, RowSelection, S3File, connection_of, items_of
 from asset_job.sources.shares import SMALLEST_PART, merged, split_files, split_ranges
 from tests.unit.sdk.execution_server import event
 
@@ -35,7 +35,7 @@ def ids(ranges: list[tuple[int, int]]) -> list[int]:
 
 def test_files_are_told_by_what_names_them():
     assert items_of([A, A], ()) == [S3File(bucket="landing", key="a.json", size=3, etag="1")]
-    assert items_of([{"path": "/a", "size": 1}], ()) == [LocalFile(path="/a", size=1)]
+    assert items_of([{"path": "/a", "size": 1}], ()) == [LocalSourceFile(path="/a", size=1)]
     assert items_of([], ()) == []
 
 
@@ -44,18 +44,18 @@ def test_events_bring_their_table_along():
         customers={"table": "public.customers", "column": "id", "ranges": [[1, 2]]},
         parts={"table": "public.parts", "column": "updated_at", "keys": [1, [2, "b"]]},
     )
-    customers = Rows(table="public.customers", column="id", ranges=((1, 2),))
+    customers = RowSelection(table="public.customers", column="id", ranges=((1, 2),))
     assert items_of(of_run["customers"], ()) == customers
-    assert items_of(of_run["parts"], ()) == Rows(table="public.parts", column="updated_at", keys=(1, (2, "b")))
+    assert items_of(of_run["parts"], ()) == RowSelection(table="public.parts", column="updated_at", keys=(1, (2, "b")))
     assert items_of(of_run.ranges(), [*of_run["customers"], *of_run["parts"]]) == customers
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ([A, {"path": "/a"}], "partly local, partly on S3"),
+        ([A, {"path": "/a"}], "some of these files are local and some are on S3"),
         (["a.json"], "r.read takes files, ranges of ids, or events"),
-        ([(1, 2)], "say which table is meant, as in r.read(…, table='public.orders'): the events name none"),
+        ([(1, 2)], "name the table, as in r.read(…, table='public.orders'): the events name none"),
         (events(a={"files": [A]}, b={"table": "t", "column": "id", "ranges": []}), "read one asset's events at a time"),
         (
             events(
@@ -73,7 +73,7 @@ def test_what_is_not_one_thing_is_refused_in_a_sentence(given, sentence):
 
 
 def test_bare_ranges_of_a_table_that_no_event_names_are_of_its_id():
-    assert items_of([(1, 2)], (), "public.orders") == Rows(table="public.orders", column="id", ranges=((1, 2),))
+    assert items_of([(1, 2)], (), "public.orders") == RowSelection(table="public.orders", column="id", ranges=((1, 2),))
 
 
 @given(RANGES)
@@ -149,8 +149,8 @@ def test_the_only_connection_of_a_kind_needs_no_name():
     assert connection_of({"lake": lake, "cellar": cellar}, "s3", "cellar") is cellar
     for connections, name, sentence in [
         ({"shop": shop}, None, "the job has no S3 connection: name one in its spark.connections"),
-        ({"lake": lake, "cellar": cellar}, None, "is meant by connection=: lake, cellar"),
-        ({"lake": lake, "shop": shop}, "shop", "is meant by connection=: lake"),
+        ({"lake": lake, "cellar": cellar}, None, "by connection=: lake, cellar"),
+        ({"lake": lake, "shop": shop}, "shop", "by connection=: lake"),
     ]:
         with pytest.raises(AssetJobError, match=sentence):
             connection_of(connections, "s3", name)

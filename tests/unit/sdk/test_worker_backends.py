@@ -15,7 +15,7 @@ import pytest
 
 from asset_job import AssetJobError, Fenced, Run, StoreConflict, backends
 from asset_job.backends import AssetScope, BaseStateBackend
-from asset_job.runs import submitted_run
+from asset_job.run_context import submitted_run
 from asset_job.storage import ObjectStorageStateBackend
 from tests.unit.sdk.execution_server import LANDING, ORDERS, ExecutionServer, refused
 
@@ -146,7 +146,7 @@ def test_what_could_not_be_removed_is_tried_again_logged_and_listed(
         r.task_store.delete("k")
     errors = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert errors == [
-        f"left behind: the worker-side backend my_vault.Vault could not remove {TASK_REFERENCE!r}: the vault is shut"
+        f"not removed: the worker-side backend my_vault.Vault could not remove {TASK_REFERENCE!r}: the vault is shut"
     ]
     assert daemon.finished[-1]["message"] == f"values that could not be removed: {TASK_REFERENCE}"
 
