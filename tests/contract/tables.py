@@ -1,4 +1,4 @@
-"""Tables of formats that commit versions, with their real libraries and without Spark: files are written by the tasks' own writer."""
+"""Tables that commit versions, with their real libraries and without Spark: the writer for Spark's tasks writes the files."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Rows = pa.Table
 
 
 def check_not_superseded() -> None:
-    """The daemon's answer as long as nobody superseded the try."""
+    """Accept the try, as the daemon does until it is superseded."""
 
 
 @dataclass(kw_only=True)
 class Kind(ABC):
-    """A format, and where its table lies."""
+    """A format, and the location of its table."""
 
     warnings: list[str] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class Kind(ABC):
 
     @abstractmethod
     def by_library(self) -> Rows:
-        """All columns, as the format's own library reads them."""
+        """All columns as the format's own library reads them."""
 
     @abstractmethod
     def by_duckdb(self) -> Rows: ...
@@ -61,7 +61,7 @@ class Kind(ABC):
 
     @abstractmethod
     def smallest_ids(self) -> list[int]:
-        """Of each file, as the table tells it."""
+        """The smallest id of each file, by the table's metadata."""
 
     def words(self, run: str, try_number: int) -> dict[str, Any]:
         owner = Owner(dag_id="load", run_id=run, task_id="load", map_index=-1)
@@ -118,7 +118,7 @@ class Delta(Kind):
 
 @dataclass(kw_only=True)
 class Iceberg(Kind):
-    """With a catalog in SQLite, or one that answers at `rest`."""
+    """An Iceberg table, with a catalog in SQLite or at the address `rest`."""
 
     folder: Path
     rest: str | None = None
@@ -172,7 +172,7 @@ class Iceberg(Kind):
 
 
 def iceberg_on(server: S3Server, bucket: str, folder: Path, rest: str | None = None) -> Iceberg:
-    """Its catalog is a file in the folder, or the one that answers at `rest`."""
+    """An Iceberg table on S3. Its catalog is a file in the folder, or at the address `rest`."""
     lake = delta_on(server, bucket)
     properties = {
         "warehouse": f"s3://{bucket}/warehouse",
@@ -220,7 +220,7 @@ def delta_on(server: S3Server, bucket: str) -> Delta:
 
 
 def files_of(table: VersionedTable, rows: Rows, partition_by: Sequence[str] = ()) -> list[DataFile]:
-    """The table is made ready for the rows, and their files are written, as tasks do."""
+    """Prepare the table for the rows, and write their files as tasks do."""
     version = table.ready(rows.schema, partition_by)
     if version.columns.has_run_column:
         rows = rows.append_column("run", pa.array([table.owner.run_id] * rows.num_rows, pa.string()))
@@ -239,7 +239,7 @@ def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
 
 
 def append(table: VersionedTable, rows: Rows | None, partition_by: Sequence[str] = ()) -> None:
-    """What `r.append` does around the frame."""
+    """Do what `r.append` does, without Spark."""
     table.prepare()
     files = [] if rows is None else files_of(table, rows, partition_by)
     table.replace(files)

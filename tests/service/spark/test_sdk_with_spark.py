@@ -87,7 +87,7 @@ async def test_the_documented_job_runs_as_documented(
 async def test_a_second_driver_of_a_try_ends_before_any_spark_work(
     daemon: ExecutionServer, new_try: Callable[..., Submission], tmp_path: Path
 ) -> None:
-    """So early that a stand-in for Spark shows it: that has no session to give."""
+    """A stand-in for Spark without a session shows that the driver ends before it needs one."""
     context, env = daemon.context(), {"SPARK_HOME": str(stand_in_spark(tmp_path))}
     daemon.claim_elsewhere()
     submitter = spark_submit(tmp_path)
@@ -111,7 +111,7 @@ def first_job(tmp_path: Path) -> Path:
 
 
 def output(folder: Path, block: str) -> str:
-    """By the Python that has the SDK, without a daemon and without any path to it."""
+    """Run a shell block with the Python that has the SDK, without a daemon and without a path to the SDK."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return run_block(block, folder, {"PATH": path, "PYTHONPATH": "", "JAVA_TOOL_OPTIONS": " ".join(SMALL)})
 

@@ -19,7 +19,7 @@ def events(*told: tuple[str, dict[str, Any]]) -> TriggeringAssetEvents:
     return TriggeringAssetEvents(found)
 
 
-def test_options_come_as_they_were_written():
+def test_options_are_read_from_json():
     sent = {"target": "/t", "partition_by": "day", "dedupe_key": ["id", "day"], "schema": None, "unknown": 1}
     assert IngestJobOptions.from_json(sent) == IngestJobOptions(
         target="/t", partition_by=("day",), dedupe_key=("id", "day")
@@ -50,12 +50,12 @@ def test_the_table_is_the_outlet_or_the_target(options, outlets, expected):
 @pytest.mark.parametrize(
     ("options", "outlets"), [({}, []), ({}, ["orders", "more"]), ({}, ["plain"]), ({"target": "x"}, ["plain"])]
 )
-def test_without_one_place_nothing_is_loaded(options, outlets):
+def test_without_a_single_outlet_or_a_usable_location_nothing_is_loaded(options, outlets):
     with pytest.raises(AssetJobError):
         destination(IngestJobOptions(**options), {name: OUTLETS[name] for name in outlets})
 
 
-def test_each_format_and_each_table_is_read_by_itself():
+def test_each_format_and_each_table_is_a_separate_input():
     a, b, c = {"key": "a.json"}, {"key": "b.csv.gz"}, {"path": "/c.JSON"}
     rows, keys, none = (
         {"table": "public.rows", "column": "id", "ranges": [[1, 2]]},

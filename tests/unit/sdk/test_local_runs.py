@@ -1,4 +1,4 @@
-"""Runs without a daemon: what the folder means, beyond what every run can rely on (test_run_contract.py)."""
+"""Runs in a local folder: its files. test_run_contract.py tests what holds for every run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def content(path: Path) -> Any:
 # The files
 
 
-def test_an_event_needs_nothing_but_what_it_says(tmp_path: Path) -> None:
+def test_missing_members_of_an_event_are_filled_in(tmp_path: Path) -> None:
     events = {"landing": [{"extra": {"files": [{"path": "/a.json"}]}}, {"extra": {"files": [{"path": "/b.json"}]}}, {}]}
     (tmp_path / "events.json").write_text(json.dumps(events))
     (tmp_path / "job.json").write_text('{"dag_id": "load_orders", "inlets": [{"name": "landing", "uri": "s3://l/o"}]}')
@@ -62,7 +62,7 @@ def test_without_any_file_there_are_no_events_and_every_asset_is_an_outlet(tmp_p
     assert content(folder / "task_store.json")["t"]["value"] == [1]
 
 
-def test_an_author_can_say_what_is_stored_before(tmp_path: Path) -> None:
+def test_an_author_can_write_entries_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "asset_store.json").write_text('{"orders": {"total_runs": {"value": 4}}}')
     with run(local=tmp_path) as r, r.asset_store["orders"].transaction() as t:
         t["seen"] = t.get("total_runs")
@@ -79,7 +79,7 @@ def test_connections_are_those_of_the_job_file(tmp_path: Path) -> None:
         assert r.connections["lake"]["region"] == "eu"
 
 
-def test_who_declares_outlets_has_no_others(tmp_path: Path) -> None:
+def test_a_job_with_declared_outlets_has_no_other_outlets(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"outlets": ["orders"]}')
     with run(local=tmp_path) as r:
         r.asset_store.set("only", 1)
@@ -118,7 +118,9 @@ def test_who_declares_outlets_has_no_others(tmp_path: Path) -> None:
         ("run.json", '{"number": "one"}', "delete the file to begin with the first run"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, name: str, text: str, why: str) -> None:
+def test_a_file_that_cannot_be_used_raises_a_sentence_that_names_it(
+    tmp_path: Path, name: str, text: str, why: str
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(AssetJobError, match=rf"{name} cannot be used: .*{why}") as raised, run(local=tmp_path):
         pytest.fail("entered")
@@ -127,7 +129,7 @@ def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, name: str, text: str
 
 
 @pytest.mark.parametrize("text", ['{"orders": []}', '{"orders": {"a": 1}}', '{"orders": {"a": {"version": "1"}}}'])
-def test_a_store_that_cannot_be_used_is_told_and_left_alone(tmp_path: Path, text: str) -> None:
+def test_a_store_file_that_cannot_be_used_is_reported_and_not_changed(tmp_path: Path, text: str) -> None:
     (tmp_path / "asset_store.json").write_text(text)
     with pytest.raises(AssetJobError, match=r"asset_store\.json cannot be used: "), run(local=tmp_path) as r:
         r.asset_store["orders"].set("a", 1)
@@ -137,7 +139,7 @@ def test_a_store_that_cannot_be_used_is_told_and_left_alone(tmp_path: Path, text
 # One run after the other
 
 
-def test_after_a_success_a_new_run_begins_and_after_a_failure_its_next_try(tmp_path: Path) -> None:
+def test_a_success_is_followed_by_a_new_run_and_a_failure_by_the_next_try(tmp_path: Path) -> None:
     seen = []
     for error in (None, RuntimeError, RuntimeError, None, None):
         try:
@@ -160,7 +162,7 @@ def test_after_a_success_a_new_run_begins_and_after_a_failure_its_next_try(tmp_p
     assert content(tmp_path / "asset_store.json")["orders"]["total_runs"]["value"] == 3
 
 
-def test_a_run_that_was_killed_is_tried_again(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_is_retried(tmp_path: Path) -> None:
     killed = run(local=tmp_path)
     killed.__enter__()
     with run(local=tmp_path) as r:
@@ -170,7 +172,7 @@ def test_a_run_that_was_killed_is_tried_again(tmp_path: Path) -> None:
     assert killed.run_id == "local__1"
 
 
-def test_a_run_that_has_ended_changes_nothing_any_more(tmp_path: Path) -> None:
+def test_a_run_that_has_ended_cannot_write(tmp_path: Path) -> None:
     with run(local=tmp_path) as r:
         r.asset_store["orders"].set("a", 1)
     for write in (
@@ -188,7 +190,7 @@ def test_a_run_that_has_ended_changes_nothing_any_more(tmp_path: Path) -> None:
 # Which folder, and when
 
 
-def test_the_environment_names_a_folder_where_the_program_names_none(
+def test_the_folder_of_the_environment_is_used_if_the_program_names_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASSET_JOB_LOCAL", str(tmp_path / "environment"))
@@ -199,10 +201,10 @@ def test_the_environment_names_a_folder_where_the_program_names_none(
     assert {path.parent.name for path in tmp_path.rglob("finish.json")} == {"environment", "argument"}
 
 
-def test_a_job_that_the_daemon_started_is_no_local_run(
+def test_a_job_that_the_daemon_started_ignores_the_local_folder(
     daemon: ExecutionServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a program may keep its folder for the author's machine."""
+    """A program may keep the folder that is meant for its author's machine."""
     monkeypatch.setenv("ASSET_JOB_CONTEXT", str(tmp_path / "context.json"))
     monkeypatch.setenv("ASSET_JOB_LOCAL", str(tmp_path / "local"))
     for local in (None, tmp_path / "local"):

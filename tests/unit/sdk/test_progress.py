@@ -46,7 +46,7 @@ def looked(progress: ProgressReporter, tracker: Tracker) -> dict[str, int]:
     return progress.counts()
 
 
-def test_counts_grow_with_the_application_and_ended_jobs_are_asked_no_more(daemon: ExecutionServer) -> None:
+def test_counts_grow_with_the_application_and_ended_jobs_are_not_queried_again(daemon: ExecutionServer) -> None:
     progress = ProgressReporter(Client(daemon.url, token("first")))
     running = Tracker({0: Job([0, 1], "RUNNING")}, {0: Stage(4, 2)})
     assert looked(progress, running) == {"stages": 1, "tasks": 4, "tasks_done": 2}
@@ -56,7 +56,7 @@ def test_counts_grow_with_the_application_and_ended_jobs_are_asked_no_more(daemo
     assert ended.asked == [0, 1, 1]
 
 
-def test_a_skipped_stage_does_not_keep_the_bar_from_its_end(daemon: ExecutionServer) -> None:
+def test_a_skipped_stage_does_not_keep_the_progress_from_completion(daemon: ExecutionServer) -> None:
     progress = ProgressReporter(Client(daemon.url, token("first")))
     tracker = Tracker({0: Job([0, 1], "SUCCEEDED")}, {0: Stage(4, 0), 1: Stage(2, 2)})
     assert looked(progress, tracker) == {"stages": 2, "tasks": 2, "tasks_done": 2}
