@@ -100,7 +100,7 @@ class ProgressReporter(Background):
 
     def run(self) -> None:
         super().run()
-        self._safely()  # the last counts, so that a bar ends where the job ended
+        self._safely()  # the last counts, so that a progress bar is complete at the end
 
     def count_stages(self, tracker: StatusTracker) -> list[int]:
         """Take the counts from the tracker, and return the stages of jobs that have just ended.

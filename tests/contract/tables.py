@@ -63,15 +63,9 @@ class Kind(ABC):
     def smallest_ids(self) -> list[int]:
         """The smallest id of each file, by the table's metadata."""
 
-    def words(self, run: str, try_number: int) -> dict[str, Any]:
+    def writer(self, run: str, try_number: int) -> WritingTry:
         owner = Owner(dag_id="load", run_id=run, task_id="load", map_index=-1)
-        return {
-            "owner": owner,
-            "writer": WritingTry(owner=owner, try_number=try_number),
-            "attempt": uuid4().hex,
-            "warn": self.warnings.append,
-            "pause": lambda _: None,
-        }
+        return WritingTry(owner=owner, try_number=try_number)
 
     def ids(self) -> list[int]:
         return sorted(self.by_library()["id"].to_pylist())
@@ -86,9 +80,17 @@ class Delta(Kind):
     def table(
         self, run: str, try_number: int, *, ask: Callable[[], None] = check_not_superseded, evolution: Any = "strict"
     ) -> DeltaLakeTable:
-        words = self.words(run, try_number)
+        writer = self.writer(run, try_number)
         return DeltaLakeTable(
-            location=self.location, access=self.access, check_not_superseded=ask, evolution=evolution, **words
+            location=self.location,
+            access=self.access,
+            owner=writer.owner,
+            writer=writer,
+            attempt=uuid4().hex,
+            evolution=evolution,
+            check_not_superseded=ask,
+            warn=self.warnings.append,
+            pause=lambda _: None,
         )
 
     def drop(self) -> None:
@@ -136,14 +138,19 @@ class Iceberg(Kind):
     def table(
         self, run: str, try_number: int, *, ask: Callable[[], None] = check_not_superseded, evolution: Any = "strict"
     ) -> IcebergTable:
+        writer = self.writer(run, try_number)
         return IcebergTable(
             name=("shop", "orders"),
             location=TableLocation(bucket=None, path="shop.orders"),
             catalog=self.catalog(),
             access=self.access,
-            check_not_superseded=ask,
+            owner=writer.owner,
+            writer=writer,
+            attempt=uuid4().hex,
             evolution=evolution,
-            **self.words(run, try_number),
+            check_not_superseded=ask,
+            warn=self.warnings.append,
+            pause=lambda _: None,
         )
 
     def smallest_ids(self) -> list[int]:

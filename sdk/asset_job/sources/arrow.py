@@ -44,7 +44,7 @@ def registered(spark: SparkSession, kind: str, *, reader: Any = None, writer: An
         def writer(self, schema: Any, overwrite: bool) -> Any:  # noqa: ARG002 - Spark's interface
             return writer
 
-    spark.dataSource.register(OneUseSource)  # only to be used at once: a DataFrame keeps its own source
+    spark.dataSource.register(OneUseSource)  # the name is used once; a DataFrame keeps its own source
     return unique
 
 

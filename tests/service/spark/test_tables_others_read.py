@@ -170,7 +170,7 @@ def check_appended(said: list[Any], table: Kind) -> None:
     assert said[3][0] == 4
     assert said[4] == [0, "None", None]
     assert said[5].startswith("Fenced: try 3 of this run has written the table already")
-    assert "has no column colour: leave it out" in said[6]
+    assert "has no column colour: drop it from the frame" in said[6]
     assert said[7][0] == 1
     for rows in (table.by_library(), table.by_duckdb()):
         seen = sorted(rows.to_pylist(), key=lambda row: row["id"])
