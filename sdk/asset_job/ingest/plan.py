@@ -55,7 +55,7 @@ def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class IngestDestination:
-    """Where a run loads to."""
+    """The table to which a run loads, and the one for its bad records."""
 
     outlet: str
     """The asset whose store describes the table."""
