@@ -132,7 +132,9 @@ class Client(Transport):
                 return self._attempt(urllib.request.Request(url, data, headers, method=method))  # noqa: S310 - our daemon
             except _Transient as error:
                 if time.monotonic() + pause > give_up:
-                    raise Unreachable(f"Asset Watcher did not answer at {self._base}: {error}") from error
+                    raise Unreachable(
+                        f"Asset Watcher did not answer at {self._base}: {error}; check that it runs and can be reached"
+                    ) from error
             time.sleep(pause)
             pause = min(2 * pause, 10.0)
 

@@ -94,7 +94,7 @@ class DeltaLakeTable(VersionedTable):
         try:
             fields = json.loads(Schema.from_arrow(schema).to_json())["fields"]
         except (DeltaError, ValueError, TypeError) as error:
-            raise TargetFailed(f"Delta has no such type: {first_line(error)}") from None
+            raise TargetFailed(f"Delta has no type for a column: {first_line(error)}; cast the column") from None
         return {field["name"]: type_text(field["type"]) for field in fields}
 
     def add_columns(self, version: Version, columns: pa.Schema) -> None:

@@ -238,7 +238,7 @@ def _schema(schema: pa.Schema) -> Schema:
     try:
         return assign_fresh_schema_ids(Catalog._convert_schema_if_needed(schema))  # noqa: SLF001 - as create_table does
     except (TypeError, ValueError) as error:
-        raise TargetFailed(f"Iceberg has no such type: {first_line(error)}") from None
+        raise TargetFailed(f"Iceberg has no type for a column: {first_line(error)}; cast the column") from None
 
 
 def _text(kind: Any) -> str:
