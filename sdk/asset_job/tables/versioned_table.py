@@ -185,20 +185,8 @@ class VersionedTable(TargetTable):
             case Replace(files):
                 return files
             case Rewritten(remaining):
-                self._check_rewritten(version)
+                _check_rewritten(self, version)
                 return remaining
-
-    def _check_rewritten(self, version: Version) -> None:
-        """Raise `TargetFailed` unless the rewritten rows of the run were deleted: then there is nothing left to replace."""
-        run = self.owner.run_id
-        rewritten = f"rows of the run {run} in {self.location} were rewritten by others (OPTIMIZE, MERGE, DELETE)"
-        if not version.columns.has_run_column:
-            raise TargetFailed(
-                f"{rewritten}, and the table has no column `{RUN}` that tells which they are: restore the version before "
-                "that, or delete the rows and start a new run instead of this one"
-            )
-        if self.has_rows_of_run(version):
-            raise TargetFailed(f"{rewritten}: delete them (DELETE … WHERE {RUN} = '{run}'), then clear the run")
 
     def ready(self, schema: pa.Schema, partition_by: Sequence[str]) -> Version:
         """Create the table, or add the columns that it lacks. Returns the version that has them all. Raises `TargetFailed`."""
@@ -223,6 +211,19 @@ class VersionedTable(TargetTable):
     def _result(self) -> str:
         """The file in which the tasks' writer lists what was written."""
         return str(Path(tempfile.gettempdir()) / f"asset_job-{self.attempt}.json")
+
+
+def _check_rewritten(table: VersionedTable, version: Version) -> None:
+    """Raise `TargetFailed` unless the rewritten rows of the run were deleted: then there is nothing left to replace."""
+    run = table.owner.run_id
+    rewritten = f"rows of the run {run} in {table.location} were rewritten by others (OPTIMIZE, MERGE, DELETE)"
+    if not version.columns.has_run_column:
+        raise TargetFailed(
+            f"{rewritten}, and the table has no column `{RUN}` that tells which they are: restore the version before "
+            "that, or delete the rows and start a new run instead of this one"
+        )
+    if table.has_rows_of_run(version):
+        raise TargetFailed(f"{rewritten}: delete them (DELETE … WHERE {RUN} = '{run}'), then clear the run")
 
 
 def _check_files(table: VersionedTable, version: Version, files: Sequence[DataFile]) -> None:
