@@ -186,7 +186,7 @@ async def world(folder: Path) -> AsyncIterator[World]:
             )
         names = iceberg_on(server, bucket, folder).properties
         catalog = services.enter_context(running_catalog(folder, **names))
-        delta = replace(delta_on(server, bucket), place=location_of(f"s3://{bucket}/tables/customers", {}))
+        delta = replace(delta_on(server, bucket), location=location_of(f"s3://{bucket}/tables/customers", {}))
         port, file = free_port(), folder / "watchers.yaml"
         with file.open("w") as text:
             YAML().dump(configuration(port), text)

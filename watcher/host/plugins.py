@@ -1,11 +1,12 @@
-"""Classes of the user, by dotted path: on `settings.plugins_dir`, or installed."""
+"""Classes of the user by dotted path, on `settings.plugins_dir` or installed, and what they say of a watermark."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,24 @@ from pydantic import BaseModel
 from config.errors import UnknownClass
 
 
+@dataclass(frozen=True, kw_only=True)
+class WatermarkDescription:
+    """What a trigger's class says of a watermark: a sentence for people, and numbers for Prometheus by their names."""
+
+    sentence: str = ""
+    """One sentence, or a text of `fault`'s when the class failed; empty when there is nothing to say."""
+    gauges: Mapping[str, float] = field(default_factory=dict)
+    fault: str | None = None
+    """Why the class could not describe the watermark, and the remedy. None when it could."""
+
+
 def add_to_import_path(folder: Path) -> None:
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
 
 def plugin_class(name: str, base: type, registered: Sequence[str] = ()) -> Any:
-    """The subclass of `base` with this dotted path. Raises `UnknownClass`; `registered` are names perhaps meant."""
+    """Return the subclass of `base` with this dotted path. Raises `UnknownClass`; `registered` are names that may be meant."""
     module_name, _, class_name = name.rpartition(".")
     try:
         plugin = getattr(importlib.import_module(module_name), class_name, None)
@@ -40,6 +52,6 @@ def not_imported(name: str, reason: str, registered: Sequence[str] = ()) -> Unkn
 
 
 def check_options(name: str, plugin: type) -> None:
-    """Raises `UnknownClass` for a class without the model of its keys."""
+    """Raise `UnknownClass` for a class without a model of its keys."""
     if not (inspect.isclass(options := getattr(plugin, "Options", None)) and issubclass(options, BaseModel)):
         raise UnknownClass(f"`{name}` has no `Options`, the pydantic model of its keys; add it to the class")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 
 import anyio
 import pytest
@@ -37,7 +37,7 @@ def ignore(_appended: Appended) -> None:
     """Nobody waits for these events."""
 
 
-async def outcomes(*posts: Awaitable[AssetEvent]) -> Sequence[AssetEvent | Exception]:
+async def outcomes(*posts: Awaitable[AssetEvent]) -> list[AssetEvent | Exception]:
     """Of posts that come at once, in this order."""
     ends: dict[int, AssetEvent | Exception] = {}
 

@@ -133,7 +133,7 @@ def test_odd_keys_are_read_and_written_as_they_are(s3_server: S3Server, bucket: 
 
 @contextmanager
 def server_that_answers_together(requests: int) -> Iterator[str]:
-    """A store whose requests wait until so many have arrived."""
+    """Let each request wait until so many have arrived."""
     all_here = Barrier(requests)
 
     class Handler(BaseHTTPRequestHandler):
@@ -203,7 +203,7 @@ def orders_by_csv(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
 
 
 def orders_by_json(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
-    """Lines that are left to Spark, as very long ones are, are parsed here."""
+    """Read orders from JSON, including lines that are left to Spark elsewhere, such as very long ones."""
     reader = ReadJson.of(LineSchema(schema=OF_ORDERS, corrupt="corrupt"))
     assert reader is not None
     for batch in reader(store, file):

@@ -1,23 +1,64 @@
-"""Logs that are followed: however many clients follow one, its files are looked at once for all, and its lines written once.
+"""Followed logs. However many clients follow a log, its files are read once, and its lines formatted once.
 
-There is no task that looks: whoever wakes first after a while does, and hands what has come to the others.
+No task of its own reads: the follower that wakes first after a while does, and passes the lines to the others.
 """
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import BinaryIO, Final
 
 import anyio
 import anyio.to_thread
 
-from watcher.host.logs.reader import LOOK_EVERY, Log, Record, Tail
+from watcher.host.logs.reader import BLOCK, Log, Record, opened, record_of, size_of
 
+READ_EVERY: Final = 0.25
+"""Seconds between two reads. Logs may be on a shared volume, where no file system event reports another machine's writes."""
 MOST_PENDING: Final = 1_000_000
-"""Characters that a client may be behind before its stream ends."""
+"""The number of characters that a client may be behind before its stream ends."""
+
+
+class Tail:
+    """Reads what is appended to a log from now on, also to files that do not exist yet."""
+
+    def __init__(self, logs: Callable[[], Sequence[Log]]) -> None:
+        self._logs = logs
+        self._ends = {os.fstat(file.fileno()).st_ino: size_of(file) for file in self._files()}
+
+    def read(self) -> Sequence[Record]:
+        """Return the complete lines since the last call, file by file."""
+        return [record_of(line) for file in self._files() for line in self._new_lines(file)]
+
+    def _files(self) -> Iterator[BinaryIO]:
+        for path in [path for log in self._logs() for path in log]:
+            # A file set aside between the listing and now is found under its new name next time.
+            with opened(path) as file:
+                if not isinstance(file, io.BytesIO):
+                    yield file
+
+    def _new_lines(self, file: BinaryIO) -> Sequence[bytes]:
+        number = os.fstat(file.fileno()).st_ino  # it stays the same when the file is set aside
+        known = self._ends.get(number, 0)
+        start = known if known <= size_of(file) else 0
+        file.seek(start)
+        data = file.read(BLOCK)
+        end = data.rfind(b"\n") + 1 or (len(data) if len(data) == BLOCK else 0)
+        self._ends[number] = start + end
+        return [line for line in data[:end].split(b"\n") if line.strip()]
+
+
+async def follow(tail: Tail, stopping: anyio.Event) -> AsyncGenerator[Sequence[Record], None]:
+    """Yield what was appended since the last read, or an empty sequence. Ends when `stopping` is set."""
+    while not stopping.is_set():
+        yield await anyio.to_thread.run_sync(tail.read)
+        with anyio.move_on_after(READ_EVERY):
+            await stopping.wait()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -34,21 +75,21 @@ class _Follower:
 
 @dataclass(kw_only=True, eq=False)
 class _SharedTail:
-    """One log's; `shown` writes a record as clients get it."""
+    """The shared end of one log. `shown` formats a record for clients."""
 
     tail: Tail
     shown: Callable[[Record], str]
     followers: set[_Follower] = field(default_factory=set)
-    looked_at: float = field(default_factory=anyio.current_time)
-    _looking: anyio.Lock = field(default_factory=anyio.Lock)
+    read_at: float = field(default_factory=anyio.current_time)
+    _reading: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def look(self, after: float = LOOK_EVERY) -> None:
-        """Unless somebody has less than so many seconds ago."""
-        async with self._looking:
-            if anyio.current_time() - self.looked_at < after:
+    async def read(self, after: float = READ_EVERY) -> None:
+        """Read what was appended, unless another follower did so less than `after` seconds ago."""
+        async with self._reading:
+            if anyio.current_time() - self.read_at < after:
                 return
             records = await anyio.to_thread.run_sync(self.tail.read)
-            self.looked_at = anyio.current_time()
+            self.read_at = anyio.current_time()
         text = "".join(map(self.shown, records))
         for follower in self.followers if text else ():
             follower.pending.append(text)
@@ -57,29 +98,29 @@ class _SharedTail:
 
 @dataclass(kw_only=True, eq=False)
 class Followers:
-    """Of all logs of a process."""
+    """The followers of all logs of a process."""
 
     _tails: dict[str, _SharedTail] = field(default_factory=dict)
 
     async def follow(
         self, name: str, logs: Callable[[], Sequence[Log]], shown: Callable[[Record], str], stopping: anyio.Event
     ) -> AsyncGenerator[str, None]:
-        """What is appended to the log of this name from the first step on, which yields nothing; ends with `stopping`.
+        """Yield what is appended to the log of this name from now on. The first text is empty. Ends with `stopping`.
 
-        Yields an empty text where a look has shown nothing new. Ends, too, for a client that is too far behind.
+        Yields an empty text when nothing is new. Ends, too, for a client that is too far behind.
         """
         if name not in self._tails:
             tail = await anyio.to_thread.run_sync(partial(Tail, logs))
             self._tails.setdefault(name, _SharedTail(tail=tail, shown=shown))
         shared = self._tails[name]
         with self._joined(name, shared) as follower:
-            await shared.look(after=0)
+            await shared.read(after=0)
             follower.take()
             while not stopping.is_set() and follower.size <= MOST_PENDING:
                 yield follower.take()
-                with anyio.move_on_after(LOOK_EVERY):
+                with anyio.move_on_after(READ_EVERY):
                     await stopping.wait()
-                await shared.look()
+                await shared.read()
 
     @contextmanager
     def _joined(self, name: str, shared: _SharedTail) -> Iterator[_Follower]:

@@ -90,7 +90,7 @@ def _fingerprint(request: Request, body: bytes) -> str:
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
     """A token for the same try that lives as long as the one before did."""
     task_instance_id, try_number, trace_id = identity.task_instance_id, identity.try_number, identity.trace_id
-    secret = context.secrets[0]
+    secret = context.sign_in.secrets[0]
     return try_tokens.issue(secret, task_instance_id, try_number, lifetime=identity.lifetime, trace_id=trace_id)
 
 
