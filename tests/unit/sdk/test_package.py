@@ -1,4 +1,4 @@
-"""The SDK is a package of its own: its wheel needs nothing but Python, and has the application's version."""
+"""The SDK is a package of its own: its wheel needs nothing but Python."""
 
 from __future__ import annotations
 
@@ -96,10 +96,9 @@ def test_drivers_get_the_same_modules_and_nothing_else(tmp_path: Path) -> None:
         assert {*archive.namelist()} == MODULES
 
 
-def test_its_version_is_the_applications() -> None:
+def test_it_requires_the_applications_python_and_nothing_else() -> None:
     application, sdk = (
         tomllib.loads((folder / "pyproject.toml").read_text())["project"] for folder in (ROOT, ROOT / "sdk")
     )
-    assert sdk["version"] == application["version"]
     assert sdk["requires-python"] == application["requires-python"]
     assert sdk["dependencies"] == []
