@@ -27,7 +27,7 @@ MOST_HANDLED: Final = 100_000
 """The number of remembered xids at which it is an alarm, however young the transaction is that keeps them."""
 
 CLOCK_JITTER: Final = timedelta(seconds=0.5)
-"""By how much two readings of the server's clock may disagree; the margin of a checkpoint's moment is larger."""
+"""The amount by which two readings of the server's clock may disagree; the margin of a checkpoint's moment is larger."""
 
 
 class LivingTransactions:

@@ -93,18 +93,22 @@ def changes(
     present = {_key(rule, complaint): (rule, complaint) for rule, complaint in pairs}
     before = {alert.key: alert for alert in known}
     holds = {rule.id: rule.hold for rule in rules}
-    after = {key: before.get(key) or _new(key, *pair, now) for key, pair in present.items()}
-    due = [alert for alert in after.values() if not alert.is_fired and now - alert.since >= holds[alert.rule]]
+    begun = {key: _new(key, *present[key], now) for key in present.keys() - before.keys()}
+    lasting = [before.get(key) or begun[key] for key in present]
+    due = [alert for alert in lasting if not alert.is_fired and now - alert.since >= holds[alert.rule]]
     over = [alert for key, alert in before.items() if key not in present]
+    resolved = [Notice(state="resolved", known=alert) for alert in over if alert.is_fired and alert.rule in holds]
     return AlertChanges(
-        added=[alert for key, alert in after.items() if key not in before],
+        added=[alert for alert in lasting if alert.key in begun],
         fired=_keys(due),
         removed=_keys(over),
-        notices=[
-            *(Notice(state="resolved", known=alert) for alert in over if alert.is_fired and alert.rule in holds),
-            *(Notice(state="firing", known=replace(alert, message=present[alert.key][1].message)) for alert in due),
-        ],
+        notices=[*resolved, *(_firing(alert, present[alert.key][1]) for alert in due)],
     )
+
+
+def _firing(alert: KnownAlert, complaint: Complaint) -> Notice:
+    """Return the notice of an alert that begins, with the complaint's present message."""
+    return Notice(state="firing", known=replace(alert, message=complaint.message))
 
 
 def _keys(alerts: Sequence[KnownAlert]) -> frozenset[str]:
