@@ -89,13 +89,12 @@ def changes(
     complaints: Sequence[Complaint], rules: Sequence[Rule], known: Sequence[KnownAlert], now: datetime
 ) -> AlertChanges:
     """Begin an alert once its complaint has lasted for the rule's `hold`; end it when the complaint is gone."""
-    pairs = [(rule, complaint) for rule in rules for complaint in complaints if rule.covers(complaint)]
-    present = {_key(rule, complaint): (rule, complaint) for rule, complaint in pairs}
+    present = _covered(complaints, rules)
     before = {alert.key: alert for alert in known}
     holds = {rule.id: rule.hold for rule in rules}
     begun = {key: _new(key, *present[key], now) for key in present.keys() - before.keys()}
     lasting = [before.get(key) or begun[key] for key in present]
-    due = [alert for alert in lasting if not alert.is_fired and now - alert.since >= holds[alert.rule]]
+    due = [alert for alert in lasting if _is_due(alert, holds, now)]
     over = [alert for key, alert in before.items() if key not in present]
     resolved = [Notice(state="resolved", known=alert) for alert in over if alert.is_fired and alert.rule in holds]
     return AlertChanges(
@@ -104,6 +103,16 @@ def changes(
         removed=_keys(over),
         notices=[*resolved, *(_firing(alert, present[alert.key][1]) for alert in due)],
     )
+
+
+def _covered(complaints: Sequence[Complaint], rules: Sequence[Rule]) -> Mapping[str, tuple[Rule, Complaint]]:
+    """Return each pair of a rule and a complaint that it covers, by the key of their alert."""
+    pairs = [(rule, complaint) for rule in rules for complaint in complaints if rule.covers(complaint)]
+    return {_key(rule, complaint): (rule, complaint) for rule, complaint in pairs}
+
+
+def _is_due(alert: KnownAlert, holds: Mapping[str, timedelta], now: datetime) -> bool:
+    return not alert.is_fired and now - alert.since >= holds[alert.rule]
 
 
 def _firing(alert: KnownAlert, complaint: Complaint) -> Notice:
