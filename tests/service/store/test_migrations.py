@@ -219,5 +219,5 @@ async def test_a_position_of_an_older_schema_is_claimed_with_its_state_as_it_is(
 
 
 def test_the_first_schema_stays_what_databases_were_made_with() -> None:
-    content = (Path(migrations.__file__).parent / "versions" / "0001_the_first_schema.py").read_bytes()
+    content = (Path(migrations.__file__).parent / "versions" / "0001_first_schema.py").read_bytes()
     assert hashlib.sha256(content).hexdigest() == FIRST_SCHEMA
