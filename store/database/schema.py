@@ -7,16 +7,12 @@ big integers and decimals come back as they were given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    DateTime,
-    Dialect,
-    Float,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -30,12 +26,30 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import SchemaItem
-from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.types import TypeDecorator
 
-from store.keys import ROLES, JobDefinition, Role
+from store.database import column_types
+from store.database.lifecycle import (
+    LIFECYCLE,
+    DeletedWith,
+    Follows,
+    HandedOver,
+    Horizon,
+    KeptForEver,
+    Lifecycle,
+    NameRule,
+    Owner,
+    RemovedBy,
+    Swept,
+)
+from store.keys import ROLES, Role
+
+# Migrations, which are never edited, and whoever reads the tables have these from here.
+UtcDateTime = column_types.UtcDateTime
+database_now = column_types.database_now
+database_time_in = column_types.database_time_in
+in_utc = column_types.in_utc
+seconds_between = column_types.seconds_between
 
 metadata = MetaData(
     naming_convention={
@@ -47,108 +61,28 @@ metadata = MetaData(
 )
 
 
-def in_utc(moment: datetime) -> datetime:
-    """The moment, which has a zone, in UTC. Raises `ValueError` where UTC's year is none of 1 to 9999."""
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("lies outside the calendar; give a time of the years 1 to 9999 in UTC") from None
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """An aware UTC datetime in and out; SQLite keeps it as naive text that sorts."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.utcoffset() is None:
-            raise ValueError("a time without a time zone names no moment")
-        utc = in_utc(value)
-        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
-
-    def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Definition(TypeDecorator[JobDefinition]):
-    """A `JobDefinition` in and out."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: JobDefinition | None, _dialect: Dialect) -> str | None:
-        return None if value is None else value.to_json()
-
-    def process_result_value(self, value: str | None, _dialect: Dialect) -> JobDefinition | None:
-        return None if value is None else JobDefinition.from_json(value)
-
-
-class database_now(FunctionElement[datetime]):  # noqa: N801  reads like the SQL function it is
-    """The database's clock at this statement; leases and ages never use a process's clock."""
-
-    type = UtcDateTime()
-    inherit_cache = True
-
-
-@compiles(database_now, "postgresql")
-def _postgresql_now(_element: Any, _compiler: Any, **_options: Any) -> str:
-    return "clock_timestamp()"
-
-
-@compiles(database_now, "sqlite")
-def _sqlite_now(_element: Any, _compiler: Any, **_options: Any) -> str:
-    return "(strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')"
-
-
-class database_time_in(FunctionElement[datetime]):  # noqa: N801  likewise
-    """So many seconds (a float) after `database_now`."""
-
-    type = UtcDateTime()
-    inherit_cache = True
-
-
-@compiles(database_time_in, "postgresql")
-def _postgresql_time_in(element: Any, compiler: Any, **options: Any) -> str:
-    return f"(clock_timestamp() + make_interval(secs => {compiler.process(element.clauses, **options)}))"
-
-
-@compiles(database_time_in, "sqlite")
-def _sqlite_time_in(element: Any, compiler: Any, **options: Any) -> str:
-    seconds = compiler.process(element.clauses, **options)
-    return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {seconds} || ' seconds') || '000')"
-
-
-class seconds_between(FunctionElement[float]):  # noqa: N801  likewise
-    """From one time to a later one; null while either is null."""
-
-    type = Float()
-    inherit_cache = True
-
-
-@compiles(seconds_between, "postgresql")
-def _postgresql_seconds(element: Any, compiler: Any, **options: Any) -> str:
-    start, end = (compiler.process(time, **options) for time in element.clauses)
-    return f"EXTRACT(EPOCH FROM {end} - {start})::double precision"
-
-
-@compiles(seconds_between, "sqlite")
-def _sqlite_seconds(element: Any, compiler: Any, **options: Any) -> str:
-    start, end = (compiler.process(time, **options) for time in element.clauses)
-    return f"round((julianday({end}) - julianday({start})) * 86400.0, 3)"  # it counts milliseconds
-
-
 _big_id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER primary keys by itself
 NAME = String(250)
 UUID = String(36)
 
 
-def _table(name: str, *parts: SchemaItem, **options: Any) -> Table:
-    return Table(name, metadata, *parts, **options)
+UNDO_SUFFIX: Final = "@previous"
+"""Behind a watcher's name, which holds no @: the large set of the position that its last rewind left."""
+
+_BY_CONFIGURATION: Final = KeptForEver(
+    reason="What is no longer configured is marked as not active; others refer to it."
+)
+_APPLYING: Final = RemovedBy(function="store.catalog.catalog_sync.apply")
+_ASSET_ID: Final = {"asset_id": NameRule.BY_ID}
+_DAG_ID: Final = {"dag_id": NameRule.ANOTHER_JOB}
+
+
+def _table(name: str, lifecycle: Lifecycle, *parts: SchemaItem, sqlite_autoincrement: bool = False) -> Table:
+    return Table(name, metadata, *parts, info={LIFECYCLE: lifecycle}, sqlite_autoincrement=sqlite_autoincrement)
+
+
+def _deleted_with(table: str, *, by_database: bool = False, **columns: str) -> DeletedWith:
+    return DeletedWith(table=table, columns=columns, by_database=by_database)
 
 
 def _only_of_tasks(*columns: str, table: str) -> Index:
@@ -159,6 +93,7 @@ def _only_of_tasks(*columns: str, table: str) -> Index:
 
 asset = _table(
     "asset",
+    Lifecycle(owner=Owner.ASSET, kept=(_BY_CONFIGURATION,), names={"name": NameRule.IN_PLACE}),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("name", String(1500), nullable=False, unique=True),
     Column("uri", String(1500), nullable=False, unique=True),
@@ -174,6 +109,7 @@ asset = _table(
 
 asset_alias = _table(
     "asset_alias",
+    Lifecycle(owner=Owner.ALIAS, kept=(_BY_CONFIGURATION,)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("name", NAME, nullable=False, unique=True),
     Column("group", String(1500), nullable=False, server_default=text("''")),
@@ -183,12 +119,43 @@ asset_alias = _table(
 
 asset_alias_asset = _table(  # the assets that got an event through the alias
     "asset_alias_asset",
+    Lifecycle(
+        owner=Owner.ALIAS,
+        kept=(KeptForEver(reason="An alias that is configured again goes on with its associations."),),
+        names=_ASSET_ID,
+    ),
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
     Column("asset_id", ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 watcher = _table(
     "watcher",
+    Lifecycle(
+        owner=Owner.WATCHER,
+        kept=(_BY_CONFIGURATION,),
+        names={
+            **_ASSET_ID,
+            "name": HandedOver(
+                columns=("paused",),
+                stays=(
+                    "asset_id",
+                    "trigger",
+                    "active",
+                    "state",
+                    "error",
+                    "error_count",
+                    "last_poll_at",
+                    "last_event_at",
+                    "lag_seconds",
+                    "up_to",
+                    "up_to_version",
+                    "definition",
+                    "findings",
+                    "polls",
+                ),
+            ),
+        },
+    ),
     Column("name", NAME, primary_key=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("trigger", String(1000), nullable=False),
@@ -209,6 +176,16 @@ watcher = _table(
 
 watcher_position = _table(
     "watcher_position",
+    Lifecycle(
+        owner=Owner.WATCHER,
+        kept=(KeptForEver(reason="A version never goes back under any name: event ids are made from it."),),
+        names={
+            "watcher": HandedOver(
+                columns=("source_identity", "format", "state", "watermark", "previous", "undo_ended", "updated_at"),
+                stays=("owner", "epoch", "version"),
+            )
+        },
+    ),
     Column("watcher", NAME, primary_key=True),
     Column("source_identity", Text),  # JSON; null until the first commit
     Column("owner", UUID),  # triggerer.id
@@ -224,6 +201,14 @@ watcher_position = _table(
 
 watcher_position_row = _table(
     "watcher_position_row",
+    Lifecycle(
+        owner=Owner.WATCHER,
+        kept=(
+            RemovedBy(function="store.detection.positions.change_rows"),
+            Swept(sweep="rows of past rewinds", horizon=Horizon.UNDO_ENDED),
+        ),
+        names={"watcher": Follows(suffixes=("", UNDO_SUFFIX))},
+    ),
     Column("watcher", NAME, primary_key=True),
     Column("member", BigInteger, primary_key=True),
     Column("value", BigInteger, nullable=False),
@@ -232,6 +217,11 @@ watcher_position_row = _table(
 
 rejected_item = _table(  # what cannot be told, kept aside in the transaction of the position that passes it
     "rejected_item",
+    Lifecycle(
+        owner=Owner.WATCHER,
+        kept=(RemovedBy(function="store.detection.rejections.change"),),
+        names={"watcher": Follows()},
+    ),
     Column("watcher", NAME, primary_key=True),
     Column("digest", String(64), primary_key=True),  # SHA-256 hex of key and version
     Column("key", Text, nullable=False),  # JSON, as the event's `rejected` names it
@@ -245,6 +235,13 @@ rejected_item = _table(  # what cannot be told, kept aside in the transaction of
 
 triggerer = _table(
     "triggerer",
+    Lifecycle(
+        owner=Owner.PROCESS,
+        kept=(
+            RemovedBy(function="store.processes.triggerers.leave"),
+            RemovedBy(function="store.processes.triggerers.forget_dead"),
+        ),
+    ),
     Column("id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
@@ -258,6 +255,9 @@ triggerer = _table(
 
 dispatcher = _table(
     "dispatcher",
+    Lifecycle(
+        owner=Owner.PROCESS, kept=(KeptForEver(reason="A home that comes back finds its tries again by its id."),)
+    ),
     Column("home_id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
@@ -268,6 +268,7 @@ dispatcher = _table(
 
 leader = _table(  # one row: who schedules and starts runs
     "leader",
+    Lifecycle(owner=Owner.INSTALLATION, kept=(KeptForEver(reason="It has one row, whose epoch never goes back."),)),
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("owner", UUID, nullable=False),
     Column("epoch", BigInteger, nullable=False),  # +1 at every take-over
@@ -276,6 +277,15 @@ leader = _table(  # one row: who schedules and starts runs
 
 asset_store = _table(
     "asset_store",
+    Lifecycle(
+        owner=Owner.ASSET,
+        kept=(Swept(sweep="orphaned asset entries", horizon=Horizon.ORPHAN),),
+        names={
+            **_ASSET_ID,
+            "last_updated_by_dag_id": NameRule.AS_WRITTEN,
+            "last_updated_by_watcher": NameRule.AS_WRITTEN,
+        },
+    ),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("key", String(512), primary_key=True),
     Column("value", Text, nullable=False),
@@ -294,6 +304,11 @@ asset_store = _table(
 
 asset_store_history = _table(
     "asset_store_history",
+    Lifecycle(
+        owner=Owner.ASSET,
+        kept=(Swept(sweep="history", horizon=Horizon.HISTORY),),
+        names={**_ASSET_ID, "dag_id": NameRule.AS_WRITTEN, "watcher": NameRule.AS_WRITTEN},
+    ),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("key", String(512), primary_key=True),
     Column("version", BigInteger, primary_key=True, autoincrement=False),
@@ -316,6 +331,14 @@ asset_store_history = _table(
 
 task_store = _table(
     "task_store",
+    Lifecycle(
+        owner=Owner.RUN,
+        kept=(
+            Swept(sweep="expired task entries", horizon=Horizon.OWN_EXPIRY),
+            Swept(sweep="task entries past the default", horizon=Horizon.TASK_ENTRY),
+        ),
+        names=_DAG_ID,
+    ),
     Column("dag_id", NAME, primary_key=True),
     Column("run_id", NAME, primary_key=True),
     Column("task_id", NAME, primary_key=True),
@@ -330,6 +353,11 @@ task_store = _table(
 
 asset_event = _table(
     "asset_event",
+    Lifecycle(
+        owner=Owner.ASSET,
+        kept=(Swept(sweep="events", horizon=Horizon.EVENT),),
+        names={**_ASSET_ID, "source_dag_id": NameRule.AS_WRITTEN, "source_watcher": NameRule.AS_WRITTEN},
+    ),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False),
     Column("extra", Text, nullable=False, server_default="{}"),
@@ -350,12 +378,14 @@ asset_event = _table(
 
 asset_forward = _table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
+    Lifecycle(owner=Owner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
 )
 
 outbox = _table(  # what is owed to other systems, written in the transaction that made it true
     "outbox",
+    Lifecycle(owner=Owner.INSTALLATION, kept=(RemovedBy(function="store.detection.outbox.remove"), _APPLYING)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("destination", String(64), nullable=False),
     Column("lane", NAME, nullable=False),  # of the destination: what is sent in order
@@ -375,6 +405,7 @@ outbox = _table(  # what is owed to other systems, written in the transaction th
 
 alert = _table(  # what was seen by which rule of `settings.alerts`
     "alert",
+    Lifecycle(owner=Owner.INSTALLATION, kept=(RemovedBy(function="store.processes.alerts.remove"),)),
     Column("key", String(64), primary_key=True),  # a hash of rule, kind and subject
     Column("rule", String(64), nullable=False),
     Column("alert", String(32), nullable=False),
@@ -386,12 +417,20 @@ alert = _table(  # what was seen by which rule of `settings.alerts`
 
 listen_position = _table(  # where reading the events of one of Airflow's assets stands
     "listen_position",
+    Lifecycle(owner=Owner.INSTALLATION, kept=(_APPLYING,)),
     Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
     Column("newest", UtcDateTime),  # by Airflow's clock; null: no event was seen
 )
 
 listen_seen = _table(  # Airflow's events that were read and may be read again
     "listen_seen",
+    Lifecycle(
+        owner=Owner.INSTALLATION,
+        kept=(
+            RemovedBy(function="store.detection.listening.advance"),
+            _deleted_with("listen_position", source="source", by_database=True),
+        ),
+    ),
     Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
     Column("timestamp", UtcDateTime, primary_key=True),  # ids of a database that was made anew begin again
@@ -399,17 +438,19 @@ listen_seen = _table(  # Airflow's events that were read and may be read again
 
 asset_alias_event = _table(  # the events that came through the alias
     "asset_alias_event",
+    Lifecycle(owner=Owner.ALIAS, kept=(_deleted_with("asset_event", event_id="id", by_database=True),)),
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
     Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 job = _table(
     "job",
+    Lifecycle(owner=Owner.JOB, kept=(_BY_CONFIGURATION,), names=_DAG_ID),
     Column("dag_id", NAME, primary_key=True),
     Column("task_id", NAME, nullable=False),
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("paused", Boolean, nullable=False, server_default=false()),
-    Column("definition", Definition, nullable=False),
+    Column("definition", column_types.Definition, nullable=False),
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
     Column("clock", String(1000)),  # the cron that `next_tick` was reckoned by
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
@@ -422,6 +463,7 @@ job = _table(
 ASSET_EDGES: Final[Mapping[Role, Table]] = {
     role: _table(
         name,
+        Lifecycle(owner=Owner.JOB, kept=(_APPLYING,), names={**_DAG_ID, **_ASSET_ID}),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
     )
@@ -432,6 +474,7 @@ job_schedule_asset, job_inlet, job_outlet = ASSET_EDGES.values()
 ALIAS_EDGES: Final[Mapping[Role, Table]] = {
     role: _table(
         name,
+        Lifecycle(owner=Owner.JOB, kept=(_APPLYING,), names=_DAG_ID),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True, index=True),
     )
@@ -441,6 +484,15 @@ job_schedule_alias, job_inlet_alias, job_outlet_alias = ALIAS_EDGES.values()
 
 queued_event = _table(
     "queued_event",
+    Lifecycle(
+        owner=Owner.JOB,
+        kept=(
+            RemovedBy(function="store.runs.runs.create_triggered_run"),
+            RemovedBy(function="store.runs.queues.remove"),
+            _APPLYING,
+        ),
+        names={**_DAG_ID, **_ASSET_ID},
+    ),
     Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
@@ -450,6 +502,7 @@ queued_event = _table(
 
 run = _table(
     "run",
+    Lifecycle(owner=Owner.RUN, kept=(Swept(sweep="runs", horizon=Horizon.RUN),), names=_DAG_ID),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("dag_id", ForeignKey("job.dag_id"), nullable=False),
     Column("run_id", NAME, nullable=False),
@@ -476,6 +529,14 @@ run = _table(
 
 run_asset_event = _table(
     "run_asset_event",
+    Lifecycle(
+        owner=Owner.RUN,
+        kept=(
+            _deleted_with("run", dag_id="dag_id", run_id="run_id"),
+            Swept(sweep="events of deleted runs", horizon=Horizon.EVENT),
+        ),
+        names=_DAG_ID,
+    ),
     Column("dag_id", NAME, primary_key=True),
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),  # the primary key is guarantee 2
     Column("run_id", NAME, nullable=False),
@@ -486,6 +547,14 @@ run_asset_event = _table(
 
 task_instance = _table(
     "task_instance",
+    Lifecycle(
+        owner=Owner.RUN,
+        kept=(
+            _deleted_with("run", dag_id="dag_id", run_id="run_id"),
+            Swept(sweep="foreign tasks", horizon=Horizon.RUN),
+        ),
+        names=_DAG_ID,
+    ),
     Column("id", UUID, primary_key=True),
     Column("dag_id", NAME, nullable=False),
     Column("run_id", NAME, nullable=False),
@@ -504,6 +573,7 @@ task_instance = _table(
 
 task_try = _table(
     "task_try",
+    Lifecycle(owner=Owner.RUN, kept=(_deleted_with("task_instance", task_instance_id="id"),)),
     Column("task_instance_id", ForeignKey("task_instance.id"), primary_key=True),
     Column("try_number", Integer, primary_key=True, autoincrement=False),
     Column("home_id", UUID, nullable=False),  # only this home may submit again or attach
@@ -529,6 +599,7 @@ task_try = _table(
 
 execution_answer = _table(  # to a job's write with an Idempotency-Key; rows go by age, whatever becomes of the run
     "execution_answer",
+    Lifecycle(owner=Owner.RUN, kept=(Swept(sweep="kept answers", horizon=Horizon.REQUEST_REPEATED),)),
     Column("task_instance_id", UUID, primary_key=True),
     Column("key", String(255), primary_key=True),
     Column("request", String(64), nullable=False),  # SHA-256 hex of method, address and body
@@ -539,6 +610,11 @@ execution_answer = _table(  # to a job's write with an Idempotency-Key; rows go 
 
 asset_store_increment = _table(  # the increments of a transaction were applied, by whichever try
     "asset_store_increment",
+    Lifecycle(
+        owner=Owner.RUN,
+        kept=(_deleted_with("task_instance", task_instance_id="id", by_database=True),),
+        names=_ASSET_ID,
+    ),
     Column("task_instance_id", ForeignKey("task_instance.id", ondelete="CASCADE"), primary_key=True),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
@@ -546,6 +622,9 @@ asset_store_increment = _table(  # the increments of a transaction were applied,
 
 api_token = _table(
     "api_token",
+    Lifecycle(
+        owner=Owner.PERSON, kept=(KeptForEver(reason="The audit and the history name tokens that are revoked."),)
+    ),
     Column("id", UUID, primary_key=True),
     Column("subject", NAME, nullable=False),
     Column("role", String(16), nullable=False),
@@ -560,6 +639,10 @@ api_token = _table(
 
 api_session = _table(
     "api_session",
+    Lifecycle(
+        owner=Owner.PERSON,
+        kept=(RemovedBy(function="store.processes.sessions.begin"), RemovedBy(function="store.processes.sessions.end")),
+    ),
     Column("id_hash", String(64), primary_key=True),
     Column("token_id", ForeignKey("api_token.id"), nullable=False),  # which ends it when it ends
     Column("expires_at", UtcDateTime, nullable=False),
@@ -567,6 +650,7 @@ api_session = _table(
 
 audit = _table(
     "audit",
+    Lifecycle(owner=Owner.INSTALLATION, kept=(KeptForEver(reason="It says who did what, however long ago."),)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("at", UtcDateTime, nullable=False, index=True),
     Column("actor", NAME, nullable=False),
@@ -577,4 +661,9 @@ audit = _table(
     sqlite_autoincrement=True,
 )
 
-setting = _table("setting", Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))
+setting = _table(
+    "setting",
+    Lifecycle(owner=Owner.INSTALLATION, kept=(KeptForEver(reason="It has one row a setting."),)),
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)

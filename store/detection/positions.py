@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from store.database.dialects import Upsert, chunks, each_pair, rows_of, upsert
-from store.database.schema import database_now, triggerer, watcher_position, watcher_position_row
+from store.database.schema import UNDO_SUFFIX, database_now, triggerer, watcher_position, watcher_position_row
 from store.detection import rejections
 from store.detection.rejections import Rejection
 
@@ -49,9 +49,6 @@ class HeldPosition:
 
 FIRST_FORMAT: Final = 1
 """Of the states that were stored before formats were counted."""
-
-
-KEPT: Final = "@previous"  # no watcher's name holds an @
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,8 +310,11 @@ async def _whole(
 ) -> Mapping[str, LoadedPosition]:
     """The positions of these rows, with what is stored beside them."""
     previous = {name: json.loads(row.previous) for name, row in rows.items() if row.previous is not None}
-    sets = await _sets(connection, [*rows, *(name + KEPT for name in previous)])
-    kept = {name: KeptPosition(state=each["state"], rows=sets.get(name + KEPT, {})) for name, each in previous.items()}
+    sets = await _sets(connection, [*rows, *(name + UNDO_SUFFIX for name in previous)])
+    kept = {
+        name: KeptPosition(state=each["state"], rows=sets.get(name + UNDO_SUFFIX, {}))
+        for name, each in previous.items()
+    }
     rejected = await rejections.of_watchers(connection, rows)
     return {
         name: LoadedPosition(

@@ -135,12 +135,3 @@ async def retry(connection: AsyncConnection, watcher: str) -> int:
         return 0
     marked = update(rejected_item).where(r.watcher == watcher).values(retry_at=database_now())
     return len((await connection.execute(marked.returning(r.digest))).all())
-
-
-async def rename(connection: AsyncConnection, old: str, new: str) -> None:
-    """They go with the position."""
-    r = rejected_item.c
-    await connection.execute(
-        delete(rejected_item).where(r.watcher == new)
-    )  # which has no position, so none are its own
-    await connection.execute(update(rejected_item).where(r.watcher == old).values(watcher=new))

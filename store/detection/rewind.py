@@ -12,13 +12,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Select, delete, exists, false, func, insert, literal, select, update
+from sqlalchemy import Select, Table, delete, exists, false, func, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
-from store.database.schema import asset_event, database_now, triggerer, watcher, watcher_position, watcher_position_row
-from store.detection import positions, rejections
-from store.detection.positions import FIRST_FORMAT, KEPT, NewPosition
+from store.database.lifecycle import Follows, HandedOver, renamed
+from store.database.schema import (
+    UNDO_SUFFIX,
+    asset_event,
+    database_now,
+    metadata,
+    triggerer,
+    watcher,
+    watcher_position,
+    watcher_position_row,
+)
+from store.detection import positions
+from store.detection.positions import FIRST_FORMAT, NewPosition
 from store.errors import Conflict, NotFound
 
 
@@ -39,7 +49,7 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     await connection.execute(
         moved.values(version=p.version + 1, previous=previous, undo_ended=None, updated_at=database_now(), **to.columns)
     )
-    kept = watcher + KEPT
+    kept = watcher + UNDO_SUFFIX
     await connection.execute(delete(watcher_position_row).where(r.watcher == kept))
     copy = select(literal(kept), r.member, r.value).where(r.watcher == watcher)
     await connection.execute(insert(watcher_position_row).from_select(["watcher", "member", "value"], copy))
@@ -110,12 +120,19 @@ async def undo(connection: AsyncConnection, watcher: str) -> Undone:
     moved = update(watcher_position).where(here)
     await connection.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **content))
     await connection.execute(delete(watcher_position_row).where(r.watcher == watcher))
-    back = update(watcher_position_row).where(r.watcher == watcher + KEPT)
+    back = update(watcher_position_row).where(r.watcher == watcher + UNDO_SUFFIX)
     await connection.execute(back.values(watcher=watcher))
     return Undone(version=row.version + 1, watermark=previous["watermark"], events=events or 0)
 
 
-_MOVED: Final = (*NewPosition.COLUMNS, "previous", "undo_ended", "updated_at")
+def _handed_over(table: Table) -> tuple[str, ...]:
+    """The columns that a rename of a watcher hands over to the row of the new name."""
+    return next(rule.columns for each, _, rule in renamed(metadata.tables, HandedOver) if each is table)
+
+
+_MOVED: Final = _handed_over(watcher_position)
+_ASKED: Final = _handed_over(watcher)
+"""What people asked of a watcher."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,22 +175,26 @@ async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) 
     emptied = update(watcher_position).where(p.watcher == old)
     nothing = {**dict.fromkeys(_MOVED), "format": FIRST_FORMAT}
     await connection.execute(emptied.values(owner=None, epoch=epoch, **nothing))
-    r = watcher_position_row.c
-    for suffix in ("", KEPT):
-        await connection.execute(delete(watcher_position_row).where(r.watcher == new + suffix))
-        mine = update(watcher_position_row).where(r.watcher == old + suffix)
-        await connection.execute(mine.values(watcher=new + suffix))
-    await rejections.rename(connection, old, new)
-    old_asset_id = await _move_pause(connection, old, new, dialect)
+    for table, column, rule in renamed(metadata.tables, Follows):
+        name = table.c[column]
+        for suffix in rule.suffixes:
+            await connection.execute(delete(table).where(name == new + suffix))
+            await connection.execute(update(table).where(name == old + suffix).values({column: new + suffix}))
+    old_asset_id = await _hand_over_watcher(connection, old, new, dialect)
     return Renamed(version=version, watermark=before["watermark"], old_asset_id=old_asset_id)
 
 
-async def _move_pause(connection: AsyncConnection, old: str, new: str, dialect: str) -> int | None:
-    """The new name may not be in the mirror of the configuration yet; returns the old one's asset."""
+async def _hand_over_watcher(connection: AsyncConnection, old: str, new: str, dialect: str) -> int | None:
+    """Give the new name what people asked of the old one; returns the old one's asset.
+
+    The new name may not be in the mirror of the configuration yet.
+    """
     w = watcher.c
-    row = (await connection.execute(select(w.asset_id, w.trigger, w.paused).where(w.name == old))).one_or_none()
+    query = select(w.asset_id, w.trigger, *(w[name] for name in _ASKED)).where(w.name == old)
+    row = (await connection.execute(query)).mappings().one_or_none()
     if row is None:
         return None
-    entry = upsert(watcher, dialect).values(name=new, active=False, **row._mapping)  # noqa: SLF001  SQLAlchemy's public name
-    await connection.execute(entry.on_conflict_do_update(index_elements=["name"], set_={"paused": row.paused}))
-    return int(row.asset_id)
+    entry = upsert(watcher, dialect).values({"name": new, "active": False, **row})
+    changed = {name: row[name] for name in _ASKED}
+    await connection.execute(entry.on_conflict_do_update(index_elements=["name"], set_=changed))
+    return int(row["asset_id"])

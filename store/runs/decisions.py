@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, func, select, update
+from sqlalchemy import and_, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.lifecycle import delete_whole
 from store.database.schema import asset_event, database_now, job, run, run_asset_event, task_instance, task_try
 from store.errors import Conflict, no_run
 from store.runs import tries
@@ -43,8 +44,7 @@ async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> N
     alive = select(a.tag).where(a.task_instance_id.in_(tasks), a.ended_at.is_(None)).limit(1)
     if (await connection.execute(alive)).one_or_none() is not None:
         raise Conflict(f"a process of the run {run_id!r} is not known to be gone; ask again when it is")
-    await connection.execute(delete(task_try).where(a.task_instance_id.in_(tasks)))
-    await connection.execute(delete(task_instance).where(task_instance.c.id.in_(tasks)))
+    await delete_whole(connection, task_instance, task_instance.c.id.in_(tasks))
     await connection.execute(update(run).where(this_run(dag_id, run_id)).values(state=DELETED))
 
 

@@ -260,7 +260,9 @@ async def test_its_token_ends_by_itself_and_its_row_with_the_clean_up(admin: Peo
     assert "Refreshed-API-Token" not in answer.headers
     async with guarded.database.transaction() as connection:
         await connection.execute(update(task_instance).values(end_date=database_time_in(-91 * 86_400.0)))
-        [sweep] = [cleanup._old_foreign_tasks(datetime.now().astimezone() - timedelta(days=90))]
+        [sweep] = [
+            cleanup._old_foreign_tasks("foreign tasks", task_instance, datetime.now().astimezone() - timedelta(days=90))
+        ]
         assert (await sweep.remove(connection, 10, None, guarded.database.dialect)).rows == 1
 
 
