@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,73 +18,21 @@ from store.database.schema import watcher_position_row
 from store.detection import activity, detections, events, positions
 from store.detection.detections import Committed, Detection
 from store.detection.events import EventFilter
-from store.detection.positions import HeldPosition, NewPosition, RowDifferences
-from store.keys import AssetRef
-from store.metastore import MetastoreStoreBackend
+from store.detection.positions import RowDifferences
 from store.runs import answers, queues, runs, tries
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
-from store.state.attributed import AttributedEntries
 from store.state.transactions import Transaction
 from tests.databases import statements_of
 from tests.service.store import words
-from tests.service.store.words import append, apply, beat, declared, event, rows
+from tests.service.store.small_world import World, small_world
+from tests.service.store.words import append, apply, declared, event, rows
 from tests.service.triggerer.group_world import detectors
-
-
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """A database where something of everything is there."""
-
-    database: Database
-    backend: MetastoreStoreBackend
-    asset_id: int
-    held: HeldPosition
-    task_instance_id: str
-
-    @property
-    def ref(self) -> AssetRef:
-        return AssetRef(id=self.asset_id, name="a", uri="test://a")
-
-    @property
-    def entries(self) -> AttributedEntries:
-        return AttributedEntries(self.database.dialect)
-
-    @property
-    def asset(self) -> AssetScope:
-        return AssetScope(asset_id=self.asset_id)
-
-    def found(self, events: int = 0) -> Detection:
-        return Detection(
-            held=self.held,
-            asset_id=self.asset_id,
-            position=NewPosition(source_identity="{}", state="{}", watermark="{}"),
-            writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher="files", write_id="w"),
-            events=[event(self.asset_id) for _ in range(events)],
-        )
 
 
 @pytest.fixture
 async def world(database: Database) -> World:
-    wanted = declared(assets={"a": "test://a"}, watchers={"files": "a"}, jobs={"load": ["a"]})
-    asset_id = (await apply(database, wanted)).asset_ids["a"]
-    await beat(database, "t1")
-    await append(database, [event(asset_id)])
-    backend = MetastoreStoreBackend(database)
-    await backend.aset(AssetScope(asset_id=asset_id), "key", "1")
-    async with database.transaction() as session:
-        loaded = await positions.claim(session, "files", "t1", database.dialect)
-        assert loaded is not None
-        await runs.create_run(session, "load", "r", "load", triggered_by="cli", conf="{}", note=None)
-        (task,) = await runs.startable(session)
-        await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="h")
-    return World(
-        database=database,
-        backend=backend,
-        asset_id=asset_id,
-        held=loaded.held,
-        task_instance_id=task.key.task_instance_id,
-    )
+    return await small_world(database)
 
 
 REQUEST = IdempotencyKey(key="k", request="r")
