@@ -67,6 +67,7 @@ COPY config config
 COPY store store
 COPY triggers triggers
 COPY watcher watcher
+COPY sdk/asset_job sdk/asset_job
 COPY tools/image/sbom.py tools/image/
 ARG VERSION=unknown
 # The class archive; an image built on this one, with another Java or Spark, makes its own by the same command.

@@ -20,8 +20,8 @@ from store.base import TaskScope
 from store.database import Database, migrations, sqlite_url
 from store.metastore import MetastoreStoreBackend
 from store.processes.cleanup import Removed, Retention, Sweep
-from watcher.cleanup import Cleaner, Limits
 from watcher.demo.servers import running_postgres
+from watcher.operations.cleanup import Cleaner, Limits
 
 COLUMNS = "task_store (dag_id, run_id, task_id, map_index, key, value, updated_at, expires_at, never_expire, is_ref)"
 OLD = "'2020-01-01 00:00:00'"

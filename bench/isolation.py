@@ -22,10 +22,10 @@ import anyio
 
 from triggers.base import TriggerContext
 from triggers.errors import TriggerError
-from watcher.isolation.child_handle import ChildSettings
-from watcher.isolation.children import Children
-from watcher.isolation.fork_server import ForkServer
-from watcher.isolation.trigger import ForeignTrigger, IsolatedTrigger
+from watcher.triggerer.isolation.child_handle import ChildSettings
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.fork_server import ForkServer
+from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
 
 HOSTILE = Path(__file__).parents[1] / "tests" / "plugins"
 CHILDREN = 20

@@ -25,9 +25,9 @@ from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, Dec
 from store.database import Database, migrations, sqlite_url
 from store.keys import JobDefinition
 from store.state.attributed import AttributedEntries
-from watcher.api.context import ApiContext
 from watcher.demo.servers import running_postgres
-from watcher.web import create_app
+from watcher.serving.api.context import ApiContext
+from watcher.serving.web import create_app
 
 WATCHERS: Final = 1000
 JOBS: Final = 10

@@ -30,8 +30,8 @@ from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
 from watcher.submit.base import SparkApplication, Submission, Workspace
-from watcher.submit.class_archive import archive_folder, make_archive
-from watcher.submit.runtime import find_runtime, spark_home_of
+from watcher.submit.spark.class_archive import archive_folder, make_archive
+from watcher.submit.spark.runtime import find_runtime, spark_home_of
 from watcher.submit.spark_submit import SparkSubmit
 
 ROUNDS = 3

@@ -145,6 +145,7 @@ def noop(frame: Any) -> None:
 
 def bench_files(spark: Any, endpoint: str, sizes: dict[str, int], number: int, *, maven: bool) -> None:
     import obstore
+
     from asset_job.sources.request import ReadRequest, S3File
     from asset_job.sources.s3_frames import S3Frames
     from asset_job.sources.s3_objects import s3_access
@@ -199,6 +200,7 @@ def bench_files(spark: Any, endpoint: str, sizes: dict[str, int], number: int, *
 def bench_rows(spark: Any, dsn: str, count_of_rows: int, *, maven: bool) -> None:
     import psycopg
     from adbc_driver_postgresql import dbapi
+
     from asset_job.sources.postgres_frames import _by_adbc, _by_jdbc
     from asset_job.sources.request import ReadRequest, Rows
 
@@ -243,7 +245,7 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     from watcher.demo.servers import running_postgres
-    from watcher.submit.command import SMALL
+    from watcher.submit.spark.command import SMALL
 
     files = file_server(options.megabytes * (1 << 20) // options.files, options.latency / 1000)
     with files as (endpoint, sizes), running_postgres() as dsn:

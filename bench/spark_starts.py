@@ -24,7 +24,7 @@ import httpx
 
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port, running_postgres
-from watcher.submit.processes import TAG_VARIABLE
+from watcher.submit.local.processes import TAG_VARIABLE
 
 BARS = {"warm": 1.5, "hinted": 0.7}
 INTERVAL = 1

@@ -27,9 +27,9 @@ from sqlalchemy import func, insert, select
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database import Database, migrations, schema, sqlite_url
 from store.metastore import MetastoreStoreBackend
-from watcher import try_tokens
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port, running_postgres
+from watcher.serving import try_tokens
 
 CLIENTS = (1, 16)
 SECRET = "a secret of the bench, of at least 32 bytes"  # noqa: S105  of nothing but this

@@ -83,8 +83,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @cache
 def _class_archive() -> None:
     """What `make setup` has made, unless Java or Spark changed since: Spark starts quicker with it, wherever it is started."""
-    from watcher.submit.class_archive import archive_folder, make_archive  # noqa: PLC0415 - most tests need no Spark
-    from watcher.submit.runtime import find_runtime  # noqa: PLC0415
+    from watcher.submit.spark.class_archive import archive_folder, make_archive  # noqa: PLC0415 - most tests need no Spark
+    from watcher.submit.spark.runtime import find_runtime  # noqa: PLC0415
 
     make_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ), os.environ)
 

@@ -22,48 +22,49 @@ from config.models import Configuration
 from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes.triggerers import Process
-from watcher import machine, try_tokens
-from watcher.airflow.neighbour import Neighbour
-from watcher.alerts import Alerts, Evaluator
-from watcher.api.app import create_probes
-from watcher.api.context import ApiContext
-from watcher.api.known_tokens import TRUSTED_FOR, KnownTokens
-from watcher.api.same_site import site_of
-from watcher.backup_watch import BackupWatch
-from watcher.cleanup import Cleaner, Limits
-from watcher.configuration_watch import ConfigurationWatch
-from watcher.containment import Part, leaves, run_part
-from watcher.declaring import jobs_to_start, submitters, workspace
-from watcher.dispatcher import admission
-from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.submissions import Submissions
+from watcher.configuration.declarations import jobs_to_start, submitters, workspace
+from watcher.configuration.file_watch import ConfigurationWatch
+from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
+from watcher.configuration.sources import child_settings, hosted, kept
+from watcher.configuration.vocabulary import Descriptions
 from watcher.errors import PartEnded
-from watcher.health import Health, WatcherReport
-from watcher.hint_relay import HintRelay
-from watcher.home import Home, open_home
-from watcher.http_server import address_of, listen_as, serve, url_of_api
-from watcher.isolation.children import Children
-from watcher.isolation.fork_server import ForkServer
-from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.leader_election import Leadership
-from watcher.loops import Hint
-from watcher.metadata import check_store, keep_unfrozen, logs_directory, open_backend, open_database, open_logs
-from watcher.metrics import Metrics
-from watcher.outbox.sender import Sender
-from watcher.reloader import Reloader, StartedWith, start_configuration
-from watcher.scheduler.scheduler import Scheduler
-from watcher.signing import publish, signing_secrets
-from watcher.sources import child_settings, hosted, kept
+from watcher.host import machine
+from watcher.host.containment import Part, leaves, run_part
+from watcher.host.health import Health, WatcherReport
+from watcher.host.hint_relay import HintRelay
+from watcher.host.home import Home, open_home
+from watcher.host.leader_election import Leadership
+from watcher.host.loops import Hint
+from watcher.host.metadata import check_store, keep_unfrozen, logs_directory, open_backend, open_database, open_logs
+from watcher.host.metrics import Metrics
+from watcher.host.watchdog import Watchdog, force_shutdown
+from watcher.operations.backup_watch import BackupWatch
+from watcher.operations.cleanup import Cleaner, Limits
+from watcher.outbound.airflow.neighbour import Neighbour
+from watcher.outbound.alerts import Alerts, Evaluator
+from watcher.outbound.outbox.sender import Sender
+from watcher.scheduling import admission
+from watcher.scheduling.dispatcher import Dispatcher
+from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.submissions import Submissions
+from watcher.serving import try_tokens
+from watcher.serving.api.app import create_probes
+from watcher.serving.api.context import ApiContext
+from watcher.serving.api.sign_in.known_tokens import TRUSTED_FOR, KnownTokens
+from watcher.serving.api.sign_in.same_site import site_of
+from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
+from watcher.serving.signing import publish, signing_secrets
+from watcher.serving.web import addresses, create_app
 from watcher.submit.base import Addresses
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.fork_server import ForkServer
+from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer, take_over
-from watcher.vocabulary import Descriptions
-from watcher.watchdog import Watchdog, force_shutdown
-from watcher.watermark_copies import WatermarkCopies
-from watcher.web import create_app
+from watcher.triggerer.watermark_copies import WatermarkCopies
 
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})
 
@@ -211,7 +212,13 @@ class Daemon:
             logs, limits = logs_directory(self._settings), Limits.of(self._settings)
             cleaner = Cleaner(self.database, self.backend, self._settings.home, logs, limits)
             await self._start_part(workers, "clean-up", cleaner.run, self._settings.store.cleanup_interval)
-            evaluator = Evaluator.of(self._settings, self.database, self._leadership, self._sender.wake)
+            evaluator = Evaluator.of(
+                self._settings,
+                self.database,
+                self._leadership,
+                page_of=addresses.of_subject,
+                on_alerts=self._sender.wake,
+            )
             await self._start_part(workers, "dispatcher", self._dispatcher.run)
             await self._start_part(workers, "outbox", self._sender.run)
             await self._start_part(workers, "Airflow", self._neighbour.run)

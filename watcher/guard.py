@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-PACKAGES: Final = ("config", "store", "triggers", "watcher")
+PACKAGES: Final = ("config", "store", "triggers", "watcher", "asset_job")
 EXIT_CODE: Final = 2
 
 
@@ -33,7 +33,7 @@ def find_stranger(home: Path) -> str | None:
         location = _location(name)
         if location is None:
             return f"the package '{name}' is missing; install Asset Watcher again"
-        if location != home / name:
+        if location not in {home / name, home / "sdk" / name}:
             return (
                 f"'{name}' would be imported from {location}, which hides a package of the same name in Asset Watcher; "
                 f"take {location.parent} off PYTHONPATH, or start from another folder"

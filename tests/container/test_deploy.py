@@ -17,7 +17,7 @@ from tests.container.engine import LIMITS, ROOT, podman
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase, fresh_bucket, running_s3
 from watcher.demo.servers import free_port
-from watcher.machine import program_version
+from watcher.host.machine import program_version
 
 pytestmark = pytest.mark.container
 

@@ -12,7 +12,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from tests.container.engine import ROOT, build, inspected, once, podman
-from watcher.machine import program_version
+from watcher.host.machine import program_version
 
 pytestmark = pytest.mark.container
 

@@ -22,14 +22,14 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
+from asset_job.sources.s3_objects import S3Access, s3_access
+from asset_job.tables.data_files import DataFile
+from asset_job.tables.delta_table import DeltaLakeTable
+from asset_job.tables.iceberg_table import IcebergTable
+from asset_job.tables.layout import Owner, Place, place_of
+from asset_job.tables.replacement import Writer
+from asset_job.tables.versioned_table import VersionedTable
 from tests.servers import S3Server
-from watcher.sdk.asset_job.sources.s3_objects import S3Access, s3_access
-from watcher.sdk.asset_job.tables.data_files import DataFile
-from watcher.sdk.asset_job.tables.delta_table import DeltaLakeTable
-from watcher.sdk.asset_job.tables.iceberg_table import IcebergTable
-from watcher.sdk.asset_job.tables.layout import Owner, Place, place_of
-from watcher.sdk.asset_job.tables.replacement import Writer
-from watcher.sdk.asset_job.tables.versioned_table import VersionedTable
 
 Rows = pa.Table
 

@@ -14,7 +14,7 @@ from pydantic import SecretBytes, SecretStr, ValidationError
 
 from tests.contract.sources import PLUGINS
 from triggers.base import BaseConnection
-from watcher.vocabulary import connection_class, vocabulary
+from watcher.configuration.vocabulary import connection_class, vocabulary
 
 NOBODY: Final = "127.0.0.1:9"
 """An address that nobody answers."""

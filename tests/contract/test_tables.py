@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from asset_job.errors import Fenced, TargetFailed
 from tests.contract.tables import Delta, Iceberg, Kind, append, delta_in, delta_on, files_of, iceberg_on
 from tests.iceberg_rest import running_catalog
 from tests.servers import S3Server
 from tests.service.conftest import bucket, s3_server
-from watcher.sdk.asset_job.errors import Fenced, TargetFailed
 
 __all__ = ["bucket", "s3_server"]
 

@@ -28,17 +28,17 @@ from store.database import Database, migrations, sqlite_url
 from store.database.schema import asset_event, asset_store
 from store.processes.triggerers import Process
 from tests.contract.sources import PLUGINS, NoticeBoard
-from watcher.declaring import declared, jobs_to_start
+from watcher.configuration.declarations import declared, jobs_to_start
+from watcher.configuration.sources import hosted, open_sources
+from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
-from watcher.isolation.fork_server import ForkServer
-from watcher.isolation.inquiries import Inquirer
-from watcher.metrics import Metrics
-from watcher.sources import hosted, open_sources
+from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Hosted
 from watcher.triggerer.committing import Committer
+from watcher.triggerer.isolation.fork_server import ForkServer
+from watcher.triggerer.isolation.inquiries import Inquirer
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
-from watcher.vocabulary import vocabulary
 
 PUBLIC = {"triggers.base", "triggers.errors", "triggers.options"}
 """What docs/writing-a-trigger.md names."""

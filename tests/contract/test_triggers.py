@@ -21,8 +21,8 @@ from tests.service.conftest import bucket, postgres_database, s3_server
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import BaseEventTrigger, IncrementalTrigger, TriggerBatch, TriggerContext
 from triggers.errors import ConfigurationError
+from watcher.configuration.vocabulary import connection_class, describe, trigger_class, vocabulary
 from watcher.triggerer.committing import identity_json
-from watcher.vocabulary import connection_class, describe, trigger_class, vocabulary
 
 __all__ = ["bucket", "postgres_database", "s3_server"]
 

@@ -16,13 +16,13 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
+from asset_job.client import Client
 from store.database import Database, sqlite_url
 from store.runs import runs, tries
 from tests.effort import PATIENCE
-from watcher import try_tokens
 from watcher.demo.daemon import Daemon
 from watcher.demo.servers import free_port
-from watcher.sdk.asset_job.client import Client
+from watcher.serving import try_tokens
 
 pytestmark = pytest.mark.slow
 SECRET = "s" * 32

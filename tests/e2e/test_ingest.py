@@ -27,6 +27,7 @@ from pyarrow import parquet
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from ruamel.yaml import YAML
 
+from asset_job.tables.layout import place_of
 from tests.contract.tables import Kind, delta_on, iceberg_on
 from tests.effort import LONG, PATIENCE
 from tests.iceberg_rest import running_catalog
@@ -35,7 +36,6 @@ from tests.servers import S3Server, fresh_bucket, running_postgres, running_s3
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
-from watcher.sdk.asset_job.tables.layout import place_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.slow]
 

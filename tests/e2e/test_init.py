@@ -15,7 +15,7 @@ from tests.effort import PATIENCE
 from watcher.demo.counting import get
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
-from watcher.submit.command import SMALL
+from watcher.submit.spark.command import SMALL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -30,8 +30,8 @@ from tests.stand_in_spark import stand_in_spark
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
 from watcher.demo.servers import free_port
-from watcher.submit.folder import TryFolder
-from watcher.submit.processes import signal_tagged
+from watcher.submit.local.folder import TryFolder
+from watcher.submit.local.processes import signal_tagged
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -22,7 +22,7 @@ from tests.e2e.watching import processes_that_mention, programs_at_once_that_men
 from tests.effort import PATIENCE, SEED, effort
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port
-from watcher.submit.processes import TAG_VARIABLE
+from watcher.submit.local.processes import TAG_VARIABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

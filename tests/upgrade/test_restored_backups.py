@@ -18,7 +18,7 @@ from tests.e2e.watching import kill_what_mentions
 from tests.servers import running_postgres
 from tests.torture.daemons import until
 from tests.upgrade.releases import ROOT, World, told
-from watcher.home import Home
+from watcher.host.home import Home
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

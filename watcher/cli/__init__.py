@@ -5,8 +5,8 @@ from __future__ import annotations
 
 def main() -> None:
     """The program `watcher`, entered through `watcher.guard`."""
-    from watcher.lean_imports import import_leanly  # noqa: PLC0415  only now is it known that the names are ours
-    from watcher.machine import search_rarely_for_garbage  # noqa: PLC0415
+    from watcher.host.lean_imports import import_leanly  # noqa: PLC0415  only now is it known that the names are ours
+    from watcher.host.machine import search_rarely_for_garbage  # noqa: PLC0415
 
     search_rarely_for_garbage()
     import_leanly()

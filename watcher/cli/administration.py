@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from triggers.postgres.connection import PostgresConnection
     from triggers.postgres.options import NewRowsOptions
-    from watcher.cleanup import Progress as CleanupProgress
+    from watcher.operations.cleanup import Progress as CleanupProgress
 
 db = group("db", "The metadata database.")
 spark = group("spark", "Spark on this machine.")
@@ -57,7 +57,7 @@ async def _open(settings: Settings, upgrade: bool) -> None:
 
 async def _check(settings: Settings) -> None:
     from store.database import Database, migrations  # noqa: PLC0415  see watcher.cli
-    from watcher.metadata import database_url  # noqa: PLC0415
+    from watcher.host.metadata import database_url  # noqa: PLC0415
 
     async with Database.open(database_url(settings)) as database:
         await migrations.check(database)
@@ -70,9 +70,9 @@ def archive(
     spark_home: Annotated[Path | None, typer.Option(help="The Spark, where it is another than pyspark's own.")] = None,
 ) -> None:
     """Make the class archive that lets jobs with `profile: small` start quicker: half a minute, once per Java and Spark."""
-    from watcher.submit import class_archive  # noqa: PLC0415  see watcher.cli
     from watcher.submit.base import SubmitError  # noqa: PLC0415
-    from watcher.submit.runtime import find_runtime  # noqa: PLC0415
+    from watcher.submit.spark import class_archive  # noqa: PLC0415  see watcher.cli
+    from watcher.submit.spark.runtime import find_runtime  # noqa: PLC0415
 
     folder = class_archive.archive_folder(os.environ)
     try:
@@ -109,11 +109,11 @@ def cleanup_task_states(
 async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
     from rich.console import Console  # noqa: PLC0415  see watcher.cli
 
-    from watcher import logs  # noqa: PLC0415
-    from watcher.cleanup import Cleaner, Limits  # noqa: PLC0415
     from watcher.cli.database import opened_database  # noqa: PLC0415
-    from watcher.home import make_home  # noqa: PLC0415
-    from watcher.metadata import logs_directory, open_backend  # noqa: PLC0415
+    from watcher.host import logs  # noqa: PLC0415
+    from watcher.host.home import make_home  # noqa: PLC0415
+    from watcher.host.metadata import logs_directory, open_backend  # noqa: PLC0415
+    from watcher.operations.cleanup import Cleaner, Limits  # noqa: PLC0415
 
     settings, console = configuration.settings, Console(stderr=True)
     directory = logs_directory(settings)
@@ -138,7 +138,7 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
 def _progress(console: Console) -> Iterator[CleanupProgress]:
     """A bar for each sweep on a terminal, log lines elsewhere."""
     if not console.is_terminal:
-        from watcher.cleanup import in_the_log  # noqa: PLC0415  see watcher.cli
+        from watcher.operations.cleanup import in_the_log  # noqa: PLC0415  see watcher.cli
 
         yield in_the_log
         return

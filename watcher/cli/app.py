@@ -32,7 +32,7 @@ app = typer.Typer(
 
 def _version(requested: bool) -> None:
     if requested:
-        from watcher.machine import program_version  # noqa: PLC0415  see watcher.cli
+        from watcher.host.machine import program_version  # noqa: PLC0415  see watcher.cli
 
         typer.echo(program_version())
         raise typer.Exit

@@ -17,13 +17,13 @@ from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient, remote
 from watcher.cli.failures import Commands, Exit, Failure
 from watcher.cli.output import Form, JsonOption, OutputOption, Show
-from watcher.home import address, lock_path
-from watcher.machine import url_here
+from watcher.host.home import address, lock_path
+from watcher.host.machine import url_here
 
 if TYPE_CHECKING:
     from config.models import Configuration
     from config.settings import Settings
-    from watcher.isolation.fork_server import ForkServer
+    from watcher.triggerer.isolation.fork_server import ForkServer
 
 ConfigOption = Annotated[
     Path,
@@ -49,8 +49,8 @@ def load_configuration(path: Path, *, with_files: bool = False, fork_server: For
     `fork_server` is asked for the processes that check the plug-ins' keys; None starts one where there are any.
     """
     from config.loader import load  # noqa: PLC0415  see watcher.cli
-    from watcher.isolation.inquiries import Inquirer  # noqa: PLC0415
-    from watcher.vocabulary import vocabulary  # noqa: PLC0415
+    from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
+    from watcher.triggerer.isolation.inquiries import Inquirer  # noqa: PLC0415
 
     with Inquirer(fork_server) as inquirer:
         return load(path, vocabulary(inquirer), os.environ, with_files=with_files)

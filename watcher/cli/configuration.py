@@ -61,7 +61,7 @@ def run(
     chosen = frozenset(role.strip() for role in roles.split(","))
     if unknown := chosen - set(ROLES):
         raise Failure(f"unknown role {min(unknown)!r}; use some of {', '.join(ROLES)}", Exit.USAGE)
-    from watcher.isolation.fork_server import ForkServer  # noqa: PLC0415  see watcher.cli
+    from watcher.triggerer.isolation.fork_server import ForkServer  # noqa: PLC0415  see watcher.cli
 
     with ForkServer() as fork_server:
         configuration = load_configuration(config, fork_server=fork_server)
@@ -135,7 +135,7 @@ def check(
         lines = [*map(str, warnings), _summary(configuration)]
         show([_problem(problem, "warning") for problem in warnings], lambda: "\n".join(lines))
         return
-    from watcher.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
+    from watcher.configuration.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
 
     findings = anyio.run(all_findings, configuration)
     show(findings, lambda: table(findings, COLUMNS))
@@ -146,7 +146,7 @@ def check(
 def _lacking_java(configuration: Configuration) -> list[Problem]:
     """What spark-submit would say of this machine, once for all jobs; the daemon may run on another."""
     from watcher.submit.base import SubmitError  # noqa: PLC0415  see watcher.cli
-    from watcher.submit.runtime import java_home  # noqa: PLC0415
+    from watcher.submit.spark.runtime import java_home  # noqa: PLC0415
 
     problems: dict[str, Problem] = {}
     for name, job in configuration.jobs.items():
@@ -163,7 +163,7 @@ def _lacking_java(configuration: Configuration) -> list[Problem]:
 def _needing_restart(configuration: Configuration) -> list[Problem]:
     """The settings with which the daemon that runs in this home was not started; of another home nothing is known."""
     from config.changes import changed_settings, restart_sentence  # noqa: PLC0415  see watcher.cli
-    from watcher.home import lock_path, settings_path  # noqa: PLC0415
+    from watcher.host.home import lock_path, settings_path  # noqa: PLC0415
 
     settings = configuration.settings
     try:
@@ -179,7 +179,7 @@ def _check_store(show: Show, configuration: Configuration) -> None:
     store = configuration.settings.store
     if store.backend == type(store).model_fields["backend"].default and not store.options:
         return  # it is known to be whole, and takes long to import
-    from watcher.metadata import check_store  # noqa: PLC0415  see watcher.cli
+    from watcher.host.metadata import check_store  # noqa: PLC0415  see watcher.cli
 
     try:
         check_store(configuration.settings)
@@ -192,7 +192,7 @@ def _check_store(show: Show, configuration: Configuration) -> None:
 def schema() -> None:
     """Print the JSON Schema of the configuration, from which editors complete."""
     from config.json_schema import json_schema  # noqa: PLC0415  see watcher.cli
-    from watcher.vocabulary import vocabulary  # noqa: PLC0415
+    from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
 
     typer.echo(json.dumps(json_schema(vocabulary()), indent=2))
 

@@ -12,18 +12,18 @@ import httpx
 from config.models import Configuration
 from store.catalog import assets
 from store.database import Database
-from watcher import logs
-from watcher.api import create_app
-from watcher.api.context import ApiContext
-from watcher.api.same_site import Site
 from watcher.cli.api_client import ApiClient
 from watcher.cli.database import account, opened_database
-from watcher.home import make_home
-from watcher.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.metadata import logs_directory, open_backend
-from watcher.sources import control, open_sources
+from watcher.configuration.sources import control, open_sources
+from watcher.configuration.vocabulary import Descriptions
+from watcher.host import logs
+from watcher.host.home import make_home
+from watcher.host.metadata import logs_directory, open_backend
+from watcher.serving.api import create_app
+from watcher.serving.api.context import ApiContext
+from watcher.serving.api.sign_in.same_site import Site
 from watcher.triggerer.clients import Clients
-from watcher.vocabulary import Descriptions
+from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 
 
 @asynccontextmanager

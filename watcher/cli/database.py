@@ -11,8 +11,8 @@ from typing import Final
 from config.settings import Settings
 from store.database import Database, migrations
 from store.processes.file_locks import is_held
-from watcher.home import lock_path, make_home
-from watcher.metadata import database_url
+from watcher.host.home import lock_path, make_home
+from watcher.host.metadata import database_url
 
 OPEN_DEADLINE: Final = 8.0
 """Seconds for the database's first answer to a command."""

@@ -179,11 +179,9 @@ _TEST_BEGINS: Final = '''\
 
 import json
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
-SDK = Path(find_spec("watcher").origin).parent / "sdk"
-sys.path[:0] = [str(Path(__file__).parents[1] / "jobs"), str(SDK)]
+sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 
 import load_{name}
 from asset_job import run

@@ -143,7 +143,7 @@ async def _logs(
 
 
 async def _follow(api: ApiClient, show: Show, name: str, query: dict[str, Any]) -> None:
-    from watcher.logs.reader import as_text  # noqa: PLC0415  see watcher.cli
+    from watcher.host.logs.reader import as_text  # noqa: PLC0415  see watcher.cli
 
     records = _lines_of_daemon(api, name, query) if api.logs_here is None else _lines_of_files(api, name, query)
     write = show.stream(as_text)
@@ -170,8 +170,8 @@ async def _lines_of_daemon(api: ApiClient, name: str, query: dict[str, Any]) -> 
 
 async def _lines_of_files(api: ApiClient, name: str, query: dict[str, Any]) -> AsyncGenerator[Any, None]:
     """Without a daemon the API runs in this process, where a stream arrives only when it ends: read the files."""
-    from watcher.logs.paths import watcher_logs  # noqa: PLC0415  see watcher.cli
-    from watcher.logs.reader import Tail, follow  # noqa: PLC0415
+    from watcher.host.logs.paths import watcher_logs  # noqa: PLC0415  see watcher.cli
+    from watcher.host.logs.reader import Tail, follow  # noqa: PLC0415
 
     assert api.logs_here is not None  # noqa: S101  the caller has looked
     tail = Tail(partial(watcher_logs, api.logs_here, name))

@@ -105,7 +105,7 @@ class Workspace:
     home: Path
     """Local disk, kept over restarts; a submitter makes folders of its own in it."""
     logs: Path
-    """`watcher.logs.try_log` says which file in it is a try's: the daemon appends its records there."""
+    """`watcher.host.logs.try_log` says which file in it is a try's: the daemon appends its records there."""
     python: str
     """The daemon's interpreter, for jobs that name none."""
     environment: Mapping[str, str]
@@ -113,7 +113,7 @@ class Workspace:
     driver_memory_mb: int
     """`settings.scheduler.driver_memory_mb`: what a driver on this machine takes with the usual heap of 512 MB."""
     event_logs: bool = False
-    """Whether Spark shall keep an event log of each try, in the folder `watcher.logs.event_logs` of `logs`."""
+    """Whether Spark shall keep an event log of each try, in the folder `watcher.host.logs.event_logs` of `logs`."""
 
     def sdk_archive(self) -> Path:
         """A zip from which `import asset_job` works, to be put on the driver's import path. Raises `SubmitError`."""

@@ -6,11 +6,22 @@ import hashlib
 import io
 import os
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkstemp
 
-SDK = Path(__file__).parents[1] / "sdk" / "asset_job"
-INGEST_PROGRAM = SDK.with_name("ingest.py")
+
+def _folder_of(package: str) -> Path:
+    """The folder of an installed package, which is not imported. Raises `ModuleNotFoundError`."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"the package `{package}` is missing; install Asset Watcher again", name=package)
+    return Path(spec.origin).parent
+
+
+SDK = _folder_of("asset_job")
+"""The folder of the job SDK's sources, in this very installation."""
+INGEST_PROGRAM = Path(__file__).with_name("builtin") / "ingest.py"
 """The application of `builtin:ingest`."""
 
 _MADE_AT = (1980, 1, 1, 0, 0, 0)

@@ -18,14 +18,14 @@ import anyio
 from anyio.to_thread import run_sync
 
 from store.keys import TryKey
-from watcher.logs import try_log
-from watcher.logs.reader import mark
-from watcher.submit import shim
+from watcher.host.logs import try_log
+from watcher.host.logs.reader import mark
 from watcher.submit.base import Addresses, Attachment, Handle, Status, Submission, SubmitError, Submitter
-from watcher.submit.explaining import TAIL, explain_log
-from watcher.submit.folder import Exit, TryFolder, try_folder
-from watcher.submit.processes import TAG_VARIABLE, kill_tagged, signal_tagged
-from watcher.submit.yarn import MARK, ResourceManagers
+from watcher.submit.failure_reasons import TAIL, explain_log
+from watcher.submit.local import shim
+from watcher.submit.local.folder import Exit, TryFolder, try_folder
+from watcher.submit.local.processes import TAG_VARIABLE, kill_tagged, signal_tagged
+from watcher.submit.spark.yarn import MARK, ResourceManagers
 
 CLAIMED_BY_ANOTHER = 75
 """The SDK's exit code when somebody else has claimed the try (EX_TEMPFAIL)."""

@@ -16,8 +16,7 @@ import httpx
 from anyio.to_thread import run_sync
 
 from config.java_properties import read_properties, write_properties
-from watcher.logs import event_logs
-from watcher.submit import command
+from watcher.host.logs import event_logs
 from watcher.submit.base import (
     Finding,
     Handle,
@@ -28,16 +27,17 @@ from watcher.submit.base import (
     SubmitError,
     Workspace,
 )
-from watcher.submit.class_archive import archive_folder, find_archive
-from watcher.submit.command import ClassArchive
-from watcher.submit.folder import TryFolder
-from watcher.submit.linked_spark import linked_spark
-from watcher.submit.packages import packages_finding
-from watcher.submit.runtime import Runtime, find_runtime
+from watcher.submit.local.folder import TryFolder
 from watcher.submit.shimmed import Command, ShimSubmitter
-from watcher.submit.warm_driver import WARM_PROGRAM
-from watcher.submit.warm_drivers import WarmDrivers
-from watcher.submit.yarn import MARK, resource_managers
+from watcher.submit.spark import command
+from watcher.submit.spark.class_archive import archive_folder, find_archive
+from watcher.submit.spark.command import ClassArchive
+from watcher.submit.spark.linked_spark import linked_spark
+from watcher.submit.spark.packages import packages_finding
+from watcher.submit.spark.runtime import Runtime, find_runtime
+from watcher.submit.spark.yarn import MARK, resource_managers
+from watcher.submit.warm.driver import WARM_PROGRAM
+from watcher.submit.warm.drivers import WarmDrivers
 
 USUAL_HEAP_MB: Final = 512
 """The default of `driver_memory`, for which `driver_memory_mb` reckons."""

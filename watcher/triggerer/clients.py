@@ -26,15 +26,15 @@ from triggers.base import (
     TriggerContext,
 )
 from triggers.errors import SourceUnavailable
-from watcher.containment import is_cancelled, sentence
-from watcher.isolation.child_handle import ChildSettings
-from watcher.isolation.children import Children
-from watcher.isolation.classes import scope
-from watcher.isolation.fork_server import ForkServer
-from watcher.isolation.inquiries import ForeignConnection
-from watcher.isolation.trigger import ForeignTrigger, IsolatedTrigger
-from watcher.isolation.wire import BatchLimits
-from watcher.plugins import plugin_class
+from watcher.host.containment import is_cancelled, sentence
+from watcher.host.plugins import plugin_class
+from watcher.triggerer.isolation.child_handle import ChildSettings
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.classes import scope
+from watcher.triggerer.isolation.fork_server import ForkServer
+from watcher.triggerer.isolation.inquiries import ForeignConnection
+from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
+from watcher.triggerer.isolation.wire import BatchLimits
 
 log = structlog.get_logger()
 

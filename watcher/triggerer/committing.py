@@ -20,7 +20,7 @@ from store.detection.positions import HeldPosition, LoadedPosition, NewPosition,
 from store.values import to_json
 from triggers.base import JsonValue, Position, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
-from watcher.metrics import Metrics
+from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Hosted
 from watcher.triggerer.group_commit import GroupCommit, traces_of
 from watcher.triggerer.rejected_items import as_items, as_rejections

@@ -30,7 +30,7 @@ from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
 from triggers.base import BaseEventTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
 from triggers.errors import SourceUnavailable
-from watcher.loops import Hint
+from watcher.host.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
 from watcher.triggerer.committing import identity_json, new_position, stored
 

@@ -8,7 +8,7 @@ failing -> paused              `pause_after_failures` polls failed in a row; a p
 any -> stopped                 the triggerer let go of the watcher
 
 Whatever a trigger raises or leaves undone is its watcher's failure: also what is no `Exception`, and a cancellation that
-nobody here asked for. What keeps the event loop for itself cannot be helped here: `watcher.watchdog` names it.
+nobody here asked for. What keeps the event loop for itself cannot be helped here: `watcher.host.watchdog` names it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from store.processes import audit
 from triggers.base import BaseEventTrigger, Finding, IncrementalTrigger, StoredPosition, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
 from triggers.hints import backoff
-from watcher.containment import is_cancelled, sentence
-from watcher.health import WatcherReport
-from watcher.isolation.trigger import ForeignTrigger, IsolatedTrigger
+from watcher.host.containment import is_cancelled, sentence
+from watcher.host.health import WatcherReport
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, kept, stored, told_since
+from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
 from watcher.triggerer.rejected_items import RejectedItems
 from watcher.triggerer.states import States
 

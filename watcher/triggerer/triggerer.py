@@ -20,17 +20,17 @@ from store.detection import positions
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.processes import triggerers
 from store.processes.triggerers import CAPACITY, LivingTriggerer, Process
-from watcher.health import Health
-from watcher.home import Home
-from watcher.leader_election import AFTER_EXPIRY
-from watcher.loops import Wakeup, insist, keep_going
-from watcher.metadata import patiently
+from watcher.host.health import Health
+from watcher.host.home import Home
+from watcher.host.leader_election import AFTER_EXPIRY
+from watcher.host.loops import Wakeup, insist, keep_going
+from watcher.host.metadata import patiently
+from watcher.host.watchdog import WATCHER_TASK
 from watcher.triggerer.assignment import Assignment, anybody, assign, knows
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Hosted
 from watcher.triggerer.states import States
 from watcher.triggerer.supervisor import CLAIM_AGAIN, Supervisor
-from watcher.watchdog import WATCHER_TASK
 
 FORGET_AFTER: Final = timedelta(days=1)
 PARKED_PRECISELY: Final = 1.0

@@ -5,8 +5,9 @@ Each run owns one partition and overwrites it, so that a retry leaves each row o
 
 from pathlib import Path
 
-from asset_job import run
 from pyspark.sql.functions import lit
+
+from asset_job import run
 
 TABLE = Path(__file__).resolve().parent.parent / "orders"
 SCHEMA = "id long, customer string, amount double"

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from asset_job import run
 from pyspark.sql.functions import sum as total
+
+from asset_job import run
 
 TABLE = Path(__file__).resolve().parent.parent / "revenue"
 

@@ -28,10 +28,10 @@ from tests.effort import PATIENCE
 from tests.service.airflow.configured import settings
 from tests.service.store.words import event
 from tests.stand_in_airflow import StandInAirflow
-from watcher.airflow.neighbour import Neighbour
-from watcher.health import Health
-from watcher.leader_election import Leadership
-from watcher.outbox.sender import Sender
+from watcher.host.health import Health
+from watcher.host.leader_election import Leadership
+from watcher.outbound.airflow.neighbour import Neighbour
+from watcher.outbound.outbox.sender import Sender
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "55555555-5555-5555-5555-555555555555"

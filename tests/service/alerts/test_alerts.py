@@ -29,11 +29,12 @@ from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.receivers import Hook, Mailbox, mail_server, write_certificate
 from tests.service.store.words import rows
-from watcher.alerts.delivery import Alerts
-from watcher.alerts.evaluator import Evaluator
-from watcher.leader_election import Leadership
-from watcher.metrics import Metrics
-from watcher.outbox.sender import Sender
+from watcher.host.leader_election import Leadership
+from watcher.host.metrics import Metrics
+from watcher.outbound.alerts.delivery import Alerts
+from watcher.outbound.alerts.evaluator import Evaluator
+from watcher.outbound.outbox.sender import Sender
+from watcher.serving.web.addresses import of_subject
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "66666666-6666-6666-6666-666666666666"
@@ -66,7 +67,7 @@ class World:
         self.database, self.metrics = database, Metrics()
         self.target = Alerts.of(settings.alerts, self.metrics)
         self.sender = Sender(database=database, leadership=leadership, destinations=[self.target])
-        self.evaluator = Evaluator.of(settings, database, leadership, self.sender.wake)
+        self.evaluator = Evaluator.of(settings, database, leadership, page_of=of_subject, on_alerts=self.sender.wake)
         self.asset_ids: dict[str, int] = {}
 
     async def look(self) -> None:

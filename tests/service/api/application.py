@@ -19,9 +19,9 @@ from store.database import Database
 from store.keys import JobDefinition, Role
 from store.runs import runs, tries
 from tests.service.api.conformance import Conforming, Document
-from watcher import try_tokens
-from watcher.api import create_app
-from watcher.api.context import ApiContext
+from watcher.serving import try_tokens
+from watcher.serving.api import create_app
+from watcher.serving.api.context import ApiContext
 
 SECRET = b"a secret of the tests"
 DEFINITION = {

@@ -12,9 +12,9 @@ from store.catalog import catalog_sync
 from store.database import Database
 from store.state.attributed import AttributedEntries
 from tests.service.api.application import CONFIGURED, SECRET, Api, serving
-from watcher import logs
-from watcher.api.context import ApiContext
-from watcher.loops import Hint
+from watcher.host import logs
+from watcher.host.loops import Hint
+from watcher.serving.api.context import ApiContext
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from functools import partial
 
 import anyio
 
-from watcher.api import create_app
-from watcher.api.context import ApiContext
-from watcher.http_server import listen, serve
+from watcher.serving.api import create_app
+from watcher.serving.api.context import ApiContext
+from watcher.serving.http_server import listen, serve
 
 
 @asynccontextmanager

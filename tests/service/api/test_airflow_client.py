@@ -13,8 +13,8 @@ import pytest
 from store.database import schema
 from tests.lazy_imports import lazy_importorskip
 from tests.service.api.application import Api
-from watcher.api import create_app
-from watcher.http_server import listen, serve
+from watcher.serving.api import create_app
+from watcher.serving.http_server import listen, serve
 
 client = lazy_importorskip("airflow_client.client", reason="apache-airflow-client is not installed")
 

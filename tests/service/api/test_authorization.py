@@ -16,7 +16,7 @@ from sqlalchemy import update
 from store.database.schema import api_token, database_now
 from store.processes import tokens
 from tests.service.api.application import SECRET, Api, as_json, claimed, superseded
-from watcher import try_tokens
+from watcher.serving import try_tokens
 
 PAGE: Final = (Path(__file__).parents[3] / "docs/authorization.md").read_text(encoding="utf-8")
 ROUTES: Final = dict(re.findall(r"^\| `([A-Z]+ /\S*)` \| ([a-z, ]+) \|$", PAGE, re.MULTILINE))

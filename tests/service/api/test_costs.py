@@ -19,7 +19,7 @@ from store.processes import tokens
 from store.processes.posts import EventPost, store_all
 from tests.databases import on_both, statements_of
 from tests.service.api.application import Api, claimed
-from watcher.loops import Hint
+from watcher.host.loops import Hint
 
 pytestmark = on_both
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from asset_job import events as sdk
 from store.database.schema import asset_event
 from store.detection.events import WITHHELD, EventFields
 from tests.service.api.application import Api, claimed
-from watcher.sdk.asset_job import events as sdk
 
 FIELDS = frozenset(field.name for field in fields(EventFields))
 CALLED_OTHERWISE = frozenset({"asset_id"})

@@ -16,7 +16,7 @@ from store.detection.events import Appended, AssetEvent
 from store.errors import CommitUnknown, NotFound
 from tests.databases import counted_commits, on_both
 from tests.service.api.application import Api
-from watcher.api.event_posts import MOST_CHARACTERS, MOST_POSTS, EventPosts
+from watcher.serving.api.event_posts import MOST_CHARACTERS, MOST_POSTS, EventPosts
 
 REFUSING_POISON = {
     "sqlite": [

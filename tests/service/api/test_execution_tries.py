@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, select, update
 
 from store.database import schema
 from tests.service.api.application import SECRET, Api, Try, claimed, serving, superseded
-from watcher import try_tokens
+from watcher.serving import try_tokens
 
 # --- the claim
 

@@ -16,7 +16,7 @@ from store.runs import tries
 from tests.databases import on_both, statements_of
 from tests.service.api.application import Api, Try, claimed, superseded
 from tests.service.store.words import until_somebody_waits
-from watcher.api import create_app
+from watcher.serving.api import create_app
 
 BY_NAME = {"name": "orders", "key": "k"}
 BY_URI = {"uri": "s3://bucket/orders", "key": "k"}

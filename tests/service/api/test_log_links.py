@@ -24,9 +24,9 @@ from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.service.api.application import Api
 from tests.unit.submit.plain import make_submission, workspace
-from watcher import logs
-from watcher.api.routes.logs import LogQuery, answer
-from watcher.logs.paths import watcher_logs
+from watcher.host import logs
+from watcher.host.logs.paths import watcher_logs
+from watcher.serving.api.routes.logs import LogQuery, answer
 
 log = structlog.get_logger()
 LOGS = "/api/v2/watchers/landing_files/logs"

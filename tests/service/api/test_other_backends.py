@@ -17,7 +17,7 @@ from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
 from tests.effort import PATIENCE
 from tests.service.api.application import Api, claimed, serving
-from watcher.watermark_copies import WatermarkCopies
+from watcher.triggerer.watermark_copies import WatermarkCopies
 
 WATERMARK = "landing_files.watermark"
 

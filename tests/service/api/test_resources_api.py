@@ -22,10 +22,10 @@ from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
 from tests.service.api.application import Api, serving
 from triggers.base import TriggerBatch
-from watcher.api.streams import Streams
-from watcher.health import Health, WatcherReport
-from watcher.poll_history import PollHistory
-from watcher.reload_outcome import ReloadOutcome, ReloadRefused
+from watcher.configuration.reload_outcome import ReloadOutcome, ReloadRefused
+from watcher.host.health import Health, WatcherReport
+from watcher.host.poll_history import PollHistory
+from watcher.serving.api.streams.open_streams import Streams
 
 
 async def create_event(api: Api, asset: str = "landing", **body: Any) -> dict[str, Any]:

@@ -21,12 +21,12 @@ from tests.databases import on_both
 from tests.effort import LONG, SEED, effort
 from tests.service.api.application import Api, claimed
 from tests.service.api.served import served
-from watcher.api.context import ApiContext
-from watcher.isolation.child_handle import ChildSettings
-from watcher.isolation.children import Children
-from watcher.isolation.fork_server import ForkServer
+from watcher.serving.api.context import ApiContext
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.control import Control
+from watcher.triggerer.isolation.child_handle import ChildSettings
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.fork_server import ForkServer
 
 pytestmark = [on_both, pytest.mark.slow]
 CHECKS: Final = (

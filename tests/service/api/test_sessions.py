@@ -22,11 +22,12 @@ from store.processes.tokens import CreatedToken
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.service.api.application import Api
-from watcher.api import create_app, sessions
-from watcher.api.context import ApiContext, Context
-from watcher.api.same_site import Site
-from watcher.api.streams import Streams
-from watcher.api.throttle import MOST_FAILURES
+from watcher.serving.api import create_app
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.sign_in import sessions
+from watcher.serving.api.sign_in.same_site import Site
+from watcher.serving.api.sign_in.throttle import MOST_FAILURES
+from watcher.serving.api.streams.open_streams import Streams
 
 pytestmark = on_both
 ASSETS: Final = "/api/v2/assets"

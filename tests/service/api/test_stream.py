@@ -18,8 +18,8 @@ from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.service.api.application import Api, claimed, serving
 from tests.service.api.served import served
-from watcher.api.live import LiveChanges
-from watcher.api.streams import Streams
+from watcher.serving.api.streams.live import LiveChanges
+from watcher.serving.api.streams.open_streams import Streams
 
 STREAM = "/api/v2/events/stream"
 RUN = "/api/v2/dags/load_orders/dagRuns/manual__1"

@@ -15,8 +15,8 @@ import pytest
 
 from tests.real_airflow import PYTHON, needs_airflow
 from tests.service.api.application import Api, claimed
-from watcher.api import create_app
-from watcher.http_server import listen, serve
+from watcher.serving.api import create_app
+from watcher.serving.http_server import listen, serve
 
 pytestmark = [pytest.mark.airflow, needs_airflow]
 PROGRAM = """

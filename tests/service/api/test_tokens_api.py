@@ -17,9 +17,9 @@ from store.processes.signing_keys import SigningKeys
 from store.processes.triggerers import Process
 from tests.service.api.application import SECRET, Api, claimed, serving
 from tests.service.api.test_costs import counted
-from watcher import try_tokens
-from watcher.api.known_tokens import KnownTokens
-from watcher.api.throttle import MOST_FAILURES
+from watcher.serving import try_tokens
+from watcher.serving.api.sign_in.known_tokens import KnownTokens
+from watcher.serving.api.sign_in.throttle import MOST_FAILURES
 
 PATH = "/api/v2/tokens"
 

@@ -36,15 +36,15 @@ from store.state.attributed import AttributedEntries
 from tests import loopback
 from tests.effort import PATIENCE
 from watcher import app as daemon
-from watcher import logs
-from watcher.api.context import ApiContext
 from watcher.cli import configuration as commands_of_configuration
 from watcher.cli.app import app
 from watcher.cli.database import opened_database
-from watcher.declaring import declared
-from watcher.http_server import listen, serve
-from watcher.vocabulary import vocabulary
-from watcher.web import create_app
+from watcher.configuration.declarations import declared
+from watcher.configuration.vocabulary import vocabulary
+from watcher.host import logs
+from watcher.serving.api.context import ApiContext
+from watcher.serving.http_server import listen, serve
+from watcher.serving.web import create_app
 
 ROOT = Path(__file__).parents[3]
 CONFIGURATION = """

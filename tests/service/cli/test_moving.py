@@ -19,8 +19,8 @@ from store.database import Database, sqlite_url
 from store.database.schema import asset_store_history
 from store.detection import positions
 from watcher.cli.app import app
-from watcher.declaring import declared
-from watcher.vocabulary import vocabulary
+from watcher.configuration.declarations import declared
+from watcher.configuration.vocabulary import vocabulary
 
 CONFIGURATION = """
 version: 1

@@ -19,8 +19,8 @@ from store.detection import positions
 from tests.servers import PostgresDatabase
 from watcher.cli.app import app
 from watcher.cli.database import opened_database
-from watcher.declaring import declared
-from watcher.vocabulary import vocabulary
+from watcher.configuration.declarations import declared
+from watcher.configuration.vocabulary import vocabulary
 
 pytestmark = pytest.mark.service
 

@@ -29,12 +29,12 @@ from tests.effort import PATIENCE
 from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.unit.submit.plain import PlainPython, plain_python, submissions, workspace
-from watcher.dispatcher.admission import Limits
-from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.submissions import JobToStart
-from watcher.leader_election import Leadership
+from watcher.host.leader_election import Leadership
+from watcher.scheduling.admission import Limits
+from watcher.scheduling.dispatcher import Dispatcher
+from watcher.scheduling.submissions import JobToStart
 from watcher.submit.base import Progress, SparkApplication
-from watcher.submit.yarn import ApplicationsLeft
+from watcher.submit.spark.yarn import ApplicationsLeft
 
 pytestmark = pytest.mark.service
 HOUR = timedelta(hours=1)
@@ -340,7 +340,7 @@ async def test_a_job_larger_than_the_memory_runs_alone_with_a_warning(database, 
 
 
 async def test_a_retry_is_started_when_it_is_due_not_at_the_next_look(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.dispatcher.dispatcher.LOOK_EVERY", timedelta(hours=1))
+    monkeypatch.setattr("watcher.scheduling.dispatcher.LOOK_EVERY", timedelta(hours=1))
     jobs.add("bad", "raise SystemExit(1)", retries=2, retry_delay=0.2)
     await queue(database, jobs, "bad")
     async with dispatching(database, jobs):
@@ -396,7 +396,7 @@ class FailsToCancelOnce(PlainPython):
 
 
 async def test_a_timeout_is_not_forgotten_where_stopping_the_job_fails_at_first(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.dispatcher.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
+    monkeypatch.setattr("watcher.scheduling.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
     jobs.declare_assets("orders")
     ends_well = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); time.sleep(600)"
     jobs.add("plain", ends_well, outlets={"orders"}, timeout=1)
@@ -417,8 +417,8 @@ class FailsOftenToPoll(PlainPython):
 
 
 async def test_a_timeout_counts_from_the_start_whatever_gets_in_the_way(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.dispatcher.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
-    monkeypatch.setattr("watcher.dispatcher.followed_try.POLL_EVERY", timedelta(seconds=0.2))
+    monkeypatch.setattr("watcher.scheduling.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
+    monkeypatch.setattr("watcher.scheduling.followed_try.POLL_EVERY", timedelta(seconds=0.2))
     jobs.add("slow", "import time; time.sleep(600)", timeout=2)
     await queue(database, jobs, "slow")
     async with dispatching(database, jobs, submitter=FailsOftenToPoll(workspace(jobs.folder))):
@@ -774,7 +774,7 @@ class Telling(PlainPython):
 
 @pytest.mark.parametrize("claimed", [False, True])
 async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, jobs, tmp_path, monkeypatch, claimed):
-    monkeypatch.setattr("watcher.dispatcher.followed_try.PROGRESS_EVERY", timedelta(milliseconds=50))
+    monkeypatch.setattr("watcher.scheduling.followed_try.PROGRESS_EVERY", timedelta(milliseconds=50))
     pids, submitter = tmp_path / "pids", Telling(workspace(tmp_path))
     jobs.add("slow", SLEEPER.format(pids=str(pids)))
     await queue(database, jobs, "slow")

@@ -18,10 +18,10 @@ import pytest
 from anyio.abc import SocketStream
 
 from tests.effort import PATIENCE
-from watcher.edge.connections import ConnectionLimits
-from watcher.edge.headers import SECURITY_HEADERS
-from watcher.edge.http_connection import LONGEST_TARGET, MOST_HEADERS
-from watcher.http_server import listen, serve
+from watcher.serving.edge.connections import ConnectionLimits
+from watcher.serving.edge.headers import SECURITY_HEADERS
+from watcher.serving.edge.http_connection import LONGEST_TARGET, MOST_HEADERS
+from watcher.serving.http_server import listen, serve
 
 SOON = timedelta(milliseconds=200)
 HEAD = b"POST /read HTTP/1.1\r\nHost: x\r\n"

@@ -23,11 +23,11 @@ from tests.databases import copied, migrated_postgres
 from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied_in_a_thread
 from tests.servers import PostgresServer
-from watcher.backup_watch import BackupWatch
 from watcher.cli.app import app
-from watcher.health import Health
-from watcher.home import Home
-from watcher.loops import insist
+from watcher.host.health import Health
+from watcher.host.home import Home
+from watcher.host.loops import insist
+from watcher.operations.backup_watch import BackupWatch
 
 pytestmark = pytest.mark.service
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.service
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """As patient as a test can be; what is waited for here never comes."""
-    monkeypatch.setattr("watcher.metadata.START_PATIENCE", 0.1)
+    monkeypatch.setattr("watcher.host.metadata.START_PATIENCE", 0.1)
     monkeypatch.setattr("store.database.engine.SQLITE_PATIENCE", 0.1)
     monkeypatch.setattr("store.database.engine.CONNECT_DEADLINE", 0.5)
 
@@ -173,7 +173,7 @@ def test_a_server_that_refuses_or_is_empty(tmp_path: Path, postgres_server: Post
 def test_a_server_that_answers_nothing(
     tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher.metadata.START_PATIENCE", 0.6)
+    monkeypatch.setattr("watcher.host.metadata.START_PATIENCE", 0.6)
     with migrated_postgres(postgres_server) as behind, proxied_in_a_thread(behind) as proxy:
         proxy.swallows = True
         answer = start(tmp_path, database=with_database(proxy.url))
@@ -199,7 +199,7 @@ async def test_a_database_that_comes_back_while_it_is_waited_for(database_url: s
 async def test_the_first_look_for_a_restored_backup_outlives_a_broken_connection(
     tmp_path: Path, database: Database, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher.metadata.START_PATIENCE", PATIENCE)
+    monkeypatch.setattr("watcher.host.metadata.START_PATIENCE", PATIENCE)
     async with database.reading() as connection:
         pid = await connection.scalar(text("SELECT pg_backend_pid()"))
     postgres_server.execute(f"SELECT pg_terminate_backend({pid})")

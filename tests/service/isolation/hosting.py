@@ -23,16 +23,16 @@ from store.database import Database
 from store.database.schema import asset_event
 from store.processes.triggerers import Process
 from tests.effort import PATIENCE
-from watcher.declaring import declared
-from watcher.isolation.child_handle import ChildSettings
-from watcher.isolation.children import Children
-from watcher.isolation.fork_server import ForkServer
-from watcher.isolation.inquiries import Inquirer
-from watcher.metrics import Metrics
-from watcher.sources import child_settings, hosted
+from watcher.configuration.declarations import declared
+from watcher.configuration.sources import child_settings, hosted
+from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
+from watcher.triggerer.isolation.child_handle import ChildSettings
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.fork_server import ForkServer
+from watcher.triggerer.isolation.inquiries import Inquirer
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -54,7 +54,7 @@ def configured(
     file = folder / "watchers.yaml"
     document = {"version": 1, "settings": settings, "connections": connections, "assets": watchers_of}
     file.write_text(json.dumps(document))
-    from watcher.vocabulary import vocabulary  # noqa: PLC0415  its plug-ins are those of the file
+    from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415  its plug-ins are those of the file
 
     with Inquirer(server) as inquirer:
         return load(file, vocabulary(inquirer), dict(os.environ))

@@ -24,11 +24,11 @@ from tests.servers import PostgresDatabase
 from tests.service.isolation.hosting import PLUGINS, configured, counted, gone, hosting
 from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError
-from watcher import logs
-from watcher.isolation.child_handle import ChildSettings
-from watcher.isolation.children import Children
-from watcher.isolation.fork_server import ForkServer
-from watcher.isolation.trigger import ForeignTrigger
+from watcher.host import logs
+from watcher.triggerer.isolation.child_handle import ChildSettings
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.fork_server import ForkServer
+from watcher.triggerer.isolation.trigger import ForeignTrigger
 
 pytestmark = pytest.mark.service
 

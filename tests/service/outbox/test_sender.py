@@ -22,9 +22,9 @@ from store.detection.outbox import NewMessage, OutboxMessage
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.service.store.words import event
-from watcher.leader_election import Leadership
-from watcher.outbox.delivery import Delivered, Failed, Outcome, Refused, Unclear
-from watcher.outbox.sender import Sender
+from watcher.host.leader_election import Leadership
+from watcher.outbound.outbox.delivery import Delivered, Failed, Outcome, Refused, Unclear
+from watcher.outbound.outbox.sender import Sender
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "55555555-5555-5555-5555-555555555555"

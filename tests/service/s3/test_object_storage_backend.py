@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from asset_job.backends import AssetScope, TaskScope
+from asset_job.storage import ObjectStorageStateBackend
 from tests.servers import S3Server
-from watcher.sdk.asset_job.backends import AssetScope, TaskScope
-from watcher.sdk.asset_job.storage import ObjectStorageStateBackend
 
 pytestmark = pytest.mark.service
 

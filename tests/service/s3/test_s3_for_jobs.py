@@ -22,16 +22,14 @@ from obstore.store import MemoryStore, ObjectStore
 from pyarrow import parquet
 from pyspark.sql import types
 
-from tests.effort import PATIENCE
-from tests.servers import S3Server
-from watcher.sdk.asset_job.errors import SourceFailed
-from watcher.sdk.asset_job.sources import s3files
-from watcher.sdk.asset_job.sources.by_arrow import Rows
-from watcher.sdk.asset_job.sources.csv_header import Header
-from watcher.sdk.asset_job.sources.csv_lines import ReadCsv
-from watcher.sdk.asset_job.sources.json_lines import ReadJson
-from watcher.sdk.asset_job.sources.request import S3File
-from watcher.sdk.asset_job.sources.s3_objects import (
+from asset_job.errors import SourceFailed
+from asset_job.sources import s3files
+from asset_job.sources.by_arrow import Rows
+from asset_job.sources.csv_header import Header
+from asset_job.sources.csv_lines import ReadCsv
+from asset_job.sources.json_lines import ReadJson
+from asset_job.sources.request import S3File
+from asset_job.sources.s3_objects import (
     FileUnreadable,
     S3Access,
     errors_naming,
@@ -39,7 +37,9 @@ from watcher.sdk.asset_job.sources.s3_objects import (
     pieces,
     s3_access,
 )
-from watcher.sdk.asset_job.sources.s3files import ReadFile, ReadLines, ReadParquet
+from asset_job.sources.s3files import ReadFile, ReadLines, ReadParquet
+from tests.effort import PATIENCE
+from tests.servers import S3Server
 
 pytestmark = pytest.mark.service
 

@@ -18,8 +18,8 @@ from store.detection import events
 from store.detection.events import NewEvent
 from store.keys import JobDefinition
 from store.runs import jobs
-from watcher.leader_election import Leadership
-from watcher.scheduler.scheduler import Scheduler
+from watcher.host.leader_election import Leadership
+from watcher.scheduling.scheduler import Scheduler
 
 HOME = "55555555-5555-5555-5555-555555555555"
 

@@ -14,11 +14,11 @@ from store.processes.triggerers import Process
 from tests.effort import PATIENCE
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import plain_python, submissions
-from watcher.dispatcher.admission import Limits
-from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.submissions import JobToStart
-from watcher.leader_election import Leadership
-from watcher.scheduler.scheduler import Scheduler
+from watcher.host.leader_election import Leadership
+from watcher.scheduling.admission import Limits
+from watcher.scheduling.dispatcher import Dispatcher
+from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.submissions import JobToStart
 from watcher.submit.base import SparkApplication
 
 pytestmark = pytest.mark.service

@@ -14,8 +14,8 @@ from store.errors import CommitUnknown, NotLeading
 from tests.databases import statements_of
 from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied
-from watcher.leader_election import Leadership
-from watcher.metadata import keep_unfrozen
+from watcher.host.leader_election import Leadership
+from watcher.host.metadata import keep_unfrozen
 
 pytestmark = pytest.mark.service
 ONE, TWO = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"

@@ -12,12 +12,12 @@ import anyio
 from store.database import Database
 from store.processes.triggerers import Process
 from tests.unit.submit.plain import plain_python, submissions
-from watcher.dispatcher.admission import Limits
-from watcher.dispatcher.dispatcher import Dispatcher
-from watcher.dispatcher.submissions import JobToStart
-from watcher.leader_election import Leadership
-from watcher.metadata import keep_unfrozen
-from watcher.scheduler.scheduler import Scheduler
+from watcher.host.leader_election import Leadership
+from watcher.host.metadata import keep_unfrozen
+from watcher.scheduling.admission import Limits
+from watcher.scheduling.dispatcher import Dispatcher
+from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.submissions import JobToStart
 from watcher.submit.base import SparkApplication
 
 LEASE = timedelta(seconds=2)

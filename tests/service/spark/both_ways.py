@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
-from asset_job.sources.by_arrow import LINE, ReadByArrow, Rows
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+
+from asset_job.sources.by_arrow import LINE, ReadByArrow, Rows
 
 
 @dataclass(frozen=True)

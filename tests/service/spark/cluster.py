@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.effort import PATIENCE
-from watcher.submit.class_archive import archive_folder, find_archive
-from watcher.submit.command import SMALL
-from watcher.submit.runtime import find_runtime, spark_home_of
+from watcher.submit.spark.class_archive import archive_folder, find_archive
+from watcher.submit.spark.command import SMALL
+from watcher.submit.spark.runtime import find_runtime, spark_home_of
 
 WORKERS = 2
 _EXECUTOR = b"CoarseGrainedExecutorBackend"

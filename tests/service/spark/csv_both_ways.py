@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from asset_job.sources.by_arrow import ReadByArrow
-from asset_job.sources.csv_lines import ReadCsv, rows_of
 from both_ways import BothWays, Case, main
 from json_both_ways import DAYS, MOMENTS, NUMBERS
 from pyspark.sql import DataFrame
+
+from asset_job.sources.by_arrow import ReadByArrow
+from asset_job.sources.csv_lines import ReadCsv, rows_of
 
 NUMERALS = [
     *NUMBERS,

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from asset_job.sources.by_arrow import ReadByArrow
-from asset_job.sources.json_lines import ReadJson, rows_of
 from both_ways import BothWays, main
 from pyspark.sql import DataFrame
+
+from asset_job.sources.by_arrow import ReadByArrow
+from asset_job.sources.json_lines import ReadJson, rows_of
 
 
 def words(text: str) -> list[str]:

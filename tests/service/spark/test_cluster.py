@@ -20,9 +20,9 @@ from tests.unit.submit.plain import workspace
 from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
 from watcher.submit.base import Submission
-from watcher.submit.folder import TryFolder
-from watcher.submit.runtime import spark_home_of
+from watcher.submit.local.folder import TryFolder
 from watcher.submit.shimmed import Command
+from watcher.submit.spark.runtime import spark_home_of
 from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -15,8 +15,8 @@ from tests.stand_in_spark import stand_in_spark
 from tests.unit.sdk.execution_server import ExecutionServer, event, running_execution_server
 from tests.unit.submit.plain import spark_submit, workspace
 from watcher.submit.base import Submission
-from watcher.submit.command import SMALL
 from watcher.submit.sdk_archive import sdk_archive
+from watcher.submit.spark.command import SMALL
 from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = pytest.mark.spark

@@ -12,9 +12,9 @@ from tests.effort import PATIENCE
 from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Submission
-from watcher.submit.command import JAVA_OPTIONS
-from watcher.submit.linked_spark import linked_spark
-from watcher.submit.runtime import spark_home_of
+from watcher.submit.spark.command import JAVA_OPTIONS
+from watcher.submit.spark.linked_spark import linked_spark
+from watcher.submit.spark.runtime import spark_home_of
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from anyio.to_thread import run_sync
 from tests.contract.submitters import ended, log_of
 from tests.unit.submit.plain import spark_submit, workspace
 from tests.unit.submit.warm import StartsWarm, starts_warm
-from watcher.logs import event_logs
+from watcher.host.logs import event_logs
 from watcher.submit.base import Submission
 from watcher.submit.spark_submit import SparkSubmit
 

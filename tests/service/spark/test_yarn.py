@@ -18,10 +18,10 @@ from tests.service.spark.yarn import ALIVE, Yarn, running_yarn
 from tests.unit.submit.plain import workspace
 from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Attachment, Submission
-from watcher.submit.command import SMALL
-from watcher.submit.folder import TryFolder
-from watcher.submit.processes import signal_tagged
+from watcher.submit.local.folder import TryFolder
+from watcher.submit.local.processes import signal_tagged
 from watcher.submit.shimmed import Command
+from watcher.submit.spark.command import SMALL
 from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = [pytest.mark.spark, pytest.mark.maven, pytest.mark.slow]

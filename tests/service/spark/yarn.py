@@ -22,8 +22,8 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
 
 from tests.service.spark.cluster import wait_until
 from watcher.demo.servers import free_port
-from watcher.submit.command import SMALL
-from watcher.submit.runtime import spark_home_of
+from watcher.submit.spark.command import SMALL
+from watcher.submit.spark.runtime import spark_home_of
 
 PACKAGES = tuple(
     f"org.apache.hadoop:hadoop-yarn-server-{name}:3.4.2"  # of the Hadoop that Spark brings

@@ -23,10 +23,10 @@ from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs import runs, tries
 from tests.databases import new_asset
-from watcher.cleanup import LOG_FILES, TRY_FOLDERS, Cleaner, Limits
-from watcher.logs.configuration import LogFiles
-from watcher.logs.paths import try_log
-from watcher.submit.folder import TryFolder, try_folder
+from watcher.host.logs.configuration import LogFiles
+from watcher.host.logs.paths import try_log
+from watcher.operations.cleanup import LOG_FILES, TRY_FOLDERS, Cleaner, Limits
+from watcher.submit.local.folder import TryFolder, try_folder
 
 NOW = datetime.now(UTC)
 KEPT = Retention(task_days=30, history_days=90, event_days=90, run_days=90, orphan_days=30)

@@ -18,7 +18,7 @@ from tests.effort import effort
 from tests.service.api.application import SECRET, serving
 from tests.service.store.words import apply, beat, declared, rows
 from tests.service.triggerer.group_world import OWNER, Detector, detector
-from watcher.api.context import ApiContext
+from watcher.serving.api.context import ApiContext
 from watcher.triggerer.group_commit import GroupCommit
 
 pytestmark = pytest.mark.service

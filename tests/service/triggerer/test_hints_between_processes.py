@@ -18,10 +18,10 @@ from tests.databases import statements_of
 from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, tell
-from watcher.hint_relay import CHANNEL, HintRelay
-from watcher.leader_election import Leadership
-from watcher.loops import Hint, HintKind
-from watcher.scheduler.scheduler import Scheduler
+from watcher.host.hint_relay import CHANNEL, HintRelay
+from watcher.host.leader_election import Leadership
+from watcher.host.loops import Hint, HintKind
+from watcher.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.service
 LOOK = [Hint(what=what) for what in get_args(HintKind)]

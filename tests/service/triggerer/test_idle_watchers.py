@@ -36,12 +36,12 @@ from triggers.postgres.new_rows import NewRows
 from triggers.postgres.reader import Reader
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles
-from watcher.isolation.child_handle import ChildSettings
-from watcher.isolation.children import Children
-from watcher.isolation.fork_server import ForkServer
-from watcher.metrics import Metrics
+from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
+from watcher.triggerer.isolation.child_handle import ChildSettings
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.supervisor import WORTH_PARKING, Supervisor
 from watcher.triggerer.triggerer import Triggerer
 

@@ -45,15 +45,15 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
-from watcher.alerts.complaints import of_watcher
-from watcher.health import Health
-from watcher.isolation.child_handle import ChildSettings
-from watcher.isolation.children import Children
-from watcher.isolation.fork_server import ForkServer
-from watcher.metrics import Metrics, Snapshot
+from watcher.host.health import Health
+from watcher.host.metrics import Metrics, Snapshot
+from watcher.outbound.alerts.complaints import of_watcher
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
+from watcher.triggerer.isolation.child_handle import ChildSettings
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.airflow.forward import is_ours, marked
-from watcher.airflow.reading import Reading
+from watcher.outbound.airflow.forward import is_ours, marked
+from watcher.outbound.airflow.reading import Reading
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LATENESS = timedelta(seconds=10)

@@ -13,8 +13,8 @@ from config.alerts import AlertConfig
 from store.keys import Condition, JobDefinition
 from store.processes.alerts import KnownAlert
 from store.runs.waiting import QueueOfAsset
-from watcher.alerts.changes import Complaint, Rule, changes, rules, targets
-from watcher.alerts.complaints import lacking, of_waiting_job
+from watcher.outbound.alerts.changes import Complaint, Rule, changes, rules, targets
+from watcher.outbound.alerts.complaints import lacking, of_waiting_job
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -9,9 +9,9 @@ import pytest
 
 from config.errors import UnknownClass
 from store.base import AssetStoreWriterKind, Writer
-from watcher.api.shapes.dags import schedule_text
-from watcher.api.shapes.entries import log_url
-from watcher.vocabulary import TRIGGERS, trigger_class, vocabulary
+from watcher.configuration.vocabulary import TRIGGERS, trigger_class, vocabulary
+from watcher.serving.api.shapes.dags import schedule_text
+from watcher.serving.api.shapes.entries import log_url
 
 KIND = AssetStoreWriterKind
 WRITERS = [

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from store.catalog.watchers import WatcherRow
 from triggers.local_folder.new_files import FileNewFiles
-from watcher.metrics import Metrics, Snapshot
-from watcher.vocabulary import describe
+from watcher.configuration.vocabulary import Descriptions, describe
+from watcher.host.metrics import Metrics, Snapshot
 
 SINCE = "2026-11-20T09:00:00Z"
 HELD = {"transaction": "4/17", "pid": 4711, "since": SINCE}
@@ -100,7 +100,9 @@ def test_prometheus_reads_what_triggers_describe_and_nothing_breaks_it() -> None
         ),
     ]
     with capture_logs() as logs:
-        text, _ = Metrics().exposition(Snapshot(is_ready=True, has_database=True, watchers=rows))
+        description_of = Descriptions().of_watcher
+        snapshot = Snapshot(is_ready=True, has_database=True, watchers=rows, description_of=description_of)
+        text, _ = Metrics().exposition(snapshot)
     lines = text.decode().splitlines()
     assert [line for line in lines if line.startswith(("watcher_gaps", "watcher_depth"))] == [
         'watcher_gaps{asset="shop",watcher="orders_rows"} 2.0',

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from store.processes.tokens import Identity
-from watcher.api import known_tokens
-from watcher.api.known_tokens import KnownTokens
+from watcher.serving.api.sign_in import known_tokens
+from watcher.serving.api.sign_in.known_tokens import KnownTokens
 
 ANN = Identity(token_id="1", subject="ann", role="viewer", use_is_news=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from watcher.api.same_site import LOOPBACK_COOKIE, SESSION_COOKIE, Site, site_of
+from watcher.serving.api.sign_in.same_site import LOOPBACK_COOKIE, SESSION_COOKIE, Site, site_of
 
 OURS = "watcher.example"
 SITE = site_of([OURS], "127.0.0.1", "https://proxy.example/watcher")

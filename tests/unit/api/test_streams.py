@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 from fastapi import HTTPException
 
-from watcher.api.streams import COMMENT, Streams
+from watcher.serving.api.streams.open_streams import COMMENT, Streams
 
 
 async def events(*texts: str) -> AsyncIterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher.api.throttle import MINUTE, MOST_FAILURES, Failures
+from watcher.serving.api.sign_in.throttle import MINUTE, MOST_FAILURES, Failures
 
 
 def test_so_many_in_a_minute_and_then_one_for_each_that_is_forgotten() -> None:
@@ -26,7 +26,7 @@ def test_the_addresses_of_one_network_fail_together() -> None:
 
 
 def test_those_who_are_too_many_to_remember_are_forgotten_first_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watcher.api.throttle._MOST_CLIENTS", 2)
+    monkeypatch.setattr("watcher.serving.api.sign_in.throttle._MOST_CLIENTS", 2)
     failures = Failures()
     for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.3"):
         failures.add(address, 0.0)

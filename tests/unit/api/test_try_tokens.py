@@ -8,8 +8,8 @@ from typing import Any
 import jwt
 import pytest
 
-from watcher import try_tokens
-from watcher.try_tokens import InvalidTryToken, TryIdentity
+from watcher.serving import try_tokens
+from watcher.serving.try_tokens import InvalidTryToken, TryIdentity
 
 HOUR = timedelta(hours=1)
 TASK = "6f3a0c5e-7c0a-4f0e-9a51-6d8a1f7c2b10"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from config.loader import load
 from watcher.cli.app import app
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 Init = Callable[..., Result]
 

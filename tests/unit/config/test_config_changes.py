@@ -14,7 +14,7 @@ from config.changes import Changes, Difference, changed_settings, changes, resta
 from config.loader import load
 from config.models import Configuration
 from config.sources import folders, stamps
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 TEXT = """
 version: 1

@@ -15,7 +15,7 @@ from config.errors import ConfigurationInvalid
 from config.json_schema import json_schema
 from config.loader import load
 from config.vocabulary import Vocabulary
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "full" / "watchers.yaml"
 ENVIRON = {"LAKE_KEY": "key", "LAKE_SECRET": "hunter22-secret", "SHOP_DSN": "postgresql://shop:hunter22@localhost/shop"}

@@ -10,7 +10,7 @@ from config.errors import ConfigurationInvalid
 from config.loader import load
 from config.models import Configuration
 from triggers.iceberg import IcebergConnection
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 DOCUMENT = """
 version: 1

@@ -18,7 +18,7 @@ from config.models import IngestOptions, JobConfig
 from config.reserved import RESERVED, ReservedKey
 from config.sentences import keys, models_at
 from config.settings import Settings
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey) and "**" not in entry.path}
 OTHERS: Mapping[str, Any] = {"assets.*.watchers.*.assets": {"landing": "orders/**"}}

@@ -10,7 +10,7 @@ import pytest
 
 from config.errors import ConfigurationInvalid
 from config.loader import load
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher.dispatcher.admission import Limits, admit
+from watcher.scheduling.admission import Limits, admit
 
 LIMITS = Limits(parallelism=3, memory_mb=2000)
 

@@ -12,8 +12,8 @@ from config.spark_keys import ARGUMENT_NAMES
 from store.detection.events import AssetEvent, EventAsset
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from store.runs.runs import Run
-from watcher.dispatcher.arguments import ArgumentsInvalid, rendered_arguments, template_context
-from watcher.templates import LARGEST
+from watcher.host.templates import LARGEST
+from watcher.scheduling.arguments import ArgumentsInvalid, rendered_arguments, template_context
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 INSTANCE = TaskInstanceKey(dag_id="load", run_id="manual__1", task_id="load")

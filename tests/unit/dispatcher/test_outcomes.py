@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from watcher.dispatcher.outcomes import Ending, Outcome, Retries, decide
+from watcher.scheduling.outcomes import Ending, Outcome, Retries, decide
 
 NONE_LEFT = Retries(allowed=0, delay=timedelta(seconds=30), used=0)
 

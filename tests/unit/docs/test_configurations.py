@@ -10,7 +10,7 @@ import pytest
 
 from config.errors import ConfigurationInvalid
 from config.loader import load
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)

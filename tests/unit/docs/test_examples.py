@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from config.loader import load
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 QUICKSTART = Path(__file__).resolve().parents[3] / "examples" / "quickstart"
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from config.loader import load
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "ingest.md"
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from watcher.edge.connections import ConnectionLimits, Connections, Phase, client_of
+from watcher.serving.edge.connections import ConnectionLimits, Connections, Phase, client_of
 
 
 class Client:

@@ -21,7 +21,8 @@ from store.base import AssetStoreWriterKind
 from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
 from store.runs.runs import Run
-from watcher.metrics import OUR_OWN, Metrics, Snapshot
+from watcher.configuration.vocabulary import Descriptions
+from watcher.host.metrics import OUR_OWN, Metrics, Snapshot
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "alerts.yaml"
@@ -72,7 +73,12 @@ def samples() -> list[Sample]:
     row = made(WatcherRow, name="files", asset="inbox", trigger="postgres.new_rows", state="failing", **looks)
     asset = made(Asset, name="inbox", created_at=NOW, seen_at=NOW)
     snapshot = Snapshot(
-        is_ready=True, has_database=True, watchers=[row], expected=[asset], outbox_depths={"airflow": 2}
+        is_ready=True,
+        has_database=True,
+        watchers=[row],
+        expected=[asset],
+        outbox_depths={"airflow": 2},
+        description_of=Descriptions().of_watcher,
     )
     text, content_type = metrics.exposition(snapshot, OPENMETRICS)
     assert content_type.startswith("application/openmetrics-text")

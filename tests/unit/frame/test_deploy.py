@@ -13,7 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from config.loader import load
-from watcher.vocabulary import vocabulary
+from watcher.configuration.vocabulary import vocabulary
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"

@@ -80,7 +80,11 @@ def test_every_file_copied_is_there_and_let_into_the_build(stages: list[list[Ins
 
 def test_everything_that_is_packaged_is_copied(stages: list[list[Instruction]]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = {pattern.removesuffix("*") for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]}
+    find = project["tool"]["setuptools"]["packages"]["find"]
+    names = [pattern.removesuffix("*") for pattern in find["include"]]
+    folders = [Path(folder, name) for name in names for folder in find["where"]]
+    packages = {folder.as_posix() for folder in folders if (ROOT / folder).is_dir()}
+    assert len(packages) == len(names)
     files = {project["project"]["readme"], *project["project"]["license-files"], "pyproject.toml"}
     assert packages | files <= set(copied(stages))
 

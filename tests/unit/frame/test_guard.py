@@ -51,13 +51,13 @@ def assert_refused(done: subprocess.CompletedProcess[str], *, stranger: Path) ->
     assert not list(stranger.parent.rglob("executed"))
 
 
-@pytest.mark.parametrize("name", ["config", "store", "triggers"])
+@pytest.mark.parametrize("name", ["asset_job", "config", "store", "triggers"])
 def test_a_module_in_the_working_folder_is_refused(tmp_path: Path, name: str) -> None:
     stranger = put_module(tmp_path, name)
     assert_refused(start(AS_MODULE, folder=tmp_path, path=[ROOT]), stranger=stranger)
 
 
-@pytest.mark.parametrize("name", ["config", "store", "triggers"])
+@pytest.mark.parametrize("name", ["asset_job", "config", "store", "triggers"])
 def test_a_package_on_pythonpath_is_refused(tmp_path: Path, name: str) -> None:
     stranger = put_package(tmp_path, name)
     assert_refused(start(AS_CONSOLE_SCRIPT, folder=ROOT, path=[tmp_path, ROOT]), stranger=stranger)

@@ -9,8 +9,8 @@ import pytest
 
 from store.errors import DatabaseUnavailable
 from triggers.base import TriggerBatch
-from watcher.health import Health, WatcherReport
-from watcher.watchdog import Block
+from watcher.host.health import Health, WatcherReport
+from watcher.host.watchdog import Block
 
 
 def report(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from watcher.errors import StartRefused
-from watcher.home import open_home
+from watcher.host.home import open_home
 
 
 @pytest.mark.parametrize("name", ["a:b", "a,b", "a#b", "a*", "a?", "[a]", "{a}", "a\\b"])

@@ -14,14 +14,14 @@ from statistics import median, quantiles
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("config", "store", "triggers", "watcher")
+PACKAGES = ("config", "store", "triggers", "watcher", "sdk")
 MIGRATIONS = ROOT / "store/database/migrations"
 SHORT, LONG = 60, 400
 LONG_FOR_A_REASON = {"store/database/schema.py": "the list of all tables"}
 WORDS = {"found", "wanted", "told", "said"}
 BANNER = re.compile(r"^ *# *[-=*#]{3,}", re.MULTILINE)
 
-NOT_YET: Mapping[str, tuple[float, str]] = {}
+NOT_YET: Mapping[str, tuple[float, str]] = {"modules over 400 lines": (1, "watcher/app.py, until it builds rooms")}
 """Rules that are not kept yet: how far they are broken at most, and who makes them true."""
 
 
@@ -141,12 +141,15 @@ def getattr_over_names() -> list[str]:
 def rooms_off_the_map() -> list[str]:
     """Rooms that docs/architecture.md does not name, and names there that are no rooms."""
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    table = page.partition("## The rooms")[2].partition("\nArrows")[0]
-    named = set(re.findall(r"`((?:store|triggers|watcher)/\w+)`", table))
-    rooms = {
-        part.parent.relative_to(ROOT).as_posix() for package in PACKAGES for part in ROOT.glob(f"{package}/*/*.py")
-    }
+    table = page.partition("## The rooms")[2].partition("\nDirectly in")[0]
+    named = set(re.findall(r"`((?:config|store|triggers|watcher|sdk)/[\w/]+)`", table))
+    folders = {path.parent for path in sources() if path.name != "__init__.py"}
+    rooms = {folder.relative_to(ROOT).as_posix() for folder in folders if folder.parent != ROOT}
     return sorted(named ^ rooms)
+
+
+def modules_in_the_root() -> list[str]:
+    return [path.name for path in (ROOT / "watcher").glob("*.py") if path.name != "__init__.py"]
 
 
 def files_in_store() -> list[str]:
@@ -161,6 +164,7 @@ LISTED: Mapping[str, tuple[Callable[[], list[str]], float]] = {
     "modules over 400 lines": (modules_too_long, 0),
     "rooms that the map in docs/architecture.md does not show": (rooms_off_the_map, 0),
     "files directly in store/": (files_in_store, 14),
+    "modules directly in watcher/": (modules_in_the_root, 6),
     "RowMapping in watcher/": (lambda: lines_with(re.compile(r"\bRowMapping\b"), under="watcher"), 0),
     "found, wanted, told, said as variables": (vague_variables, 20),
     "functions over 60 lines": (functions_too_long, 0),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from watcher.machine import memory_mb, raise_descriptor_limit
+from watcher.host.machine import memory_mb, raise_descriptor_limit
 
 GB = 1024**3
 

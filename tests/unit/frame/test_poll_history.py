@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 
 from triggers.base import Position, RejectedItem, TriggerBatch, TriggerEvent
-from watcher.poll_history import MOST_POLLS, PollHistory, parse
+from watcher.host.poll_history import MOST_POLLS, PollHistory, parse
 
 HERE = Position(watermark=1, state={})
 

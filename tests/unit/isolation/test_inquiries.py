@@ -12,9 +12,9 @@ from config.errors import ConfigurationInvalid, UnknownClass
 from config.loader import load
 from config.models import Configuration
 from tests.unit.api.test_described_watermarks import row
-from watcher.isolation.fork_server import ForkServer
-from watcher.isolation.inquiries import ForeignOptions, Inquirer
-from watcher.vocabulary import Descriptions, vocabulary
+from watcher.configuration.vocabulary import Descriptions, vocabulary
+from watcher.triggerer.isolation.fork_server import ForkServer
+from watcher.triggerer.isolation.inquiries import ForeignOptions, Inquirer
 
 MODULES = {
     "exits_on_import": "import os\nos._exit(9)\n",

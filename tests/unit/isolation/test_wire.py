@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
-from watcher.isolation.wire import (
+from watcher.triggerer.isolation.wire import (
     PART,
     BatchLimits,
     BrokenFrame,

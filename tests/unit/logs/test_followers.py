@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from tests.effort import PATIENCE
-from watcher.logs import followers
-from watcher.logs.followers import Followers
-from watcher.logs.reader import Log, Record
+from watcher.host.logs import followers
+from watcher.host.logs.followers import Followers
+from watcher.host.logs.reader import Log, Record
 
 MANY = 100
 

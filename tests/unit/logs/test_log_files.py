@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from watcher import logs
-from watcher.logs.configuration import LogFiles
-from watcher.logs.paths import InvalidLogName, try_log, watcher_log, watcher_logs
+from watcher.host import logs
+from watcher.host.logs.configuration import LogFiles
+from watcher.host.logs.paths import InvalidLogName, try_log, watcher_log, watcher_logs
 
 IDENTITY = {
     "dag_id": "load",

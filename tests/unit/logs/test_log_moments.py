@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.logs import moments
-from watcher.logs.paths import rotated
-from watcher.logs.reader import around, at_moment, last
+from watcher.host.logs import moments
+from watcher.host.logs.paths import rotated
+from watcher.host.logs.reader import around, at_moment, last
 
 BEGIN = datetime(2026, 11, 20, 9, tzinfo=UTC)
 MB = 1_000_000

@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from tests.effort import PATIENCE
-from watcher.logs import reader
-from watcher.logs.paths import remove
-from watcher.logs.reader import Tail, around, around_line, as_text, follow, fragment, last, mark, unfinished
+from watcher.host.logs import reader
+from watcher.host.logs.paths import remove
+from watcher.host.logs.reader import Tail, around, around_line, as_text, follow, fragment, last, mark, unfinished
 
 
 def written(path: Path, *records: Any) -> Path:

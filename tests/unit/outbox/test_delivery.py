@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.detection.outbox import OutboxMessage
-from watcher.outbox.delivery import (
+from watcher.outbound.outbox.delivery import (
     LONGEST_PAUSE,
     Delivered,
     Failed,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.keys import Batching
-from watcher.scheduler.planning import (
+from watcher.scheduling.planning import (
     MOST_EVENTS,
     MOST_RUNS,
     Capacity,

@@ -31,9 +31,9 @@ from store.state.attributed import AttributedEntries
 from tests.databases import copied, migrated_file
 from tests.effort import PATIENCE
 from tests.service.api.application import DEFINITION, SECRET, Api, Try, application, next_try, serving
-from watcher import try_tokens
-from watcher.api.context import ApiContext
-from watcher.http_server import listen, serve
+from watcher.serving import try_tokens
+from watcher.serving.api.context import ApiContext
+from watcher.serving.http_server import listen, serve
 
 ORDERS = {"name": "orders", "uri": "file:///data/orders"}
 LANDING = {"name": "landing", "uri": "s3://landing/orders"}

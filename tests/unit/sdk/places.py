@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+from asset_job import Run
+from asset_job.runs import local_run, submitted_run
 from tests.unit.sdk.execution_server import ExecutionServer
-from watcher.sdk.asset_job import Run
-from watcher.sdk.asset_job.runs import local_run, submitted_run
 
 Assets = list[dict[str, str]]
 Events = dict[str, list[dict[str, Any]]]

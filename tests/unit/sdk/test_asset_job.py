@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.effort import PATIENCE
-from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, ExecutionServer, event, refused, token
-from watcher.sdk.asset_job import (
+from asset_job import (
     Alias,
     Fenced,
     Forbidden,
@@ -18,9 +16,11 @@ from watcher.sdk.asset_job import (
     Unreachable,
     run,
 )
-from watcher.sdk.asset_job.background import token_life
-from watcher.sdk.asset_job.client import Client
-from watcher.sdk.asset_job.runs import context_path, submitted_run
+from asset_job.background import token_life
+from asset_job.client import Client
+from asset_job.runs import context_path, submitted_run
+from tests.effort import PATIENCE
+from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, ExecutionServer, event, refused, token
 from watcher.submit.sdk_archive import sdk_archive
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.sdk.execution_server import ALIAS, ORDERS, ExecutionServer, refused
-from watcher.sdk.asset_job import (
+from asset_job import (
     NEVER_EXPIRE,
     Fenced,
     Forbidden,
@@ -15,7 +14,8 @@ from watcher.sdk.asset_job import (
     Refused,
     StoreConflict,
 )
-from watcher.sdk.asset_job.runs import submitted_run
+from asset_job.runs import submitted_run
+from tests.unit.sdk.execution_server import ALIAS, ORDERS, ExecutionServer, refused
 
 # The asset store
 

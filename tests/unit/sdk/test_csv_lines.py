@@ -23,8 +23,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from watcher.sdk.asset_job.sources.by_arrow import FEW, LINE, Rows
-from watcher.sdk.asset_job.sources.csv_lines import ReadCsv
+from asset_job.sources.by_arrow import FEW, LINE, Rows
+from asset_job.sources.csv_lines import ReadCsv
 
 
 def reader(*kinds: DataType, separator: str = ",") -> ReadCsv | None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from asset_job import AssetJobError
+from asset_job.events import TriggeringAssetEvents
+from asset_job.ingest.plan import Destination, IngestOptions, destination, sources, watermark
 from tests.unit.sdk.execution_server import event
-from watcher.sdk.asset_job import AssetJobError
-from watcher.sdk.asset_job.events import TriggeringAssetEvents
-from watcher.sdk.asset_job.ingest.plan import Destination, IngestOptions, destination, sources, watermark
 
 OUTLETS = {"orders": "s3://lake/tables/orders/", "more": "file:///data/more", "plain": "plain"}
 

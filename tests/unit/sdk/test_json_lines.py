@@ -22,9 +22,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from watcher.sdk.asset_job.sources import json_lines
-from watcher.sdk.asset_job.sources.by_arrow import FEW, LINE, PATIENCE, Rows
-from watcher.sdk.asset_job.sources.json_lines import ReadJson
+from asset_job.sources import json_lines
+from asset_job.sources.by_arrow import FEW, LINE, PATIENCE, Rows
+from asset_job.sources.json_lines import ReadJson
 
 SCHEMA = StructType(
     [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.sdk.asset_job.sources.arrow import array_of_lines, lines_of_part, whole_lines
+from asset_job.sources.arrow import array_of_lines, lines_of_part, whole_lines
 
 TEXTS = st.lists(st.sampled_from(["a", "ä", "\n", "\r", "\r\n", "bc"])).map("".join)
 CUTS = st.lists(st.integers(0, 12))

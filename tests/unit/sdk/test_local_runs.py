@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from asset_job import AssetJobError, Fenced, Forbidden, run
 from tests.unit.sdk.execution_server import ExecutionServer
-from watcher.sdk.asset_job import AssetJobError, Fenced, Forbidden, run
 from watcher.submit.sdk_archive import sdk_archive
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.sdk.asset_job import AssetJobError
-from watcher.sdk.asset_job.tables.layout import (
+from asset_job import AssetJobError
+from asset_job.tables.layout import (
     Owner,
     Place,
     check_columns,

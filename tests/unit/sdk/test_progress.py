@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
+from asset_job.background import Progress
+from asset_job.client import Client
 from tests.unit.sdk.execution_server import ExecutionServer, token
-from watcher.sdk.asset_job.background import Progress
-from watcher.sdk.asset_job.client import Client
 
 
 class Job(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from watcher.sdk.asset_job.errors import Fenced, TargetFailed
-from watcher.sdk.asset_job.tables.columns import Columns, check_format, format_in
-from watcher.sdk.asset_job.tables.layout import Owner
-from watcher.sdk.asset_job.tables.replacement import Done, Record, Replace, Rewritten, Writer, plan
+from asset_job.errors import Fenced, TargetFailed
+from asset_job.tables.columns import Columns, check_format, format_in
+from asset_job.tables.layout import Owner
+from asset_job.tables.replacement import Done, Record, Replace, Rewritten, Writer, plan
 
 OWNER = Owner(dag_id="load", run_id="manual__1", task_id="load", map_index=-1)
 

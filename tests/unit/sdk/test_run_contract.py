@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, event
-from tests.unit.sdk.places import InAFolder, Place
-from watcher.sdk.asset_job import (
+from asset_job import (
     NEVER_EXPIRE,
     Alias,
     Asset,
@@ -20,6 +18,8 @@ from watcher.sdk.asset_job import (
     InvalidValue,
     Metadata,
 )
+from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, event
+from tests.unit.sdk.places import InAFolder, Place
 
 # The block
 

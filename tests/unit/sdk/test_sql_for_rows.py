@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from watcher.sdk.asset_job.errors import SourceFailed
-from watcher.sdk.asset_job.sources.pgrows import Postgres
-from watcher.sdk.asset_job.sources.postgres_sql import (
+from asset_job.errors import SourceFailed
+from asset_job.sources.pgrows import Postgres
+from asset_job.sources.postgres_sql import (
     TableColumn,
     address,
     jdbc,
@@ -13,8 +13,8 @@ from watcher.sdk.asset_job.sources.postgres_sql import (
     queries,
     table_sql,
 )
-from watcher.sdk.asset_job.sources.request import Rows
-from watcher.sdk.asset_job.sources.s3_objects import s3_access
+from asset_job.sources.request import Rows
+from asset_job.sources.s3_objects import s3_access
 
 
 def column(name: str, kind: str, key_place: int = 0) -> TableColumn:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from asset_job import AssetJobError, Forbidden, StoreConflict
+from asset_job.runs import submitted_run
 from tests.unit.sdk.execution_server import ALIAS, ORDERS, ExecutionServer, Request, refused
-from watcher.sdk.asset_job import AssetJobError, Forbidden, StoreConflict
-from watcher.sdk.asset_job.runs import submitted_run
 
 
 def sent(daemon: ExecutionServer) -> list[Request]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from asset_job import AssetJobError, InvalidValue, StoreConflict
 from tests.unit.sdk.execution_server import LANDING, ORDERS
 from tests.unit.sdk.places import Place
-from watcher.sdk.asset_job import AssetJobError, InvalidValue, StoreConflict
 
 
 class JobFailed(Exception):

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asset_job import AssetJobError
+from asset_job.errors import SourceFailed, describe, require, sentence_from
+from asset_job.events import TriggeringAssetEvents
+from asset_job.sources.request import LocalFile, Rows, S3File, connection_of, items_of
+from asset_job.sources.shares import SMALLEST_PART, merged, split_files, split_ranges
 from tests.unit.sdk.execution_server import event
-from watcher.sdk.asset_job import AssetJobError
-from watcher.sdk.asset_job.errors import SourceFailed, describe, require, sentence_from
-from watcher.sdk.asset_job.events import TriggeringAssetEvents
-from watcher.sdk.asset_job.sources.request import LocalFile, Rows, S3File, connection_of, items_of
-from watcher.sdk.asset_job.sources.shares import SMALLEST_PART, merged, split_files, split_ranges
 
 A = {"bucket": "landing", "key": "a.json", "size": 3, "etag": "1"}
 RANGES = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9)).map(lambda one: (one[0], one[0] + one[1])))

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from asset_job import AssetJobError, Fenced, Run, StoreConflict, backends
+from asset_job.backends import AssetScope, BaseStateBackend
+from asset_job.runs import submitted_run
+from asset_job.storage import ObjectStorageStateBackend
 from tests.unit.sdk.execution_server import LANDING, ORDERS, ExecutionServer, refused
-from watcher.sdk.asset_job import AssetJobError, Fenced, Run, StoreConflict, backends
-from watcher.sdk.asset_job.backends import AssetScope, BaseStateBackend
-from watcher.sdk.asset_job.runs import submitted_run
-from watcher.sdk.asset_job.storage import ObjectStorageStateBackend
 
 
 class Vault(BaseStateBackend):
@@ -184,8 +184,8 @@ def test_a_reader_without_the_backend_gets_the_reference_and_one_warning(
     [
         ("no_such_module.Vault", {}, "No module named 'no_such_module'; send its module along"),
         ("json.Vault", {}, "has no attribute 'Vault'"),
-        ("watcher.sdk.asset_job.storage.ObjectStorageStateBackend", {}, "'url'"),
-        ("watcher.sdk.asset_job.storage.ObjectStorageStateBackend", {"url": "x", "compression": "rar"}, "use gzip"),
+        ("asset_job.storage.ObjectStorageStateBackend", {}, "'url'"),
+        ("asset_job.storage.ObjectStorageStateBackend", {"url": "x", "compression": "rar"}, "use gzip"),
     ],
 )
 def test_a_writer_without_the_backend_is_told_and_nothing_is_written(
@@ -273,7 +273,7 @@ def test_when_a_value_cannot_be_stored_those_before_it_are_removed(
 def test_a_folder_keeps_any_key_inside_itself(daemon: ExecutionServer, tmp_path: Path, compression: str | None) -> None:
     options = {"url": f"{tmp_path.as_uri()}/state", "compression": compression}
     value = {"text": "ü" * 100, "n": [1, 2.5, None]}
-    with run(daemon, "watcher.sdk.asset_job.storage.ObjectStorageStateBackend", options=options) as r:
+    with run(daemon, "asset_job.storage.ObjectStorageStateBackend", options=options) as r:
         for key in ("k", "../../up", "a/b", ".", "ü" * 512, "x" * 512):
             for store in (r.task_store, r.asset_store["orders"]):
                 store.set(key, "before")

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.switchboard import Switchboard, open_switchboard, program
 from watcher.submit.base import Submission
-from watcher.submit.processes import signal_tagged
+from watcher.submit.local.processes import signal_tagged
 
 
 @pytest.fixture

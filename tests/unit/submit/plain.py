@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
-from watcher.dispatcher.submissions import JobToStart, Submissions
+from watcher.scheduling.submissions import JobToStart, Submissions
 from watcher.submit.base import Addresses, SparkApplication, Submission, Submitter, Workspace
-from watcher.submit.folder import TryFolder
+from watcher.submit.local.folder import TryFolder
 from watcher.submit.shimmed import Command
 from watcher.submit.spark_submit import SparkSubmit
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from watcher.submit.base import SubmitError
-from watcher.submit.class_archive import NoArchiveFolder, archive_folder, find_archive, make_archive
-from watcher.submit.runtime import Runtime
+from watcher.submit.spark.class_archive import NoArchiveFolder, archive_folder, find_archive, make_archive
+from watcher.submit.spark.runtime import Runtime
 
 NOT_AT_ALL = 'echo "Unrecognized VM option: ArchiveClassesAtExit" >&2; exit 1'
 SPARK_SUBMIT = """#!/bin/sh
@@ -100,8 +100,8 @@ def test_what_others_need_stays_and_what_was_killed_half_made_goes(runtime: Runt
 MAKE = """
 import os, sys
 from pathlib import Path
-from watcher.submit.class_archive import make_archive
-from watcher.submit.runtime import Runtime
+from watcher.submit.spark.class_archive import make_archive
+from watcher.submit.spark.runtime import Runtime
 folder, spark, java = map(Path, sys.argv[1:])
 print(make_archive(folder, Runtime(python=sys.executable, spark_home=spark, java=java), os.environ))
 """

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Submission
-from watcher.submit.command import (
+from watcher.submit.spark.command import (
     CLASS_PATH,
     JAVA_OPTIONS,
     ClassArchive,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_command import PATHS
-from watcher.submit.command import arguments, configuration, connection_settings, environment, redaction
+from watcher.submit.spark.command import arguments, configuration, connection_settings, environment, redaction
 
 KEYS = {"access_key_id": "AKIA-1", "secret_access_key": "s3cret"}
 LAKE = {"type": "s3", "endpoint_url": "http://127.0.0.1:9000", "region": "eu-1", **KEYS}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from watcher.submit.explaining import explain_log
+from watcher.submit.failure_reasons import explain_log
 
 LOGS = Path(__file__).parent / "recorded_logs"
 NO_MASTER = (

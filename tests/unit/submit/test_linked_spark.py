@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from watcher.submit.linked_spark import linked_spark
+from watcher.submit.spark.linked_spark import linked_spark
 
 
 def spark(site_packages: Path) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from watcher.submit.base import SubmitError
-from watcher.submit.runtime import java_home, java_version
+from watcher.submit.spark.runtime import java_home, java_version
 
 
 def installation(folder: Path, version: str | None) -> Path:

@@ -14,10 +14,10 @@ import pytest
 
 from tests.unit.submit.plain import PlainPython, plain_python
 from tests.unit.submit.switchboard import PATIENCE, Switchboard
-from watcher.submit import shim
 from watcher.submit.base import Submission
-from watcher.submit.folder import Exit, TryFolder
-from watcher.submit.processes import TAG_VARIABLE
+from watcher.submit.local import shim
+from watcher.submit.local.folder import Exit, TryFolder
+from watcher.submit.local.processes import TAG_VARIABLE
 
 NewTry = Callable[..., Submission]
 

@@ -15,10 +15,10 @@ from tests.effort import effort
 from tests.unit.submit import starter
 from tests.unit.submit.plain import PlainPython, plain_python
 from tests.unit.submit.switchboard import Switchboard
-from watcher.logs.reader import around_line
-from watcher.submit import shim
+from watcher.host.logs.reader import around_line
 from watcher.submit.base import Attachment, Submission, SubmitError
-from watcher.submit.folder import Exit, TryFolder
+from watcher.submit.local import shim
+from watcher.submit.local.folder import Exit, TryFolder
 from watcher.submit.shimmed import Command, explain
 
 NewTry = Callable[..., Submission]

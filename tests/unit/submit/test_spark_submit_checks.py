@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.submit.plain import spark_submit, workspace
 from watcher.submit.base import Needs, SparkApplication, Submission, SubmitError
-from watcher.submit.command import ClassArchive
+from watcher.submit.spark.command import ClassArchive
 from watcher.submit.spark_submit import SparkSubmit
 
 NewTry = Callable[..., Submission]

@@ -10,11 +10,11 @@ import pytest
 from config.errors import ConfigurationInvalid
 from config.loader import load
 from config.models import Configuration
-from watcher.declaring import declared, jobs_to_start, submitters, workspace
+from watcher.configuration.declarations import declared, jobs_to_start, submitters, workspace
+from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
 from watcher.submit.base import Addresses, Needs, SubmitError
 from watcher.submit.spark_submit import SparkSubmit
-from watcher.vocabulary import vocabulary
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 CONFIGURATION = """

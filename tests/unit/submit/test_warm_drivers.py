@@ -18,13 +18,13 @@ from tests.stand_in_spark import stand_in_spark
 from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
-from watcher.logs import event_logs
+from watcher.host.logs import event_logs
 from watcher.submit.base import Submission
-from watcher.submit.processes import signal_tagged
+from watcher.submit.local.processes import signal_tagged
 from watcher.submit.spark_submit import SparkSubmit
-from watcher.submit.warm_driver import WarmDriver, bury_left_behind
-from watcher.submit.warm_drivers import Surroundings, WarmRequest
-from watcher.submit.warm_pool import Memory
+from watcher.submit.warm.driver import WarmDriver, bury_left_behind
+from watcher.submit.warm.drivers import Surroundings, WarmRequest
+from watcher.submit.warm.pool import Memory
 
 NewTry = Callable[..., Submission]
 

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import structlog
 
-from watcher.submit import yarn
-from watcher.submit.yarn import ApplicationsLeft, ResourceManagers, resource_managers
+from watcher.submit.spark import yarn
+from watcher.submit.spark.yarn import ApplicationsLeft, ResourceManagers, resource_managers
 
 
 class Manager(HTTPServer):

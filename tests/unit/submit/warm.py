@@ -10,9 +10,9 @@ from anyio.to_thread import run_sync
 from tests.effort import PATIENCE
 from tests.unit.submit.plain import workspace
 from watcher.submit.base import Handle, Submission
-from watcher.submit.folder import TryFolder
+from watcher.submit.local.folder import TryFolder
 from watcher.submit.spark_submit import SparkSubmit
-from watcher.submit.warm_driver import WarmDriver
+from watcher.submit.warm.driver import WarmDriver
 
 
 class StartsWarm(SparkSubmit):

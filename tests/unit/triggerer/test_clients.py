@@ -13,10 +13,10 @@ from pydantic import PrivateAttr, SecretStr
 from tests.effort import PATIENCE
 from triggers.base import BaseConnection, BaseEventTrigger, JsonObject
 from triggers.errors import SourceUnavailable
-from watcher.isolation.child_handle import ChildSettings
-from watcher.isolation.children import Children
-from watcher.isolation.fork_server import ForkServer
 from watcher.triggerer.clients import Clients
+from watcher.triggerer.isolation.child_handle import ChildSettings
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.fork_server import ForkServer
 
 JOURNAL: list[str] = []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watcher.web.words import SHORT, cost, duration, pretty, visible
+from watcher.serving.web.words import SHORT, cost, duration, pretty, visible
 
 
 def test_words() -> None:

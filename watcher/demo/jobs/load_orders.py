@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from asset_job import run
 
 
-def read(files: Iterable[dict[str, str]], lake: dict[str, str]) -> Iterator[tuple[int, str, float]]:
+def read(files: Iterable[dict[str, str]], lake: Mapping[str, str]) -> Iterator[tuple[int, str, float]]:
     """Runs on the executors: one client for all files of a partition."""
     import boto3  # noqa: PLC0415  where the files are read
 

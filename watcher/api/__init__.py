@@ -1,5 +1,0 @@
-"""The REST API of people and tools, and the Execution API of jobs."""
-
-from watcher.api.app import create_app
-
-__all__ = ["create_app"]

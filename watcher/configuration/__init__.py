@@ -1,0 +1,1 @@
+"""What a configuration means at run time: its classes, declarations, sources, checks and reload."""

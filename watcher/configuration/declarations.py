@@ -1,0 +1,187 @@
+"""What a configuration tells the database and the dispatcher: plain declarations, without secrets in the database."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from config import spark_keys
+from config.models import INGEST, Configuration, JobConfig
+from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
+from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
+from store.catalog.neighbour import DeclaredForward
+from store.keys import Batching, Cron, JobDefinition, Role
+from triggers.base import BaseConnection
+from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
+from watcher.errors import StartRefused
+from watcher.host.metadata import logs_directory
+from watcher.scheduling.submissions import JobToStart
+from watcher.submit.base import DynamicAllocation, NoOptions, SparkApplication, Submitter, Workspace
+from watcher.submit.sdk_archive import INGEST_PROGRAM
+from watcher.triggerer.isolation.inquiries import ForeignConnection
+
+
+def declared(configuration: Configuration) -> Declared:
+    """The part that the database mirrors."""
+    airflow = configuration.settings.airflow
+    forward = {} if airflow is None else airflow.forward
+    return Declared(
+        hash=configuration.hash,
+        assets=[
+            DeclaredAsset(
+                name=name,
+                uri=asset.uri,
+                group=asset.group,
+                extra=json.dumps(asset.extra),
+                expect_every_seconds=None if asset.expect_every is None else int(asset.expect_every.total_seconds()),
+            )
+            for name, asset in configuration.assets.items()
+        ],
+        watchers=[
+            DeclaredWatcher(
+                name=watcher.name,
+                asset=name,
+                trigger=watcher.trigger,
+                definition=configuration.definitions[watcher.name],
+            )
+            for name, asset in configuration.assets.items()
+            for watcher in asset.watchers.values()
+        ],
+        aliases={name: alias.group for name, alias in configuration.aliases.items()},
+        jobs=[_job(dag_id, job) for dag_id, job in configuration.jobs.items()],
+        forwards=[DeclaredForward(asset=ours, target=theirs) for ours, theirs in forward.items()],
+        listens=() if airflow is None else tuple(airflow.listen),
+    )
+
+
+def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
+    condition = None if job.schedule is None else job.schedule.condition
+    cron = None if job.schedule is None else job.schedule.cron
+    named: Mapping[Role, Sequence[Reference]] = {
+        "schedule": tuple(references(condition)),
+        "inlet": job.inlets,
+        "outlet": job.outlets,
+    }
+    definition = JobDefinition(
+        schedule=None if condition is None else condition_to_json(condition),
+        batch=Batching(**dict(job.batch)),
+        cron=None if cron is None else Cron(expression=cron.expression, timezone=cron.timezone),
+        catchup=job.catchup,
+        max_active_runs=job.max_active_runs,
+        retries=job.retries,
+        retry_delay=job.retry_delay,
+        timeout=job.timeout,
+        deadline=job.deadline,
+        application=str(job.spark.application),
+        master=job.spark.master,
+        submitter=job.spark.submitter,
+        options=job.spark.options,
+    )
+    return DeclaredJob(
+        dag_id=dag_id,
+        task_id=job.task_id,
+        definition=definition,
+        paused=job.paused,
+        assets={role: _named(AssetCondition, of_role) for role, of_role in named.items()},
+        aliases={role: _named(AliasCondition, of_role) for role, of_role in named.items()},
+    )
+
+
+def _named(kind: type[Reference], references: Iterable[Reference]) -> frozenset[str]:
+    return frozenset(reference.name for reference in references if isinstance(reference, kind))
+
+
+def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
+    """What the dispatcher starts, with what the connections that a job lists hand to it. Raises `StartRefused`."""
+    return {
+        dag_id: JobToStart(
+            application=_application(job, configuration.submitter_options.get(dag_id)),
+            connections={name: _revealed(name, configuration.connections[name]) for name in job.spark.connections},
+            submitter=job.spark.submitter,
+            warm=job.spark.warm,
+        )
+        for dag_id, job in configuration.jobs.items()
+    }
+
+
+def submitters(configuration: Configuration, workspace: Workspace) -> Mapping[str, Submitter]:
+    """The submitters that jobs may name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
+    names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
+    return {name: _submitter(name, workspace) for name in names}
+
+
+def _submitter(name: str, workspace: Workspace) -> Submitter:
+    try:
+        return submitter_class(name)(workspace)
+    except Exception as error:  # a plug-in's own code may raise anything
+        raise StartRefused(
+            f"the submitter {name} cannot be made ({error}); mend it, or correct spark.submitter"
+        ) from error
+
+
+def _application(job: JobConfig, options: BaseModel | None) -> SparkApplication:
+    spark = job.spark
+    return SparkApplication(
+        application=str(INGEST_PROGRAM) if spark.application == INGEST else spark.application,
+        master=spark.master,
+        profile=spark.profile,
+        driver_memory=spark.driver_memory,
+        conf=spark.conf,
+        packages=tuple(spark.packages),
+        jars=tuple(map(str, spark.jars)),
+        py_files=tuple(map(str, spark.py_files)),
+        files=spark.files,
+        archives=spark.archives,
+        properties_file=spark.properties_file,
+        executor_memory=spark.executor_memory,
+        executor_cores=spark.executor_cores,
+        num_executors=spark.num_executors,
+        dynamic_allocation=_dynamic_allocation(spark.dynamic_allocation),
+        args=tuple(spark.args),
+        env={name: value.get_secret_value() for name, value in spark.env.items()},
+        python=None if spark.python is None else str(spark.python),
+        options=NoOptions() if options is None else options,
+    )
+
+
+def _dynamic_allocation(asked: bool | spark_keys.DynamicAllocation) -> bool | DynamicAllocation:
+    return asked if isinstance(asked, bool) else DynamicAllocation(min=asked.min, max=asked.max)
+
+
+def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
+    """For the job's private context (0600) only."""
+    if isinstance(connection, ForeignConnection):
+        if connection.fault is not None:
+            raise _not_revealed(name, connection.type, connection.fault)
+        return {"type": connection.type, **connection.revealed}
+    handed = cast("BaseConnection", connection)  # the vocabulary holds no others
+    try:
+        revealed = {"type": handed.type, **handed.reveal_to_jobs()}
+        json.dumps(revealed, allow_nan=False)
+    except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and its text may hold a secret
+        raise _not_revealed(name, handed.type, type(error).__name__) from None
+    return revealed
+
+
+def _not_revealed(name: str, kind: str, fault: str) -> StartRefused:
+    return StartRefused(
+        f"connection {name}: `reveal_to_jobs` of `{kind}` gives no JSON object ({fault}); mend the class"
+    )
+
+
+def workspace(configuration: Configuration, home: Path) -> Workspace:
+    """What submitters are lent in this process."""
+    return Workspace(
+        home=home,
+        logs=logs_directory(configuration.settings),
+        python=sys.executable,
+        environment=os.environ,
+        driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
+        event_logs=configuration.settings.scheduler.spark_history_url is not None,
+    )

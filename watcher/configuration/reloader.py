@@ -1,0 +1,281 @@
+"""The configuration that this process runs, and how another one takes its place: whole, or not at all.
+
+In order: the file is read and checked, without reaching any source -> what this process makes of it is made -> one
+transaction applies it -> the parts of this process adopt it -> other processes are told, and each reads its own file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import structlog
+from anyio.abc import TaskStatus
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from config.changes import Changes, changes, restart_sentence
+from config.errors import ConfigurationInvalid, Problem
+from config.loader import load
+from config.models import Configuration
+from config.sources import Stamps, folders, stamps
+from store.catalog import assets, catalog_sync, neighbour
+from store.catalog.catalog_sync import Applied, Declared
+from store.database import Database
+from store.errors import Conflict
+from store.processes import audit, triggerers
+from watcher.configuration.declarations import declared
+from watcher.configuration.reload_outcome import ReloadOutcome, ReloadRefused, Result
+from watcher.configuration.vocabulary import vocabulary
+from watcher.errors import StartRefused
+from watcher.host.health import Health
+from watcher.host.loops import insist, keep_going
+from watcher.host.metadata import patiently
+from watcher.host.metrics import Metrics
+from watcher.scheduling.submissions import Submissions
+from watcher.triggerer.isolation.inquiries import Inquirer
+
+LOOK_EVERY: Final = 30.0
+"""Seconds between two looks whether another process has applied another configuration: its hint may be lost."""
+AGAIN: Final = 5.0
+"""Seconds before a reload is tried again that the database kept from being applied."""
+PATIENCE: Final = 10.0
+_SETTLING: Final = 1.2
+"""Leases after a start in which the one before us may seem to live although it was killed."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartedWith:
+    """Asset ids by name, 0 for those that the database does not know, and whether this process's configuration was applied."""
+
+    asset_ids: Mapping[str, int]
+    is_applied: bool
+    instance: str
+    """The id of the database, for other systems."""
+
+
+async def start_configuration(database: Database, configuration: Configuration, *, force: bool) -> StartedWith:
+    """Apply what a process starts with, if it may; `force`: also while a process lives that runs another one."""
+
+    async def apply() -> StartedWith:
+        async with database.transaction() as connection:
+            applied = await apply_at_start(connection, declared(configuration), force=force)
+            asset_ids = await assets.ids_by_name(connection) if applied is None else applied.asset_ids
+            instance = await neighbour.instance(connection, connection.dialect.name)
+        return StartedWith(asset_ids=defaultdict(int, asset_ids), is_applied=applied is not None, instance=instance)
+
+    return await patiently(apply)
+
+
+async def apply_at_start(connection: AsyncConnection, declaration: Declared, *, force: bool) -> Applied | None:
+    """Apply it, unless a process lives that runs another one, which was applied: then None."""
+    before = await catalog_sync.lock_hash(connection)
+    if not force and before not in {None, declaration.hash} and await _lives(connection, before):
+        return None
+    applied = await catalog_sync.apply(connection, declaration, connection.dialect.name)
+    if before not in {None, declaration.hash}:
+        detail = {"before": before, "dequeued": applied.dequeued}
+        await audit.record(connection, "start", "configuration.apply", declaration.hash, detail)
+    return applied
+
+
+async def _lives(connection: AsyncConnection, hash_: str | None) -> bool:
+    if connection.dialect.name == "sqlite":
+        return False  # there is no other process
+    return any(each.configuration == hash_ for each in await triggerers.configurations(connection))
+
+
+@dataclass(kw_only=True, eq=False)
+class Reloader:
+    """`prepare` makes what tries are started with, or raises `StartRefused`.
+
+    `adopt` gives the parts of this process what they go on with; it must not fail. `announce` tells other processes.
+    """
+
+    configuration: Configuration
+    database: Database
+    lease: timedelta
+    prepare: Callable[[Configuration], Submissions]
+    adopt: Callable[[Configuration, Changes, Mapping[str, int], Submissions], Awaitable[None]]
+    announce: Callable[[str], None]
+    health: Health
+    metrics: Metrics
+    is_applied: bool = True
+    """Whether this process's start applied it; else another one was, and lived."""
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _asked: anyio.Event = field(default_factory=anyio.Event)
+    _actors: set[str] = field(default_factory=set)
+    _follows: bool = False
+    _applied_hash: str | None = None
+
+    def __post_init__(self) -> None:
+        self._read_as: Stamps = self.configuration.read_as
+        self._secrets = self.configuration.secrets
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the files are others than those that were read last, whatever came of it."""
+        return self.stamps != self._read_as
+
+    @property
+    def stamps(self) -> Stamps:
+        """Of the files as they are."""
+        return stamps(self.configuration.file, self._secrets)
+
+    @property
+    def folders(self) -> frozenset[Path]:
+        """Where they stand."""
+        return folders(self.configuration.file, self._secrets)
+
+    def request(self, actor: str) -> None:
+        """Reload soon. What comes of it stands in log, health and metrics."""
+        self._actors.add(actor)
+        self._asked.set()
+
+    def follow(self, *, announced: bool) -> None:
+        """Another process may have applied another configuration; certainly, when that was `announced`."""
+        self._follows |= announced
+        self._asked.set()
+
+    async def run(self, *, task_status: TaskStatus[None]) -> None:
+        """Until cancelled."""
+        task_status.started()
+        if not self.is_applied:
+            await self._apply_if_alone()
+        while True:
+            with anyio.move_on_after(AGAIN if self._actors else LOOK_EVERY):
+                await self._asked.wait()
+            self._asked = anyio.Event()
+            async with keep_going("configuration.reload_failed"):
+                await self._work()
+
+    async def _work(self) -> None:
+        for actor in sorted(self._actors):
+            with suppress(ReloadRefused):  # it has been said
+                await self.reload(actor)
+            self._actors.discard(actor)
+        async with self.database.reading() as connection:
+            hash_ = await catalog_sync.applied_hash(connection)
+        moved = hash_ not in {self._applied_hash, self.configuration.hash}
+        self._applied_hash = hash_
+        if self._follows or moved:
+            self._follows = False
+            with suppress(ReloadRefused):
+                await self.reload("hint")
+
+    async def _apply_if_alone(self) -> None:
+        """A process that was killed seems to live until its lease ends: it is no reason to stay without what was meant."""
+        until = anyio.current_time() + self.lease.total_seconds() * _SETTLING
+        while anyio.current_time() < until and not self.is_applied:
+            await anyio.sleep(self.lease.total_seconds() / 10)
+            async with keep_going("configuration.reload_failed"), self._turn:
+                async with self.database.transaction() as connection:
+                    applied = await apply_at_start(connection, declared(self.configuration), force=False)
+                if applied is not None:
+                    submissions = self.prepare(self.configuration)
+                    await self.adopt(self.configuration, Changes(), applied.asset_ids, submissions)
+                    self.is_applied = True
+
+    async def reload(self, actor: str) -> ReloadOutcome:
+        """Read the file and let it take effect. Raises `ReloadRefused`, or what the database raises: nothing has changed.
+
+        The actor `hint` applies nothing: it adopts what another process applied, if its own file says the same.
+        """
+        async with self._turn:
+            result: Result = "failed"
+            try:
+                with anyio.CancelScope(shield=True):
+                    outcome = await self._reload(actor)
+                result = outcome.result
+            except ReloadRefused as refused:
+                result = "refused"
+                self.health.reload_fault = str(refused)
+                problems = [str(problem) for problem in refused.problems]
+                log.error("configuration.refused", actor=actor, problems=problems)  # noqa: TRY400  expected: no traceback
+                raise
+            finally:
+                self.metrics.reloads.labels(result).inc()
+        return outcome
+
+    async def _reload(self, actor: str) -> ReloadOutcome:
+        new = await self._read()
+        changed = changes(self.configuration, new)
+        if changed.settings:
+            raise ReloadRefused([_problem(new, "settings", restart_sentence(changed.settings))])
+        try:
+            submissions = await anyio.to_thread.run_sync(self.prepare, new)
+        except StartRefused as error:
+            raise ReloadRefused([_problem(new, "", str(error))]) from error
+        async with self.database.reading() as connection:
+            hash_ = await catalog_sync.applied_hash(connection)
+        self.health.reload_fault = None
+        if hash_ == new.hash and (not changed or actor == "hint"):
+            return await self._take_over(new, changed, submissions)
+        if actor == "hint":
+            log.warning("configuration.differs", applied=hash_, here=new.hash)
+            return ReloadOutcome(result="unchanged", hash=self.configuration.hash, changes=Changes())
+        applied = await self._apply(actor, new, changed)
+        await self._adopt(new, changed, applied.asset_ids, submissions)
+        self.announce(new.hash)
+        log.info("configuration.reloaded", actor=actor, hash=new.hash, dequeued=applied.dequeued, **changed.json)
+        return ReloadOutcome(result="applied", hash=new.hash, changes=changed, dequeued=applied.dequeued)
+
+    async def _read(self) -> Configuration:
+        before = stamps(self.configuration.file, self._secrets)
+        try:
+            new = await anyio.to_thread.run_sync(_load, self.configuration.file)
+        except ConfigurationInvalid as error:
+            if error.__cause__ is not None:
+                log.exception("configuration.not_read")
+            self._secrets |= error.secrets
+            self._read_as = {**stamps(self.configuration.file, error.secrets), **before}
+            raise ReloadRefused(error.problems) from error
+        self._secrets, self._read_as = new.secrets, new.read_as
+        return new
+
+    async def _apply(self, actor: str, new: Configuration, changed: Changes) -> Applied:
+        async def apply() -> Applied:
+            async with self.database.transaction() as connection:
+                applied = await catalog_sync.apply(connection, declared(new), self.database.dialect)
+                detail = {**changed.json, "dequeued": applied.dequeued, "hash": new.hash}
+                await audit.record(connection, actor, "configuration.reload", str(new.file), detail)
+            return applied
+
+        try:
+            return await insist("configuration.apply_failed", apply, seconds=PATIENCE)
+        except Conflict as error:
+            raise ReloadRefused([_problem(new, "assets", str(error))]) from error
+
+    async def _take_over(self, new: Configuration, changed: Changes, submissions: Submissions) -> ReloadOutcome:
+        """What was applied already, perhaps by another process."""
+        if changed or not self.is_applied:
+            async with self.database.reading() as connection:
+                asset_ids = await assets.ids_by_name(connection)
+            await self._adopt(new, changed, asset_ids, submissions)
+            log.info("configuration.followed", hash=new.hash, **changed.json)
+        return ReloadOutcome(result="followed" if changed else "unchanged", hash=new.hash, changes=changed)
+
+    async def _adopt(
+        self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
+    ) -> None:
+        await self.adopt(new, changed, defaultdict(int, asset_ids), submissions)
+        self.configuration, self._applied_hash, self.is_applied = new, new.hash, True
+
+
+def _load(file: Path) -> Configuration:
+    """As at the start, with the environment of the start; what asks plug-ins is made for it and ends with it."""
+    with Inquirer() as inquirer:
+        return load(file, vocabulary(inquirer), os.environ)
+
+
+def _problem(configuration: Configuration, path: str, message: str) -> Problem:
+    return Problem(file=str(configuration.file), line=None, path=path, message=message)

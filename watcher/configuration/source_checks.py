@@ -1,0 +1,104 @@
+"""Reaching every source and judging it, without watching it, and what runs would miss: what `watcher check --connect` prints."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+import anyio
+from sqlalchemy.exc import SQLAlchemyError
+
+from config.models import Configuration
+from config.settings import AirflowSettings
+from store.database import Database, migrations
+from store.detection import positions
+from store.errors import StoreError
+from triggers.base import Finding
+from triggers.errors import SourceUnavailable
+from watcher.configuration.declarations import jobs_to_start, submitters, workspace
+from watcher.configuration.sources import hosted as hosted_watchers
+from watcher.configuration.sources import open_sources
+from watcher.host.metadata import database_url
+from watcher.outbound.airflow.checks import check as airflow_check
+from watcher.scheduling.submissions import JobToStart
+from watcher.triggerer.clients import Clients, Hosted, open_trigger
+
+PATIENCE: Final = 60.0
+"""Seconds that one source gets."""
+DATABASE_PATIENCE: Final = 3.0
+
+
+async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]:
+    """Every watcher's findings and then every job's and Airflow's: `watcher` (null: of the `job`; both null: of Airflow), `check`, `level`, `message`, `remedy`."""
+    of_watchers: dict[str, Sequence[Finding]] = {}
+    of_jobs: dict[str, Sequence[Finding]] = {}
+    of_airflow: list[Finding] = []
+    by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
+
+    async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
+        async def check() -> Sequence[Finding]:
+            poll_timeout = configuration.settings.triggerer.poll_timeout
+            async with open_trigger(hosted, clients, poll_timeout, dry_run=True) as trigger:
+                return await trigger.check()
+
+        silence = "the source did not answer"
+        of_watchers[hosted.name] = await _judged(check, silence, "check address and network")
+
+    async def judge_job(dag_id: str, job: JobToStart) -> None:
+        check = partial(by_name[job.submitter].check, job.application)
+        silence = "the submitter did not answer"
+        of_jobs[dag_id] = await _judged(check, silence, "check what it starts drivers with")
+
+    async def judge_airflow(settings: AirflowSettings) -> None:
+        remedy = "check settings.airflow.base_url, and that the network leads there"
+        of_airflow.extend(await _judged(partial(airflow_check, settings), "Airflow did not answer", remedy))
+
+    async with open_sources(configuration) as clients, anyio.create_task_group() as checks:
+        if configuration.settings.airflow is not None:
+            checks.start_soon(judge_airflow, configuration.settings.airflow)
+        for hosted in hosted_watchers(configuration, defaultdict(int)).values():
+            checks.start_soon(judge_watcher, hosted, clients)
+        for dag_id, job in jobs_to_start(configuration).items():
+            checks.start_soon(judge_job, dag_id, job)
+    for name in await _unowned_positions(configuration):
+        what = "has a position, and is not configured"
+        remedy = f"configure it again, or let another go on there: `watcher watchers rename {name} NEW`"
+        of_watchers[name] = [Finding.warning("position", what, remedy)]
+    judged: list[tuple[dict[str, Any], Sequence[Finding]]] = [
+        *(({"watcher": name}, findings) for name, findings in sorted(of_watchers.items())),
+        *(({"watcher": None, "job": dag_id}, findings) for dag_id, findings in sorted(of_jobs.items())),
+        ({"watcher": None, "job": None}, of_airflow),
+    ]
+    return [{**whose, **asdict(finding)} for whose, findings in judged for finding in findings]
+
+
+async def _unowned_positions(configuration: Configuration) -> Sequence[str]:
+    """Of a metadata database that answers and has this program's schema; of others nothing is known here."""
+    settings = configuration.settings
+    url = database_url(settings)
+    if url.get_backend_name() == "sqlite" and not await anyio.Path(str(url.database)).exists():
+        return []
+    try:
+        async with Database.open(url) as database:
+            await migrations.check(database, DATABASE_PATIENCE)
+            async with database.reading(DATABASE_PATIENCE) as connection:
+                return await positions.unowned(connection, configuration.watchers)
+    except (OSError, TimeoutError, SQLAlchemyError, StoreError):
+        return []
+
+
+async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: str, remedy: str) -> Sequence[Finding]:
+    """Whatever goes wrong is a finding of that watcher or job: a plug-in may raise anything."""
+    try:
+        with anyio.fail_after(PATIENCE):
+            return await check()
+    except TimeoutError:
+        return [Finding.error("connect", f"{silence} within {PATIENCE:g} s", remedy)]
+    except SourceUnavailable as error:
+        remedy = "check the connection's address, and that the network leads there"
+        return [Finding.error("connect", str(error), remedy)]
+    except Exception as error:  # noqa: BLE001
+        return [Finding.error("connect", str(error) or type(error).__name__, "")]

@@ -1,0 +1,231 @@
+"""The classes that a configuration names: registered ones, and plug-ins of the user by dotted path."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from config.errors import UnknownClass
+from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from triggers.base import BaseConnection, BaseEventTrigger, JsonValue
+from watcher.host.metrics import WatermarkDescription
+from watcher.host.plugins import add_to_import_path, check_options, plugin_class
+from watcher.submit.base import Submitter
+from watcher.triggerer.isolation.inquiries import ForeignModelOf, Inquirer
+
+if TYPE_CHECKING:
+    from store.catalog.watchers import WatcherRow
+
+TRIGGERS: Final[Mapping[str, str]] = {
+    "s3.new_files": "triggers.s3.new_files.S3NewFiles",
+    "postgres.new_rows": "triggers.postgres.new_rows.NewRows",
+    "file.new_files": "triggers.local_folder.new_files.FileNewFiles",
+}
+"""Where each class is. Only those that a configuration names are imported: they bring the clients of their sources along."""
+CONNECTIONS: Final[Mapping[str, str]] = {
+    "s3": "triggers.s3.connection.S3Connection",
+    "postgres": "triggers.postgres.connection.PostgresConnection",
+    "iceberg": "triggers.iceberg.IcebergConnection",
+}
+SUBMITTERS: Final[Mapping[str, str]] = {"spark-submit": "watcher.submit.spark_submit.SparkSubmit"}
+ValueT = TypeVar("ValueT")
+_GAUGE: Final = re.compile("[a-z][a-z0-9_]*")
+
+
+def vocabulary(inquirer: Inquirer | None = None) -> Vocabulary:
+    """The registered words; dotted paths mean classes on `plugins_dir`, or installed ones.
+
+    Triggers and connections of others are not imported: the inquirer asks children about them.
+    """
+    asked = inquirer or Inquirer()
+
+    def add_plugins(folder: Path, hidden: frozenset[str] = frozenset()) -> None:
+        add_to_import_path(folder)  # for store backends and submitters
+        asked.prepare(folder, hidden)
+
+    return Vocabulary(
+        trigger=lambda name, isolation: _kind_of(name, isolation, asked),
+        triggers=_Registered(TRIGGERS, lambda name: _kind(trigger_class(name))),
+        connection=lambda name: _connection_model(name, asked),
+        connections=_Registered(CONNECTIONS, connection_class),
+        submitter=lambda name: submitter_class(name).Options,
+        submitters=_Registered(SUBMITTERS, lambda name: submitter_class(name).Options),
+        add_plugins=add_plugins,
+    )
+
+
+@dataclass(frozen=True)
+class _Registered(Mapping[str, ValueT]):
+    """What the classes with registered names say; each is asked, and imported, when it is needed."""
+
+    paths: Mapping[str, str]
+    ask: Callable[[str], ValueT]
+
+    def __getitem__(self, name: str) -> ValueT:
+        return self.ask(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+def _kind_of(name: str, isolation: Isolation | None, inquirer: Inquirer) -> TriggerKind:
+    usual = "process" if _is_foreign(name) else "none"
+    if (isolation or usual) == "none":
+        return _kind(trigger_class(name))
+    path, registered = trigger_path(name), tuple(TRIGGERS)
+
+    def defaults(uri: str) -> Mapping[str, Any]:
+        answer = inquirer.ask(path, "defaults", registered, uri=uri)
+        if "refused" in answer:
+            raise ValueError(answer["refused"])
+        return cast("Mapping[str, Any]", answer["defaults"])
+
+    return TriggerKind(
+        options=ForeignModelOf(inquirer=inquirer, name=path, question="options"),
+        connection_type=inquirer.ask(path, "describe", registered)["connection_type"],
+        defaults=defaults,
+        isolation="process",
+    )
+
+
+def _connection_model(name: str, inquirer: Inquirer) -> type[BaseConnection] | ForeignModelOf:
+    if name in CONNECTIONS or "." not in name:
+        return connection_class(name)
+    inquirer.ask(name, "connection_class", tuple(CONNECTIONS))
+    return ForeignModelOf(inquirer=inquirer, name=name, question="connection", type=name)
+
+
+def _is_foreign(trigger: str) -> bool:
+    return "." in trigger and trigger not in TRIGGERS
+
+
+def trigger_path(name: str) -> str:
+    """The dotted path of a trigger's class, by which a child finds it. Raises `UnknownClass`."""
+    if "." not in name:
+        raise UnknownClass(f"unknown trigger `{name}`", tuple(TRIGGERS))
+    return TRIGGERS.get(name, name)
+
+
+def connection_path(name: str) -> str:
+    """The same of a connection's."""
+    return CONNECTIONS.get(name, name)
+
+
+def trigger_class(name: str) -> type[BaseEventTrigger[Any, Any]]:
+    """The class of a registered name or a dotted path. Raises `UnknownClass`."""
+    trigger: type[BaseEventTrigger[Any, Any]] = _class(name, BaseEventTrigger, TRIGGERS, f"unknown trigger `{name}`")
+    return trigger
+
+
+def submitter_class(name: str) -> type[Submitter]:
+    """The class of a registered name or a dotted path. Raises `UnknownClass`."""
+    submitter: type[Submitter] = _class(name, Submitter, SUBMITTERS, f"unknown submitter `{name}`")
+    if not isinstance(getattr(submitter, "ends_with_home", None), bool):
+        raise UnknownClass(f"`{name}` does not define `ends_with_home`, True or False; add it to the class")
+    return submitter
+
+
+def connection_class(name: str) -> type[BaseConnection]:
+    """The class of a registered `type` or a dotted path. Raises `UnknownClass`."""
+    connection: type[BaseConnection] = _class(name, BaseConnection, CONNECTIONS, "is no type of connection")
+    return connection
+
+
+def _class(name: str, base: type, registered: Mapping[str, str], unknown: str) -> Any:
+    if name in registered:
+        return plugin_class(registered[name], base)
+    if "." not in name:
+        raise UnknownClass(unknown, tuple(registered))
+    plugin = plugin_class(name, base, tuple(registered))
+    if base is not BaseConnection:
+        check_options(name, plugin)
+    return plugin
+
+
+def _kind(trigger: type[BaseEventTrigger[Any, Any]]) -> TriggerKind:
+    return TriggerKind(options=trigger.Options, connection_type=trigger.connection_type, defaults=trigger.defaults)
+
+
+def describe(trigger: str, watermark: JsonValue) -> WatermarkDescription:
+    """For people and for Prometheus; nothing without a watermark, or where this process has not the trigger's class.
+
+    Never imports a plug-in. Raises nothing, whatever the class does.
+    """
+    known = trigger_class(trigger) if trigger in TRIGGERS else _imported(trigger)
+    if known is None or watermark is None:
+        return WatermarkDescription()
+    return _described(trigger, lambda: known.describe(watermark))
+
+
+class Descriptions:
+    """The same, also of triggers whose classes this process does not import: a child describes each watermark once.
+
+    Blocking: not for the event loop. Without an inquirer nothing is said of such triggers.
+    """
+
+    def __init__(self, inquirer: Inquirer | None = None) -> None:
+        self._inquirer = inquirer
+        self._of: dict[str, tuple[JsonValue, WatermarkDescription]] = {}
+
+    def sentences(self, watchers: Iterable[WatcherRow], patience: float) -> list[str | None]:
+        """Of each watcher's watermark, None where there is nothing to say.
+
+        After `patience` seconds no child is asked: a plug-in that hangs hides sentences, and nothing else.
+        """
+        until = time.monotonic() + patience
+        sentences = []
+        for watcher in watchers:
+            in_time = self if time.monotonic() < until else Descriptions()
+            sentences.append(in_time.of_watcher(watcher).sentence or None)
+        return sentences
+
+    def of_watcher(self, watcher: WatcherRow) -> WatermarkDescription:
+        watermark = watcher.watermark_now
+        return self.describe(watcher.trigger, None if watermark is None else json.loads(watermark), watcher.name)
+
+    def describe(self, trigger: str, watermark: JsonValue, watcher: str = "") -> WatermarkDescription:
+        """`watcher` whose watermark it is."""
+        inquirer = self._inquirer
+        if inquirer is None or watermark is None or not _is_foreign(trigger) or _imported(trigger):
+            return describe(trigger, watermark)
+        newest = self._of.get(watcher)
+        if newest is None or newest[0] != watermark:
+            description = _described(trigger, lambda: _asked(inquirer, trigger, watermark))
+            newest = self._of[watcher] = watermark, description
+        return newest[1]
+
+
+def _asked(inquirer: Inquirer, trigger: str, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
+    answer = inquirer.ask(trigger, "watermark", watermark=watermark)
+    if "fault" in answer:
+        raise UnknownClass(answer["fault"])
+    return answer["sentence"], answer["gauges"]
+
+
+def _described(trigger: str, describe: Callable[[], tuple[str, Mapping[str, float]]]) -> WatermarkDescription:
+    try:
+        sentence, gauges = describe()
+        numbers = {name: float(number) for name, number in gauges.items()}
+        if unfit := [name for name in numbers if not _GAUGE.fullmatch(name)]:
+            raise ValueError(f"{unfit[0]!r} is no name for a gauge")  # noqa: TRY301  named below, as all it raises
+        return WatermarkDescription(sentence=str(sentence), gauges=numbers)
+    except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
+        reason = error.sentence if isinstance(error, UnknownClass) else f"{type(error).__name__}: {error}"
+        fault = f"`{trigger}` could not describe its watermark ({reason}); mend its `describe`"
+        return WatermarkDescription(sentence=fault, fault=fault)
+
+
+def _imported(name: str) -> type[BaseEventTrigger[Any, Any]] | None:
+    module_name, _, class_name = name.rpartition(".")
+    plugin = getattr(sys.modules.get(module_name), class_name, None)
+    return plugin if inspect.isclass(plugin) and issubclass(plugin, BaseEventTrigger) else None

@@ -1,0 +1,139 @@
+"""Hints cross processes: who commits something for another process's tasks tells it by NOTIFY, after the commit.
+
+Losing one costs time, never work: everybody looks at everything now and then. With SQLite there is one process only.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, get_args
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+from sqlalchemy.exc import SQLAlchemyError
+
+from store.database import Database
+from store.database.notifications import LONGEST, listening, notify
+from store.errors import StoreError
+from watcher.host.loops import Hint, HintKind, keep_going
+
+CHANNEL: Final = "asset_watcher_hints"
+NOT_BEFORE: Final = 0.01
+"""Seconds between two notifications of one process."""
+ANSWER_WITHIN: Final = 2.0
+"""Seconds in which a session that listens hears what another of ours says."""
+POLL_EVERY: Final = 1.0
+"""Seconds between two looks at everything while nothing can be heard."""
+LISTEN_AGAIN: Final = 30
+"""Looks after which listening is tried again."""
+_UNHEARD: Final = (
+    "what other processes tell is not heard through settings.database.url, so this one looks every second; "
+    "give an address with no transaction pooler in between"
+)
+
+log = structlog.get_logger()
+
+
+@dataclass(kw_only=True, eq=False)
+class HintRelay:
+    """Tells other processes what `send` is given, and gives `deliver` what they tell."""
+
+    database: Database
+    process_id: str
+    deliver: Callable[[Hint], None]
+    _outbox: dict[HintKind, frozenset[str]] = field(default_factory=dict)
+    _filled: anyio.Event = field(default_factory=anyio.Event)
+    _settled: anyio.Event = field(default_factory=anyio.Event)
+    _expected: str = ""
+    _answered: anyio.Event = field(default_factory=anyio.Event)
+
+    def send(self, hint: Hint) -> None:
+        """To all other processes, soon. Hints of one kind go together; no names mean all."""
+        before = self._outbox.get(hint.what, hint.names)
+        self._outbox[hint.what] = before | hint.names if before and hint.names else frozenset()
+        self._filled.set()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled; what was sent before then is still told. Started once it is known whether others are heard."""
+        if self.database.dialect == "sqlite":
+            task_status.started()
+            await anyio.sleep_forever()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._send_all)
+            tasks.start_soon(self._receive_all)
+            await self._settled.wait()
+            task_status.started()
+
+    async def _receive_all(self) -> None:
+        while True:
+            async with keep_going("hints.listening_failed"):
+                await self._listen()
+            self._settled.set()
+            for _ in range(LISTEN_AGAIN):
+                self._deliver_all()
+                await anyio.sleep(POLL_EVERY)
+
+    async def _listen(self) -> None:
+        """As long as sessions can be had that hear."""
+        while True:
+            async with listening(self.database, CHANNEL, self._receive) as listener:
+                if not await self._hears():
+                    if not self._settled.is_set():
+                        log.warning("hints.unheard", reason=_UNHEARD)
+                    return
+                log.info("hints.listening", channel=CHANNEL)
+                self._settled.set()
+                self._deliver_all()  # some may have been lost before
+                await listener.wait_until_lost()
+            log.warning("hints.session_lost")
+
+    async def _hears(self) -> bool:
+        """Whether the session hears what another of ours says."""
+        self._expected, self._answered = uuid.uuid4().hex, anyio.Event()
+        await notify(self.database, CHANNEL, [json.dumps({"probe": self._expected})])
+        with anyio.move_on_after(ANSWER_WITHIN):
+            await self._answered.wait()
+        return self._answered.is_set()
+
+    def _receive(self, text: str) -> None:
+        try:
+            received = json.loads(text)
+            if received.get("probe") == self._expected:
+                self._answered.set()
+            elif received.get("from") not in {None, self.process_id}:
+                self.deliver(Hint(what=received["what"], names=frozenset(received["names"])))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            log.warning("hints.not_understood", text=text[:200])  # anybody may notify on a channel
+
+    def _deliver_all(self) -> None:
+        for what in get_args(HintKind):
+            self.deliver(Hint(what=what))
+
+    async def _send_all(self) -> None:
+        try:
+            while True:
+                await self._filled.wait()
+                await self._flush()
+                await anyio.sleep(NOT_BEFORE)
+        finally:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        """Also when cancelled. What cannot be sent is lost; the next look at everything finds what it was about."""
+        outbox, self._outbox, self._filled = self._outbox, {}, anyio.Event()
+        if not outbox:
+            return
+        with anyio.CancelScope(shield=True):
+            try:
+                await notify(self.database, CHANNEL, [self._text(what, names) for what, names in outbox.items()])
+            except (OSError, SQLAlchemyError, StoreError) as error:
+                log.warning("hints.not_sent", error=str(error))
+
+    def _text(self, what: HintKind, names: frozenset[str]) -> str:
+        hint = {"from": self.process_id, "what": what, "names": sorted(names)}
+        text = json.dumps(hint)
+        return text if len(text) <= LONGEST else json.dumps({**hint, "names": []})

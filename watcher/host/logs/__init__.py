@@ -1,0 +1,6 @@
+"""Where records go, and how people find them again: one file per watcher and process, one per try, all on stderr too."""
+
+from watcher.host.logs.configuration import OPEN_AT_MOST, configure, writes_json
+from watcher.host.logs.paths import event_logs, try_log
+
+__all__ = ["OPEN_AT_MOST", "configure", "event_logs", "try_log", "writes_json"]

@@ -1,0 +1,312 @@
+"""Log files read back: the lines around a write or a moment, the last lines, and what is appended from now on; and a line as text.
+
+A log is a sequence of files, oldest first: the full ones that were set aside, then the current one. Lines are JSON
+records of the daemon; what is none, as a driver's output, becomes a record with the line as its `event`. Files are read
+in blocks, not mapped: one that somebody truncates meanwhile would end the process (SIGBUS).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from watcher.host.logs.moments import offset_at
+from watcher.host.logs.paths import mark_of
+
+Record: TypeAlias = Mapping[str, Any]
+Log: TypeAlias = Sequence[Path]
+
+LINES: Final = 100
+"""Lines shown on each side of a write, unless a request says otherwise."""
+CLOCKS_DIFFER: Final = timedelta(minutes=1)
+"""What a log's times may be off from the database's, and how long a write takes."""
+_LONGEST_LINE: Final = 65_536
+"""Bytes; a longer line is read as several."""
+_BLOCK: Final = 1_048_576
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragment:
+    """Some lines of one file; `next_offset` is where the next fragment begins, None at the file's end."""
+
+    records: Sequence[Record]
+    next_offset: int | None
+
+
+def around(
+    logs: Sequence[Log], write_id: str, *, before: int, after: int, near: datetime | None = None
+) -> Sequence[Record] | None:
+    """The first line about a write, with the lines before and after it in the same log; None when no log has it.
+
+    `near` is when it was written: other parts of the files are read only if it is not there.
+    """
+    for log in logs:
+        for index, path in enumerate(log):
+            with _opened(path) as file:
+                start = _line_with(file, write_id.encode(), *_part(file, near))
+            if start is not None:
+                earlier, later = _both_ways(log, index, start, before, after + 1)
+                return [*earlier, *later]
+    return None if near is None else around(logs, write_id, before=before, after=after)
+
+
+def _part(file: BinaryIO, near: datetime | None) -> tuple[int, int]:
+    """Where it begins and ends."""
+    end = _size(file)
+    if near is None:
+        return 0, end
+    return offset_at(file, near - CLOCKS_DIFFER, end), offset_at(file, near + CLOCKS_DIFFER, end)
+
+
+def at_moment(
+    logs: Sequence[Log], moment: datetime, *, before: int, after: int
+) -> tuple[Sequence[Record], Sequence[Record]]:
+    """Lines of all logs together from before a moment, and from then on."""
+    parts = [_of_log_at(log, moment, before, after) for log in logs]
+    if len(parts) == 1:
+        return parts[0]
+    earlier, later = (_by_time(chain.from_iterable(lines)) for lines in zip(*parts, strict=True)) if parts else ([], [])
+    return earlier[-before:] if before else [], later[:after]
+
+
+def _of_log_at(log: Log, moment: datetime, before: int, after: int) -> tuple[Sequence[Record], Sequence[Record]]:
+    for index, path in enumerate(log):
+        with _opened(path) as file:
+            end = _size(file)
+            start = offset_at(file, moment, end)
+        if start < end or index == len(log) - 1:
+            return _both_ways(log, index, start, before, after)
+    return [], []
+
+
+def _both_ways(log: Log, index: int, offset: int, before: int, after: int) -> tuple[Sequence[Record], Sequence[Record]]:
+    """So many lines of a log on each side of an offset in one of its files, oldest first."""
+    earlier = list(islice(_backwards(log[: index + 1], offset), before))
+    return earlier[::-1], list(islice(_forwards(log[index:], offset), after))
+
+
+def mark(path: Path, *, lines: int, offset: int) -> None:
+    """Note that so many lines of a log that has ended come before this offset: what is behind it is found without them."""
+    with suppress(OSError):  # without a mark the lines are counted
+        mark_of(path).write_text(f"{lines} {offset}")
+
+
+def _marked(path: Path) -> tuple[int, int]:
+    """So many lines come before this offset."""
+    try:
+        lines, offset = map(int, mark_of(path).read_text().split())
+    except (OSError, ValueError):
+        return 0, 0
+    return lines, offset
+
+
+def around_line(path: Path, number: int, *, before: int, after: int) -> Sequence[tuple[int, Record]]:
+    """Lines of one file about the one of this number, which counts from 1, with their numbers; empty ones are left out.
+
+    The file is read from its start, or from its mark, if that is before the line: then fewer lines may come before it.
+    """
+    with _opened(path) as file:
+        lines, offset = _marked(path)
+        if lines >= number or offset > _size(file):
+            lines, offset = 0, 0
+        file.seek(offset)
+        skipped = lines + _skip_lines(file, number - before - 1 - lines)
+        numbered = enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), skipped + 1)
+        return [(place, _record(line)) for place, line in islice(numbered, number - skipped + after) if line.strip()]
+
+
+def _skip_lines(file: BinaryIO, count: int) -> int:
+    """Go behind so many lines, or to the end; returns how many there were."""
+    skipped = 0
+    while skipped < count and (block := file.read(_BLOCK)):
+        lines = block.count(b"\n")
+        if skipped + lines >= count:
+            file.seek(-len(block), io.SEEK_CUR)
+            for _ in range(count - skipped):
+                file.readline()
+            return count
+        skipped += lines
+    return skipped
+
+
+def last(logs: Sequence[Log], count: int) -> Sequence[Record]:
+    """The last lines of all logs together, oldest first."""
+    tails = [list(islice(_backwards(log, None), count)) for log in logs]
+    if len(tails) == 1:
+        return tails[0][::-1]
+    merged = _by_time(record for tail in tails for record in reversed(tail))
+    return merged[-count:] if count else []
+
+
+def _by_time(records: Iterable[Record]) -> Sequence[Record]:
+    return sorted(records, key=lambda record: str(record.get("timestamp", "")))
+
+
+def fragment(path: Path, offset: int, lines: int) -> Fragment:
+    """Up to so many lines of a file from a byte offset on; nothing where there is no file."""
+    with _opened(path) as file:
+        size = _size(file)
+        file.seek(min(offset, size))
+        records = [_record(line) for line in islice(_lines(file), lines)]
+        end = file.tell()
+        return Fragment(records=records, next_offset=end if end < size else None)
+
+
+def fragment_of(data: bytes, offset: int, lines: int) -> Fragment:
+    """Up to so many lines of a log's bytes, which begin at `offset` of it and go on to its end."""
+    file = io.BytesIO(data)
+    records = [_record(line) for line in islice(_lines(file), lines)]
+    return Fragment(records=records, next_offset=offset + file.tell() if file.tell() < len(data) else None)
+
+
+def unfinished(records: Sequence[Record]) -> frozenset[str]:
+    """Writes that were announced and not confirmed in these lines: only the history can tell whether they happened."""
+    return _writes(records, "store.writing") - _writes(records, "store.written")
+
+
+def _writes(records: Sequence[Record], event: str) -> frozenset[str]:
+    return frozenset(r["write_id"] for r in records if r["event"] == event and isinstance(r.get("write_id"), str))
+
+
+class Tail:
+    """Whatever is appended after this moment to the files of a log, those that are yet to come included."""
+
+    def __init__(self, logs: Callable[[], Sequence[Log]]) -> None:
+        self._logs = logs
+        self._ends = {os.fstat(file.fileno()).st_ino: _size(file) for file in self._files()}
+
+    def read(self) -> Sequence[Record]:
+        """The whole lines that came since the last call, file by file."""
+        return [_record(line) for file in self._files() for line in self._new_lines(file)]
+
+    def _files(self) -> Iterator[BinaryIO]:
+        for path in [path for log in self._logs() for path in log]:
+            # A file set aside between the listing and now is found under its new name next time.
+            with _opened(path) as file:
+                if not isinstance(file, io.BytesIO):
+                    yield file
+
+    def _new_lines(self, file: BinaryIO) -> Sequence[bytes]:
+        number = os.fstat(file.fileno()).st_ino  # it stays the same when the file is set aside
+        known = self._ends.get(number, 0)
+        start = known if known <= _size(file) else 0
+        file.seek(start)
+        data = file.read(_BLOCK)
+        end = data.rfind(b"\n") + 1 or (len(data) if len(data) == _BLOCK else 0)
+        self._ends[number] = start + end
+        return [line for line in data[:end].split(b"\n") if line.strip()]
+
+
+def _forwards(log: Log, offset: int) -> Iterator[Record]:
+    """Lines from an offset of the log's first file to the end of its last."""
+    for path in log:
+        with _opened(path) as file:
+            file.seek(offset)
+            yield from map(_record, _lines(file))
+        offset = 0
+
+
+def _backwards(log: Log, offset: int | None) -> Iterator[Record]:
+    """Lines that end before an offset of the log's last file (None: its end), newest first."""
+    for path in reversed(log):
+        with _opened(path) as file:
+            yield from map(_record, _lines_backwards(file, _size(file) if offset is None else offset))
+        offset = None
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(_LONGEST_LINE):
+        if line.strip():
+            yield line
+
+
+def _lines_backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
+    rest = b""
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        file.seek(start)
+        rest, *lines = (file.read(end - start) + rest[:_LONGEST_LINE]).split(b"\n")
+        yield from (line for line in reversed(lines) if line.strip())
+        end = start
+    if rest.strip():
+        yield rest
+
+
+def _line_with(file: BinaryIO, words: bytes, start: int, end: int) -> int | None:
+    """Where the first line in this part begins that holds these words."""
+    position = start
+    overlap = b""
+    file.seek(start)
+    while position < end and (block := file.read(min(_BLOCK, end - position))):
+        text = overlap + block
+        at = text.find(words)
+        if at >= 0:
+            return _line_start(file, position - len(overlap) + at)
+        position += len(block)
+        overlap = text[-len(words) :]
+    return None
+
+
+def _line_start(file: BinaryIO, offset: int) -> int:
+    start = max(0, offset - _BLOCK)
+    file.seek(start)
+    return start + file.read(offset - start).rfind(b"\n") + 1
+
+
+def _record(line: bytes) -> Record:
+    text = line.decode(errors="replace").rstrip("\r\n")
+    try:
+        record = json.loads(text, parse_constant=str)
+    except (ValueError, RecursionError):
+        return {"event": text}
+    return record if isinstance(record, dict) and isinstance(record.get("event"), str) else {"event": text}
+
+
+def _size(file: BinaryIO) -> int:
+    return file.seek(0, io.SEEK_END)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """A file to read from; an empty one where there is none."""
+    try:
+        file: BinaryIO = path.open("rb")
+    except FileNotFoundError:
+        file = io.BytesIO()
+    with file:
+        yield file
+
+
+LOOK_EVERY: Final = 0.25
+"""Seconds. Logs may be on a shared volume, where no file system event tells of another machine's writes."""
+
+
+async def follow(tail: Tail, stopping: anyio.Event) -> AsyncGenerator[Sequence[Record], None]:
+    """Yields what was appended since the last look, an empty sequence if nothing was; ends when `stopping` is set."""
+    while not stopping.is_set():
+        yield await anyio.to_thread.run_sync(tail.read)
+        with anyio.move_on_after(LOOK_EVERY):
+            await stopping.wait()
+
+
+_SHOWN_FIRST = ("timestamp", "level", "event", "exception", "rolled_back")
+
+
+def as_text(record: Mapping[str, Any]) -> str:
+    """One line, or several when it carries a traceback; a line that was plain text stays what it was."""
+    rest = (f"{name}={value}" for name, value in record.items() if name not in _SHOWN_FIRST)
+    rolled_back = "(rolled back)" if record.get("rolled_back") else ""
+    head = (record.get("timestamp"), record.get("level"), record["event"], *rest, rolled_back)
+    line = " ".join(str(part) for part in head if part)
+    return f"{line}\n{record['exception']}" if record.get("exception") else line

@@ -1,0 +1,109 @@
+"""Where the metadata is: the database, opened and waited for, the store's backend, and the log files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+from sqlalchemy import URL, make_url
+
+from config.settings import Settings
+from store.backends import check_backend, load_backend
+from store.base import BaseStoreBackend
+from store.database import Database, migrations, sqlite_url
+from store.errors import BackendUnusable
+from store.metastore import MetastoreStoreBackend
+from store.processes.file_locks import exclusive_database
+from watcher.host import logs, machine
+from watcher.host.home import refusing_os_errors
+from watcher.host.loops import insist, keep_going
+
+START_PATIENCE: Final = 30.0
+"""Seconds for which a starting daemon waits for its database."""
+FREE_EVERY: Final = 1.0
+"""Seconds."""
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+    """What it returns, tried again for `START_PATIENCE` while the database is unavailable."""
+    return await insist("database.awaited", attempt, seconds=START_PATIENCE)
+
+
+@asynccontextmanager
+async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[Database]:
+    """The metadata database with this program's schema; an embedded one is locked and migrated by itself."""
+    async with AsyncExitStack() as stack:
+        url = database_url(settings)
+        if url.get_backend_name() == "sqlite":
+            with refusing_os_errors(f"the database {url.database} cannot be opened"):
+                stack.enter_context(exclusive_database(Path(str(url.database))))
+        idle_limit = settings.triggerer.lease.total_seconds() * 2 / 3
+        database = await stack.enter_async_context(Database.open(url, idle_in_transaction_timeout=idle_limit))
+        await patiently(database.end_frozen_sessions)
+        if upgrade or database.dialect == "sqlite":
+            await patiently(lambda: migrations.upgrade(database))
+        await patiently(lambda: migrations.check(database))
+        yield database
+
+
+async def keep_unfrozen(database: Database, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    """Until cancelled: no process that was stopped keeps the others waiting for its locks."""
+    task_status.started()
+    while database.dialect == "postgresql":
+        async with keep_going("database.frozen_sessions_failed"):
+            if ended := await database.end_frozen_sessions():
+                log.warning("database.frozen_sessions_ended", sessions=ended)
+        await anyio.sleep(FREE_EVERY)
+    await anyio.sleep_forever()
+
+
+def check_store(settings: Settings) -> None:
+    """Whether the configured store backend can be made. Raises `BackendUnusable`."""
+    backend = check_backend(settings.store.backend, settings.store.options)
+    if settings.workers.state_store_backend is not None and not issubclass(backend, MetastoreStoreBackend):
+        raise BackendUnusable(
+            f"the store backend {settings.store.backend} cannot mark the references of a worker-side backend; "
+            "leave settings.workers.state_store_backend out, or settings.store.backend"
+        )
+
+
+def open_backend(settings: Settings, database: Database) -> BaseStoreBackend:
+    """The configured store backend. Raises `BackendUnusable`."""
+    return load_backend(settings.store.backend, settings.store.options, database)
+
+
+def database_url(settings: Settings) -> URL:
+    """Where the metadata database is: as configured, or the home's embedded one."""
+    url = settings.database.url
+    return sqlite_url(settings.home / "watcher.db") if url is None else make_url(url.get_secret_value())
+
+
+@contextmanager
+def open_logs(settings: Settings, owner: str) -> Iterator[None]:
+    """Records of this process go where the settings say; `owner` names it in names of files. Raises `StartRefused`."""
+    directory = logs_directory(settings)
+    with ExitStack() as stack:
+        with refusing_os_errors(f"log files cannot be written to {directory}"):
+            configured = logs.configure(
+                directory,
+                level=settings.logs.level,
+                json=logs.writes_json(settings.logs),
+                owner=owner,
+                max_file_mb=settings.logs.max_file_mb,
+                open_files=min(logs.OPEN_AT_MOST, machine.raise_descriptor_limit() // 4),
+            )
+            stack.enter_context(configured)
+        yield
+
+
+def logs_directory(settings: Settings) -> Path:
+    """Where the log files are: the configured folder, or the home's own."""
+    return settings.logs.directory or settings.home / "logs"

@@ -1,6 +1,0 @@
-"""Where records go, and how people find them again: one file per watcher and process, one per try, all on stderr too."""
-
-from watcher.logs.configuration import OPEN_AT_MOST, configure, writes_json
-from watcher.logs.paths import event_logs, try_log
-
-__all__ = ["OPEN_AT_MOST", "configure", "event_logs", "try_log", "writes_json"]

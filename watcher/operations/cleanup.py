@@ -1,0 +1,168 @@
+"""The clean-up: everything past its time, in batches, on a timer in the daemon or once by the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import anyio
+import anyio.to_thread
+import structlog
+from anyio.abc import TaskStatus
+
+from config.settings import Settings
+from store.base import BaseStoreBackend
+from store.database import Database
+from store.processes import cleanup
+from store.processes.cleanup import Removed, Retention, Sweep
+from store.runs import tries
+from watcher.host.logs import paths
+from watcher.host.loops import keep_going
+from watcher.submit.local.folder import old_folders, remove_folders, try_folder
+
+LONG_BATCH: Final = 0.4
+"""Seconds; after a longer one the next is half as large, after a much shorter one twice."""
+LOG_FILES: Final = "log files"
+TRY_FOLDERS: Final = "folders of tries"
+
+log = structlog.get_logger()
+
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with a sweep's name before its first batch, and after each: how many rows are removed, and how many there are."""
+
+
+def in_the_log(name: str, done: int, total: int) -> None:
+    """Report progress as log lines."""
+    if done:
+        log.info("cleanup.progress", what=name, done=done, of=total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How long things are kept, and how much goes in one transaction (0: as suits the database)."""
+
+    retention: Retention
+    logs: timedelta
+    batch_size: int
+
+    @classmethod
+    def of(cls, settings: Settings, batch_size: int | None = None) -> Limits:
+        """As configured."""
+        store = settings.store
+        return cls(
+            retention=Retention(
+                task_days=store.default_retention_days,
+                history_days=store.history_retention_days,
+                event_days=store.event_retention_days,
+                run_days=store.run_retention_days,
+                orphan_days=store.orphan_grace_days,
+            ),
+            logs=timedelta(days=settings.logs.retention_days),
+            batch_size=store.state_cleanup_batch_size if batch_size is None else batch_size,
+        )
+
+
+@dataclass(frozen=True)
+class Cleaner:
+    """Removes what is past its time."""
+
+    database: Database
+    backend: BaseStoreBackend
+    home: Path
+    """Of this machine's tries."""
+    logs_directory: Path
+    limits: Limits
+
+    async def run(self, every: timedelta, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Clean up now and then, until cancelled."""
+        task_status.started()
+        while True:
+            async with keep_going("cleanup.failed"):
+                await self.clean()
+            await anyio.sleep(every.total_seconds())
+
+    async def count(self) -> Mapping[str, int]:
+        """How much a clean-up would remove now; changes nothing."""
+        sweeps = await cleanup.sweeps(self.database, self.limits.retention)
+        counts = {sweep.name: await self._count(sweep) for sweep in sweeps}
+        return {**counts, LOG_FILES: len(await self._old_logs()), TRY_FOLDERS: len(await self._old_folders())}
+
+    async def clean(self, progress: Progress = in_the_log) -> Mapping[str, int]:
+        """Remove it; returns how much of what. What another clean-up is removing is left to it."""
+        started = time.monotonic()
+        sweeps = await cleanup.sweeps(self.database, self.limits.retention)
+        counts = {sweep.name: await self._sweep(sweep, progress) for sweep in sweeps}
+        counts[LOG_FILES] = await anyio.to_thread.run_sync(paths.remove, await self._old_logs())
+        counts[TRY_FOLDERS] = await anyio.to_thread.run_sync(remove_folders, await self._old_folders())
+        await self._clean_backend()
+        if any(counts.values()):
+            removed = {name.replace(" ", "_"): count for name, count in counts.items() if count}
+            log.info("cleanup.done", seconds=round(time.monotonic() - started, 3), **removed)
+        return counts
+
+    async def _sweep(self, sweep: Sweep, progress: Progress) -> int:
+        total = await self._count(sweep)
+        size = most = cleanup.batch_size(self.limits.batch_size, self.database.dialect)
+        done = references = 0
+        removed: Removed | None = Removed(rows=0)
+        if total:
+            progress(sweep.name, 0, total)
+        while done < total and removed is not None:
+            started = time.monotonic()
+            removed = await self._batch(sweep, size, removed.after)
+            if removed is None or not removed.rows:
+                break
+            done += removed.rows
+            references += removed.references
+            size = _next_size(size, most, time.monotonic() - started)
+            progress(sweep.name, done, max(total, done))
+        if references:
+            log.warning("cleanup.references_dropped", what=sweep.name, references=references)
+        return done
+
+    async def _batch(self, sweep: Sweep, size: int, after: Any) -> Removed | None:
+        """None when another clean-up is at work."""
+        async with self.database.transaction() as connection:
+            if not await cleanup.acquire(connection, self.database.dialect):
+                log.info("cleanup.left_to_another", what=sweep.name)
+                return None
+            return await sweep.remove(connection, size, after, self.database.dialect)
+
+    async def _count(self, sweep: Sweep) -> int:
+        async with self.database.reading() as connection:
+            return await sweep.count(connection)
+
+    async def _clean_backend(self) -> None:
+        """A user's own backend expires its entries itself: none of them is removed here."""
+        if self.backend.entries(self.database).keeps_history:
+            return
+        log.info("cleanup.backend_left_to_itself", backend=type(self.backend).__name__)
+        async with keep_going("cleanup.backend_failed"):
+            await anyio.to_thread.run_sync(self.backend.cleanup)
+
+    async def _old_logs(self) -> list[Path]:
+        """But never one that a driver still writes to, however silent it is."""
+        async with self.database.reading() as connection:
+            running = await tries.keys_of_open_tries(connection)
+        kept = frozenset(paths.try_log(self.logs_directory, **key.bindings) for key in running)
+        before = datetime.now(UTC) - self.limits.logs
+        return await anyio.to_thread.run_sync(paths.expired, self.logs_directory, before.timestamp(), kept)
+
+    async def _old_folders(self) -> list[Path]:
+        """What a submission is not doubled by, and a driver found again: of no use once the run itself is forgotten."""
+        async with self.database.reading() as connection:
+            running = await tries.keys_of_open_tries(connection)
+        kept = frozenset(try_folder(self.home, key) for key in running)
+        before = datetime.now(UTC) - timedelta(days=self.limits.retention.run_days)
+        return await anyio.to_thread.run_sync(old_folders, self.home, before.timestamp(), kept)
+
+
+def _next_size(size: int, most: int, seconds: float) -> int:
+    if seconds > LONG_BATCH:
+        return max(size // 2, 1)
+    return min(size * 2, most) if seconds < LONG_BATCH / 4 else size

@@ -1,0 +1,1 @@
+"""What is sent to other systems: the outbox, the neighbouring Airflow, alerts."""

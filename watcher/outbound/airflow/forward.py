@@ -1,0 +1,82 @@
+"""Our events become Airflow's: the outbox's destination `airflow`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from store.detection.outbox import AIRFLOW, OutboxMessage
+from watcher.outbound.airflow.client import AirflowClient, AirflowError, AirflowRefused, AirflowSilent
+from watcher.outbound.outbox.delivery import Delivered, Failed, Outcome, Refused, Unclear
+
+MARK: Final = "asset_watcher"
+"""Under this key of its `extra` an event says that it is ours, and which."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forward:
+    """At least once: an event that Airflow has twice has the same `event_id` twice."""
+
+    client: AirflowClient
+    instance: str
+    lateness: timedelta
+    name: str = AIRFLOW
+
+    @property
+    def timeout(self) -> timedelta:
+        """The client's."""
+        return self.client.timeout
+
+    async def deliver(self, message: OutboxMessage) -> Outcome:
+        """Make the event."""
+        target = message.target or ""
+        try:
+            asset_id = await self.client.asset_id(target)
+        except AirflowError as error:
+            return _not_sent(error)
+        try:
+            await self.client.create_event(asset_id, marked(message.body, self._mark(message)))
+        except AirflowSilent as error:
+            return Unclear(reason=str(error))
+        except AirflowError as error:
+            self.client.forget(target)
+            return _not_sent(error)
+        return Delivered()
+
+    async def look_up(self, message: OutboxMessage) -> Outcome | None:
+        """Whether the asset has the event by now, among those since the first attempt."""
+        since = None if message.first_attempt_at is None else message.first_attempt_at - self.lateness
+        mark = self._mark(message)
+        try:
+            asset_id = await self.client.asset_id(message.target or "")
+            async for page in self.client.events(asset_id, since):
+                if any(event.extra.get(MARK) == mark for event in page):
+                    return Delivered()
+        except AirflowError as error:
+            self.client.forget(message.target or "")
+            return _not_sent(error)
+        return None
+
+    def _mark(self, message: OutboxMessage) -> Mapping[str, str]:
+        event_id = message.message_id or f"{self.instance}:{message.asset_event_id}"
+        return {"instance": self.instance, "event_id": event_id}
+
+
+def marked(extra: str, mark: Mapping[str, str]) -> str:
+    """The JSON object's text with the mark in it: its numbers stay as they are written."""
+    inner = extra.strip()[1:-1].strip()
+    return f'{{{inner}{", " if inner else ""}"{MARK}": {json.dumps(dict(mark))}}}'
+
+
+def is_ours(extra: Mapping[str, Any], instance: str) -> bool:
+    """Whether an event of Airflow's is one that we made."""
+    mark = extra.get(MARK)
+    return isinstance(mark, dict) and mark.get("instance") == instance
+
+
+def _not_sent(error: AirflowError) -> Outcome:
+    """Nothing was made, whatever the error: the event itself was not sent, or was refused."""
+    return Refused(reason=str(error)) if isinstance(error, AirflowRefused) else Failed(reason=str(error))

@@ -1,0 +1,157 @@
+"""Airflow's events become ours, each once: the position and the events are written in one transaction of the leader's."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database import Database
+from store.detection import events, listening
+from store.detection.events import NewEvent
+from store.detection.listening import StoredReading
+from store.errors import InvalidValue, NotLeading
+from store.values import to_json
+from watcher.host.health import Health
+from watcher.host.leader_election import Leadership
+from watcher.host.loops import Hint, keep_going
+from watcher.outbound.airflow.client import AirflowClient, AirflowError, TheirEvent
+from watcher.outbound.airflow.forward import is_ours
+from watcher.outbound.airflow.reading import Reading
+
+log = structlog.get_logger()
+
+
+@dataclass(kw_only=True, eq=False)
+class Listener:
+    """Reads the events of one of Airflow's assets (`source`) while it leads, and tells them of an asset of ours (`asset`)."""
+
+    source: str
+    asset: str
+    client: AirflowClient
+    instance: str
+    lateness: timedelta
+    poll_interval: timedelta
+    database: Database
+    leadership: Leadership
+    hint: Callable[[Hint], None]
+    health: Health = field(default_factory=Health)
+    _reading: Reading | None = None
+    _term: int | None = None
+    """In which `_reading` was read: another leader may have read on since."""
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled. Airflow may be away for as long as it likes."""
+        await self._await_first_look()
+        task_status.started()
+        subject = f"airflow/listen/{self.source}"
+        while True:
+            async with keep_going("airflow.listening_failed"):
+                try:
+                    await self.look()
+                    self.health.concerns.pop(subject, None)
+                except AirflowError as error:
+                    sentence = f"the events of Airflow's asset {self.source} cannot be read: {error}"
+                    if self.health.concerns.get(subject) != sentence:
+                        log.warning("airflow.not_read", source=self.source, error=str(error))
+                    self.health.concerns[subject] = sentence
+            self.health.awaited.discard(self.source)
+            await anyio.sleep(self.poll_interval.total_seconds())
+
+    async def _await_first_look(self) -> None:
+        async with keep_going("airflow.listening_failed"), self.database.reading() as connection:
+            if self.leadership.leads and await listening.load(connection, self.source) is None:
+                self.health.awaited.add(self.source)
+
+    async def look(self) -> None:
+        """Tell what is new; the first look tells nothing. Raises `AirflowError`."""
+        if self.leadership.term != self._term:
+            self._term, self._reading = self.leadership.term, None
+        if self._term is None:
+            return
+        try:
+            reading = self._reading or await self._loaded()
+            self._reading = None  # read again if anything goes wrong
+            self._reading = await (self._begun() if reading is None else self._read(reading))
+        except NotLeading:
+            return
+        except AirflowError:
+            self.client.forget(self.source)
+            raise
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[AsyncConnection]:
+        """The leader's, in the term in which reading was loaded. Raises `NotLeading`."""
+        async with self.leadership.transaction() as connection:
+            if self.leadership.term != self._term:
+                raise NotLeading("another process may have read these events since; they are looked at again")
+            yield connection
+
+    async def _loaded(self) -> Reading | None:
+        async with self.database.reading() as connection:
+            stored = await listening.load(connection, self.source)
+        return None if stored is None else Reading(newest=stored.newest, seen=stored.seen)
+
+    async def _begun(self) -> Reading:
+        """What is there now is not new."""
+        asset_id = await self.client.asset_id(self.source)
+        newest = await self.client.newest_event(asset_id)
+        reading = Reading(newest=None if newest is None else newest.timestamp)
+        if newest is not None:
+            async for page in self.client.events(asset_id, reading.since(self.lateness)):
+                reading = reading.with_seen(event for event in page if event.timestamp <= newest.timestamp)
+        async with self._transaction() as connection:
+            await listening.begin(connection, self.source, StoredReading(newest=reading.newest, seen=reading.seen))
+        log.info("airflow.listening", source=self.source, newest=str(reading.newest))
+        return reading
+
+    async def _read(self, before: Reading) -> Reading:
+        reading, pages = before, 0
+        asset_id = await self.client.asset_id(self.source)
+        async for page in self.client.events(asset_id, before.since(self.lateness)):
+            pages += 1
+            if new := reading.unseen(page):
+                await self._tell(new)
+                reading = reading.with_seen(new)
+        after = reading.after_look(before, pages, self.lateness)
+        if after.newest is not None and after.newest != reading.newest:
+            async with self._transaction() as connection:
+                await listening.advance(connection, self.source, after.newest, self.lateness)
+        return after
+
+    async def _tell(self, new: Sequence[TheirEvent]) -> None:
+        """Events that we made there are read and not told."""
+        foreign = [event for event in new if not is_ours(event.extra, self.instance)]
+        async with self._transaction() as connection:
+            await listening.remember(connection, self.source, {event.id: event.timestamp for event in new})
+            asset_id = await listening.target(connection, self.asset)
+            ours = [NewEvent(asset_id=asset_id, extra=_extra(event), trace_id=uuid.uuid4().hex) for event in foreign]
+            appended = await events.append(connection, ours, forward=False)
+        if foreign:
+            log.info("airflow.events", source=self.source, asset=self.asset, events=len(foreign))
+        if appended.dag_ids:
+            self.hint(Hint(what="queues", names=appended.dag_ids))
+
+
+def _extra(event: TheirEvent) -> str:
+    """Their `extra`, if it can be stored, and where the event is from."""
+    source: Mapping[str, Any] = {
+        "event_id": event.id,
+        "dag_id": event.dag_id,
+        "run_id": event.run_id,
+        "task_id": event.task_id,
+        "map_index": event.map_index,
+    }
+    try:
+        return to_json({**event.extra, "airflow": source})
+    except InvalidValue as error:
+        log.warning("airflow.extra_left_out", event_id=event.id, error=str(error))
+        return to_json({"airflow": source})

@@ -1,0 +1,119 @@
+"""The loop that looks what is wrong: the leader alone, each change once, in the transaction that makes it known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+from uuid import uuid4
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+
+from config.settings import Settings
+from store.database import Database
+from store.database.paging import now_of
+from store.detection import outbox
+from store.detection.outbox import NewMessage
+from store.processes import alerts
+from store.runs import complaints
+from watcher.host.leader_election import Leadership
+from watcher.host.loops import keep_going
+from watcher.outbound.alerts.changes import Notice, Rule, changes, rules
+from watcher.outbound.alerts.complaints import read_complaints
+
+LOOK_EVERY: Final = 5.0
+"""Seconds between two looks."""
+WITHOUT_RULES: Final = 60.0
+"""Seconds between two, where only what rules of before began is to be ended."""
+DESTINATION: Final = "alerts"
+"""In the outbox; its lanes are a rule and what it tells of."""
+
+log = structlog.get_logger()
+
+
+@dataclass(kw_only=True, eq=False)
+class Evaluator:
+    """`on_alerts` is called after alerts were committed to the outbox."""
+
+    database: Database
+    leadership: Leadership
+    rules: Sequence[Rule]
+    base_url: str | None
+    page_of: Callable[[Mapping[str, str]], str]
+    """The path of the web page about an alert's subject."""
+    on_alerts: Callable[[], None]
+    _since: datetime | None = None
+    """`complaints.alerting_since`, which never changes."""
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        database: Database,
+        leadership: Leadership,
+        *,
+        page_of: Callable[[Mapping[str, str]], str],
+        on_alerts: Callable[[], None],
+    ) -> Self:
+        """Return the evaluator of the configured rules."""
+        return cls(
+            database=database,
+            leadership=leadership,
+            rules=rules(settings.alerts),
+            base_url=settings.api.base_url,
+            page_of=page_of,
+            on_alerts=on_alerts,
+        )
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled."""
+        task_status.started()
+        while True:
+            async with keep_going("alerts.look_failed"):
+                await self.look()
+            await anyio.sleep(LOOK_EVERY if self.rules else WITHOUT_RULES)
+
+    async def look(self) -> None:
+        """Begin and end alerts; writes nothing where nothing has changed."""
+        if not self.leadership.leads:
+            return
+        async with self.database.reading() as connection:
+            known = await alerts.listed(connection)
+            now = await now_of(connection)
+        if not self.rules and not known:
+            return
+        if self._since is None:
+            async with self.leadership.transaction() as connection:
+                self._since = await complaints.alerting_since(connection, self.database.dialect)
+        async with self.database.reading() as connection:
+            present = await read_complaints(connection, self._since, now)
+        changed = changes(present, self.rules, known, now)
+        if not (changed.added or changed.fired or changed.removed):
+            return
+        async with self.leadership.transaction() as connection:
+            await alerts.add(connection, changed.added)
+            await alerts.set_fired(connection, changed.fired)
+            await alerts.remove(connection, changed.removed)
+            await outbox.put(connection, [self._message(notice, now) for notice in changed.notices])
+        for notice in changed.notices:
+            log.warning("alert.changed", state=notice.state, alert=notice.known.alert, **notice.known.subject)
+        if changed.notices:
+            self.on_alerts()
+
+    def _message(self, notice: Notice, now: datetime) -> NewMessage:
+        known, message_id = notice.known, str(uuid4())
+        body: Mapping[str, Any] = {
+            "id": message_id,
+            "alert": known.alert,
+            "state": notice.state,
+            "since": (known.since if notice.state == "firing" else now).astimezone(UTC).isoformat(),
+            "subject": known.subject,
+            "message": known.message,
+            "url": f"{(self.base_url or '').rstrip('/')}/{self.page_of(known.subject)}",
+        }
+        lane = f"{known.rule}/{known.key[:16]}"
+        return NewMessage(destination=DESTINATION, lane=lane, message_id=message_id, body=json.dumps(body))

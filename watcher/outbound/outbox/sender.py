@@ -1,0 +1,187 @@
+"""The sender: what the outbox holds goes to its destinations, by the leader alone, each lane by itself.
+
+It sleeps until something is committed or a pause ends; the look at everything now and then is for hints that were lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database import Database
+from store.detection import outbox
+from store.detection.outbox import OutboxMessage
+from store.errors import NotLeading
+from watcher.host.health import Health
+from watcher.host.leader_election import Leadership
+from watcher.host.loops import Wakeup, insist, keep_going
+from watcher.outbound.outbox.delivery import (
+    Destination,
+    LookUp,
+    Postponed,
+    Send,
+    Wait,
+    after_attempt,
+    after_look,
+    next_step,
+)
+
+LOOK_EVERY: Final = 60.0
+"""Seconds between two looks at everything."""
+AGAIN: Final = 1.0
+"""Seconds before a lane is looked at again that our own database kept from being served."""
+AT_A_TIME: Final = 16
+"""Most lanes of a destination that are served at a time."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settled:
+    """What is to be noted of the message before, in the transaction that begins the next."""
+
+    message: OutboxMessage
+    postponed: Postponed | None
+
+
+@dataclass(kw_only=True, eq=False)
+class Sender:
+    """Sends while it leads, to each destination by itself: one that is gone delays no other."""
+
+    database: Database
+    leadership: Leadership
+    destinations: Sequence[Destination]
+    health: Health = field(default_factory=Health)
+
+    def __post_init__(self) -> None:
+        common: dict[str, Any] = {"database": self.database, "leadership": self.leadership, "health": self.health}
+        self._routes = [_Route(destination=each, **common) for each in self.destinations]
+
+    def wake(self) -> None:
+        """Something was committed to the outbox, or this process leads now. Callable from any task."""
+        for route in self._routes:
+            route.wakeup.set()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for route in self._routes:
+                tasks.start_soon(route.run)
+            task_status.started()
+            await anyio.sleep_forever()  # also where nothing is owed to anybody
+
+
+@dataclass(kw_only=True, eq=False)
+class _Route:
+    database: Database
+    leadership: Leadership
+    destination: Destination
+    health: Health
+    wakeup: Wakeup = field(default_factory=Wakeup)
+    _active: set[str] = field(default_factory=set)
+    _concerning: set[str] = field(default_factory=set)
+    """Lanes that have, or had, a line in `Health.concerns`."""
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                pause = AGAIN
+                async with keep_going("outbox.look_failed"):
+                    pause = await self._look(tasks)
+                await self.wakeup.wait(pause)
+
+    async def _look(self, tasks: TaskGroup) -> float:
+        """Serve every lane that is due; returns how long nothing else is."""
+        waits: Mapping[str, float] = {}
+        if self.leadership.leads:
+            async with self.database.reading() as connection:
+                waits = await outbox.lanes_due(connection, self.destination.name)
+        self._forget_all_but(waits)
+        idle = {lane: wait for lane, wait in waits.items() if lane not in self._active}
+        due = sorted(idle, key=lambda lane: idle[lane])[: max(AT_A_TIME - len(self._active), 0)]
+        for lane in due:
+            if not idle[lane]:
+                self._active.add(lane)
+                tasks.start_soon(self._serve, lane)
+        later = [wait for lane, wait in idle.items() if wait]
+        return min(later, default=LOOK_EVERY)
+
+    def _forget_all_but(self, lanes: Container[str]) -> None:
+        """What others send, or nobody owes any more, concerns this process no longer."""
+        for lane in [lane for lane in self._concerning if lane not in lanes]:
+            self._concerning.discard(lane)
+            self.health.concerns.pop(self._subject(lane), None)
+
+    def _subject(self, lane: str) -> str:
+        """In `Health.concerns`."""
+        return f"{self.destination.name}/{lane}"
+
+    async def _serve(self, lane: str) -> None:
+        """Until nothing of the lane is due."""
+        try:
+            async with keep_going("outbox.sending_failed"):
+                await self._send_all(lane)
+                return
+            await anyio.sleep(AGAIN)
+        finally:
+            self._active.discard(lane)
+            self.wakeup.set()
+
+    async def _send_all(self, lane: str) -> None:
+        settled: _Settled | None = None
+        with suppress(NotLeading):
+            while True:
+                attempt = partial(self._next, lane, settled)
+                due = await insist("outbox.database_unavailable", attempt)
+                if due is None:
+                    return
+                settled = await self._act(*due)
+
+    async def _next(self, lane: str, settled: _Settled | None) -> tuple[OutboxMessage, Send | LookUp] | None:
+        """Note what became of the message before, and begin with the next one, if it is due."""
+        async with self.leadership.transaction() as connection:
+            if settled is not None:
+                await _settle(connection, settled)
+            message = await outbox.first(connection, self.destination.name, lane)
+            if message is None:
+                return None
+            step = next_step(message, self.destination.timeout)
+            if isinstance(step, Wait):
+                await outbox.defer(connection, message.id, step.pause)
+                return None
+            if isinstance(step, Send):
+                await outbox.begin(connection, message.id)
+            return message, step
+
+    async def _act(self, message: OutboxMessage, step: Send | LookUp) -> _Settled:
+        if isinstance(step, Send):
+            postponed = after_attempt(await self.destination.deliver(message), message.attempts + 1)
+        else:
+            postponed = after_look(await self.destination.look_up(message), message.attempts)
+        about = {"destination": self.destination.name, "lane": message.lane, "attempts": message.attempts}
+        about |= {"id": message.id, "step": type(step).__name__.lower()}
+        subject = self._subject(message.lane)
+        if postponed is None:
+            self.health.concerns.pop(subject, None)
+            log.info("outbox.delivered", **about)
+        else:
+            self.health.concerns[subject] = postponed.error
+            self._concerning.add(message.lane)
+            log.warning("outbox.postponed", error=postponed.error, unclear=postponed.is_unclear, **about)
+        return _Settled(message=message, postponed=postponed)
+
+
+async def _settle(connection: AsyncConnection, settled: _Settled) -> None:
+    message_id, postponed = settled.message.id, settled.postponed
+    if postponed is None:
+        await outbox.remove(connection, message_id)
+    else:
+        await outbox.postpone(connection, message_id, **vars(postponed))

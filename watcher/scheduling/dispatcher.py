@@ -1,0 +1,201 @@
+"""The dispatcher: starts what is queued, follows every try to its end, and finds its tries again after a crash.
+
+Order, always: the intent is committed -> the submitter starts the try -> the handle is stored. What the crash left in
+between is settled at the next start by the home that stored the intent, and by nobody else; of a try whose driver does
+not end with its home, by the home that has taken it over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import timedelta
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup, TaskStatus
+
+from store.database import Database
+from store.processes import triggerers
+from store.processes.triggerers import Process
+from store.runs import runs, tries
+from store.runs.tries import OpenTry
+from watcher.host.health import Health
+from watcher.host.leader_election import Leadership
+from watcher.host.loops import Wakeup, insist, keep_going
+from watcher.host.metrics import Metrics
+from watcher.scheduling.admission import Limits
+from watcher.scheduling.followed_try import LOOK_EVERY, POLL_EVERY, FollowedTry, warn_of_submitter
+from watcher.scheduling.run_starter import RunStarter
+from watcher.scheduling.submissions import Submissions
+from watcher.submit.spark_submit import SparkSubmit
+from watcher.submit.warm.drivers import Surroundings, WarmDrivers, WarmRequest
+from watcher.submit.warm.pool import Memory, warm_limit
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False, repr=False)
+class Dispatcher:
+    """Runs the tries of one home. `on_end` is called after a try's end was committed."""
+
+    database: Database
+    submissions: Submissions
+    leadership: Leadership
+    process: Process
+    _: KW_ONLY
+    limits: Limits
+    lease: timedelta
+    on_end: Callable[[], None]
+    configuration: str | None = None
+    """The hash of the one that `submissions` are from; others may know it."""
+    health: Health = field(default_factory=Health)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def __post_init__(self) -> None:
+        self._followed: dict[str, FollowedTry] = {}
+        self._warned: set[str] = set()
+        self._beat_soon = anyio.Event()
+        self._tasks: TaskGroup | None = None
+        self._starter = RunStarter(
+            database=self.database,
+            leadership=self.leadership,
+            submissions=self.submissions,
+            home_id=self.process.id,
+            limits=self.limits,
+            lease=self.lease,
+            running=lambda: [followed.needs for followed in self._followed.values()],
+            follow=self._follow,
+            metrics=self.metrics,
+        )
+        self.wakeup = Wakeup()
+        self.metrics.count_warm_drivers(self._warm_drivers)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled. Started once every try that a crash left open is being followed again."""
+        async with anyio.create_task_group() as self._tasks:
+            await insist("dispatcher.heartbeat_failed", self._beat)
+            await insist("dispatcher.failed", self._look_at_own)
+            await self._start_warm_drivers(self._tasks)
+            self._tasks.start_soon(self._keep_beating)
+            task_status.started()
+            while True:
+                async with keep_going("dispatcher.stopping_failed"):
+                    await self._look_at_own()
+                # Asked before the look: what becomes due during it would be overlooked by both.
+                next_look = anyio.current_time() + (await self._next_look()).total_seconds()
+                if self.leadership.leads:
+                    async with keep_going("dispatcher.failed"):
+                        await self._starter.reap_orphans()
+                        await self._starter.start_due()
+                await self.wakeup.wait(next_look - anyio.current_time())
+
+    def adopt(self, submissions: Submissions, configuration: str | None) -> None:
+        """Tries are started with these from now on; those that run go on as they were started."""
+        self.submissions = self._starter.submissions = submissions
+        self.configuration = configuration
+        self._warned.clear()
+        self._request_warm_drivers()
+        self._beat_soon.set()
+        self.wakeup.set()
+
+    async def _start_warm_drivers(self, tasks: TaskGroup) -> None:
+        """Nothing is left then of those that an earlier daemon of this home left behind."""
+        limits = self.limits
+        around = Surroundings(
+            memory=Memory(all_mb=limits.memory_mb, warm_mb=warm_limit(limits.memory_mb, limits.warm_memory_mb)),
+            running_mb=lambda: sum(followed.needs.memory_mb or 0 for followed in self._followed.values()),
+            may_start=lambda: (
+                self.leadership.leads and not any(followed.is_starting for followed in self._followed.values())
+            ),
+        )
+        self._request_warm_drivers()
+        for warm in self._warm():
+            await tasks.start(warm.run, around)
+
+    def _request_warm_drivers(self) -> None:
+        requests = [
+            WarmRequest(dag_id=dag_id, count=job.warm, application=job.application, connections=job.connections)
+            for dag_id, job in self.submissions.jobs.items()
+        ]
+        for warm in self._warm():
+            warm.adopt(requests)
+
+    def _warm(self) -> list[WarmDrivers]:
+        return [each.warm for each in self.submissions.submitters.values() if type(each) is SparkSubmit]
+
+    def _warm_drivers(self) -> Mapping[str, int]:
+        """By their state; those that a try has are `used`."""
+        waiting = [warm.states for warm in self._warm()]
+        used = sum(followed.started_warm for followed in self._followed.values())
+        return {**{state: sum(each[state] for each in waiting) for state in ("starting", "ready")}, "used": used}
+
+    async def cancel_all(self) -> None:
+        """Stop every driver, because the daemon itself is being stopped; they start again with it."""
+        self._starter.stopped = True
+        while self._followed:
+            for followed in self._followed.values():
+                followed.request_stop(with_daemon=True)
+            await anyio.sleep(POLL_EVERY.total_seconds())
+
+    async def _look_at_own(self) -> None:
+        """Follow what is ours, and stop what people cancelled or the leader gave up when this home was silent too long."""
+        followed = dict(self._followed)  # what ends while we look is not to be followed again
+        async with self.database.reading() as connection:
+            ours = await tries.open_tries(connection, self.process.id)
+            over = followed.keys() - {open_try.tag for open_try in ours}
+            elsewhere = await tries.taken_over(connection, self.process.id, over) if over else frozenset()
+        for open_try in ours:
+            if open_try.tag not in followed:
+                self._follow(open_try, None)
+            elif open_try.cancelled:
+                followed[open_try.tag].request_stop()
+        for tag in over:
+            followed[tag].abandon() if tag in elsewhere else followed[tag].request_stop()
+
+    def _follow(self, open_try: OpenTry, token: str | None) -> None:
+        """`token` is given exactly when this process has just committed the intent."""
+        if self._tasks is None or open_try.tag in self._followed:
+            return
+        submitter = self.submissions.submitters.get(open_try.submitter)
+        if submitter is None:
+            if open_try.tag not in self._warned:
+                self._warned.add(open_try.tag)
+                self._tasks.start_soon(self._warn, open_try)
+            return
+        needs = self.submissions.needs(open_try.key.instance.dag_id, submitter)
+        followed = self._followed[open_try.tag] = FollowedTry(open_try, submitter, needs, self.metrics)
+        self._tasks.start_soon(self._run, followed, token)
+
+    async def _run(self, followed: FollowedTry, token: str | None) -> None:
+        try:
+            await followed.run(self.database, self.submissions, token)
+        finally:
+            del self._followed[followed.open_try.tag]
+        self.on_end()
+
+    async def _warn(self, open_try: OpenTry) -> None:
+        async with keep_going("dispatcher.warning_failed"):
+            await warn_of_submitter(self.database.transaction, open_try)
+
+    async def _next_look(self) -> timedelta:
+        """When the next retry is due, and at the latest after a while: not every change is told to this process."""
+        async with keep_going("dispatcher.failed"):
+            async with self.database.reading() as connection:
+                due = await runs.next_retry_in(connection)
+            return LOOK_EVERY if due is None else min(due, LOOK_EVERY)
+        return LOOK_EVERY
+
+    async def _keep_beating(self) -> None:
+        while True:
+            with anyio.move_on_after((self.lease / 3).total_seconds()):
+                await self._beat_soon.wait()
+            self._beat_soon = anyio.Event()
+            async with keep_going("dispatcher.heartbeat_failed"):
+                await self._beat()
+
+    async def _beat(self) -> None:
+        async with self.database.statements() as connection:
+            dialect = self.database.dialect
+            await triggerers.beat_dispatcher(connection, self.process, self.lease, dialect, self.configuration)
+        self.health.beat("dispatcher", self.lease / 3)

@@ -1,0 +1,269 @@
+"""One try that a home follows: submitted or found again, watched, stopped on request, ended."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+import anyio
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database import Database
+from store.processes.tokens import digest
+from store.runs import measures, tries
+from store.runs.measures import Cost
+from store.runs.outlets import tell_outlets
+from store.runs.tries import OpenTry
+from watcher.host.loops import keep_going
+from watcher.host.metrics import Metrics
+from watcher.scheduling.arguments import with_rendered_arguments
+from watcher.scheduling.outcomes import Ending, Retries, decide
+from watcher.scheduling.submissions import Submissions
+from watcher.submit.base import Attachment, Handle, Needs, Progress, Status, SubmitError, Submitter
+
+LOOK_EVERY: Final = timedelta(seconds=5)
+POLL_EVERY: Final = timedelta(milliseconds=300)
+PROGRESS_EVERY: Final = timedelta(seconds=2)
+SELDOM_PROGRESS: Final = timedelta(seconds=30)
+"""While nothing changes, progress is asked for less and less often: an answer costs the driver more than the daemon."""
+CANCEL_GRACE: Final = 10.0
+LONGEST_START: Final = 30.0
+"""Seconds after which a driver is no longer taken for one that starts."""
+LOST: Final = Status(phase="exited", reason="the job was lost: its process is gone without a word")
+
+Transaction: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+
+log = structlog.get_logger()
+
+
+class FollowedTry:
+    """The task of one open try, from its intent, or from the daemon's start, to its end.
+
+    Only the home that the try belongs to changes it: each write is conditional on that, so a home that was given up
+    writes nothing.
+    """
+
+    def __init__(self, open_try: OpenTry, submitter: Submitter, needs: Needs, metrics: Metrics) -> None:
+        self.open_try = open_try
+        self._metrics = metrics
+        self.needs = needs
+        self._submitter = submitter
+        self._handle: Handle | None = None
+        self._submitted = anyio.Event()
+        self._stop_requested = anyio.Event()
+        self._stops_with_daemon = False
+        self._following = anyio.CancelScope()
+        self._starts_until = 0.0
+        self._began = anyio.current_time() - open_try.age_seconds
+
+    @property
+    def is_starting(self) -> bool:
+        """Until it has come to its work, as far as that is known: for so long nothing else is started that can wait."""
+        return anyio.current_time() < self._starts_until
+
+    @property
+    def started_warm(self) -> bool:
+        return self._handle is not None and self._handle.get("start") == "warm"
+
+    def request_stop(self, *, with_daemon: bool = False) -> None:
+        """Have the driver stopped, at the latest once it is known how; `with_daemon`: it shall start again."""
+        self._stops_with_daemon = self._stops_with_daemon or with_daemon
+        self._stop_requested.set()
+
+    def abandon(self) -> None:
+        """Another home has taken the try over: leave it alone."""
+        self._following.cancel()
+
+    async def run(self, database: Database, submissions: Submissions, token: str | None) -> None:
+        """Until the end is committed. `token` is given exactly when this process has just committed the intent."""
+        with structlog.contextvars.bound_contextvars(**self.open_try.key.bindings, trace_id=self.open_try.trace_id):
+            with self._following:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._stop_on_request)
+                    tasks.start_soon(self._note_progress, database)
+                    while not await self._reach_end(database, submissions, token):
+                        token = None
+                        await anyio.sleep(LOOK_EVERY.total_seconds())
+                    tasks.cancel_scope.cancel()
+            if self._following.cancelled_caught:
+                log.warning("run.left_to_another_home", tag=self.open_try.tag)
+
+    async def _reach_end(self, database: Database, submissions: Submissions, token: str | None) -> bool:
+        """False when something passing got in the way."""
+        async with keep_going("run.following_failed"):
+            try:
+                if token is None:
+                    reached = await self._attach(database, submissions)
+                else:
+                    reached = await self._submit(database, submissions, token)
+                status = reached if isinstance(reached, Status) else await self._watch(reached)
+            except SubmitError as error:
+                status = Status(phase="exited", reason=str(error), retryable=error.retryable)
+            stopped = self._stops_with_daemon
+            await record_end(database.transaction, self.open_try, status, self._metrics, stopped=stopped)
+            return True
+        return False
+
+    async def _submit(self, database: Database, submissions: Submissions, token: str) -> Handle:
+        self._starts_until = anyio.current_time() + LONGEST_START
+        submission = await with_rendered_arguments(submissions.submission(self.open_try, token), database)
+        handle = await self._submitter.submit(submission)
+        self._began = anyio.current_time()
+        await self._keep(database, handle)
+        log.info("run.submitted", tag=self.open_try.tag)
+        return handle
+
+    async def _attach(self, database: Database, submissions: Submissions) -> Handle | Status:
+        stored = None if self.open_try.handle is None else json.loads(self.open_try.handle)
+        attached = await self._submitter.attach(self.open_try.key, self.open_try.tag, stored)
+        if attached is Attachment.ABSENT and not self.open_try.cancelled:
+            token = submissions.issue_token(self.open_try.key, self.open_try.trace_id)
+            async with database.transaction() as connection:
+                still_ours = await tries.replace_token(connection, self.open_try, digest(token))
+            return await self._submit(database, submissions, token) if still_ours else LOST
+        if isinstance(attached, Attachment):
+            return replace(LOST, restarted=attached is Attachment.RESTARTED)
+        await self._keep(database, attached)
+        log.info("run.attached", tag=self.open_try.tag)
+        return attached
+
+    async def _keep(self, database: Database, handle: Handle) -> None:
+        """Also when the try was given up meanwhile: then its driver has to be stopped by this very handle."""
+        self._handle = handle
+        self._submitted.set()
+        if self.open_try.handle is None:
+            text = json.dumps(handle)
+            async with database.transaction() as connection:
+                await tries.store_handle(connection, self.open_try, text)
+            self.open_try = replace(self.open_try, handle=text)
+
+    async def _watch(self, handle: Handle) -> Status:
+        """Its end. A timeout is known by the stop, too, and not of one that ended by itself while nobody could look."""
+        timeout = self.open_try.definition.timeout
+        seconds = math.inf if timeout is None else timeout.total_seconds()
+        left = seconds - (anyio.current_time() - self._began)
+        status = await self._submitter.poll(handle)
+        if status.phase == "exited" and (left > 0 or not status.stopped):
+            return status
+        with anyio.move_on_after(max(left, 0)):
+            return await self._exit(handle)
+        log.warning("run.timed_out", timeout=seconds)
+        await self._submitter.cancel(handle, CANCEL_GRACE)
+        status = await self._exit(handle)
+        reason = f"the job ran longer than its timeout of {seconds:g} s and was stopped"
+        return replace(status, reason=reason, timed_out=True)
+
+    async def _exit(self, handle: Handle) -> Status:
+        while (status := await self._submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
+            await anyio.sleep(POLL_EVERY.total_seconds())
+        return status
+
+    async def _stop_on_request(self) -> None:
+        await self._stop_requested.wait()
+        await self._submitted.wait()
+        while self._handle is not None:
+            async with keep_going("run.stopping_failed"):
+                await self._submitter.cancel(self._handle, CANCEL_GRACE)
+                return
+            await anyio.sleep(LOOK_EVERY.total_seconds())
+
+    async def _note_progress(self, database: Database) -> None:
+        """Of a job that does not use the SDK, which tells it better: answering costs a driver seconds of CPU time once.
+
+        It is given the time to use it: a warm driver could answer at once.
+        """
+        await self._submitted.wait()
+        noted, pause = None, PROGRESS_EVERY.total_seconds()
+        while self._handle is not None:
+            await anyio.sleep(pause)
+            pause = min(2 * pause, SELDOM_PROGRESS.total_seconds())
+            async with keep_going("run.progress_failed"):
+                async with database.reading() as connection:
+                    if not await tries.is_silent(connection, self.open_try.key):
+                        self._starts_until = 0.0
+                        return
+                progress = await self._submitter.progress(self._handle)
+                if progress is not None and progress != noted:
+                    self._starts_until = 0.0
+                    await self._note(database, progress)
+                    noted, pause = progress, PROGRESS_EVERY.total_seconds()
+
+    async def _note(self, database: Database, progress: Progress) -> None:
+        numbers = asdict(progress)
+        first_action_at, first = numbers.pop("first_action_at"), None
+        shown = {name: numbers.pop(name) for name in ("stages", "tasks", "tasks_done", "application_id")}
+        counts = {name: value for name, value in shown.items() if value is not None}
+        async with database.transaction() as connection:
+            await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
+            await measures.add_cost(connection, self.open_try.key, Cost(**numbers))
+            if first_action_at is not None:
+                first = await measures.note_first_action(connection, self.open_try.key, first_action_at)
+        if first is not None:
+            of_try = (self.open_try.key.dag_id, first.start, first.since_event, self.open_try.trace_id)
+            self._metrics.observe_first_action(*of_try)
+
+
+async def record_end(
+    transaction: Transaction,
+    open_try: OpenTry,
+    status: Status,
+    metrics: Metrics,
+    *,
+    stopped: bool = False,
+    home_gone: bool = False,
+) -> None:
+    """Commit that nothing of the try is alive, and what becomes of its run; nothing when another home has it by now."""
+    async with transaction() as connection:
+        current = await tries.open_try(connection, open_try.key, lock=True)
+        if current is None or current.home_id != open_try.home_id:
+            return
+        ending = Ending(
+            finish_state=current.finish_state,
+            claimed=current.claimed,
+            exit_code=status.exit_code,
+            reason=status.reason,
+            message=current.message,
+            stopped=stopped,
+            home_gone=home_gone,
+            restarted=status.restarted,
+            timed_out=status.timed_out,
+        )
+        definition = open_try.definition
+        used = await tries.counted_tries(connection, open_try.key.task_instance_id)
+        allowed = definition.retries if status.retryable else 0
+        retries = Retries(allowed=allowed, delay=definition.retry_delay, used=used)
+        outcome = decide(ending, retries)
+        retry_in = None if outcome.retry_in is None else outcome.retry_in.total_seconds()
+        become = {**vars(outcome), "retry_in": retry_in}
+        tells_outlets = become.pop("tells_outlets")
+        run = await tries.end(connection, current, exit_code=status.exit_code, **become)
+        if run is not None and tells_outlets:
+            told = await tell_outlets(connection, current.key.instance, run.trace_id)
+            log.info("run.told_outlets", events=len(told.rows))
+        of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
+        cost = await measures.add_cost(connection, open_try.key, of_processes)
+    metrics.observe_cost(open_try.key.dag_id, cost.known)
+    if run is not None:
+        metrics.count_end(run)
+    if current.cancelled:
+        log.info("run.stopped", exit_code=status.exit_code)
+    else:
+        log.info("run.ended", state=outcome.state, exit_code=status.exit_code, reason=outcome.reason)
+
+
+async def warn_of_submitter(transaction: Transaction, open_try: OpenTry) -> None:
+    """Say on the run, and in the log, that only a submitter could find the try which this process does not have."""
+    sentence = (
+        f"the submitter {open_try.submitter} is not configured any more, so nobody looks after this run's driver; "
+        "configure a job with it again and restart the daemon"
+    )
+    async with transaction() as connection:
+        await tries.warn(connection, open_try.key, sentence)
+    who = {"tag": open_try.tag, "trace_id": open_try.trace_id, **open_try.key.bindings}
+    log.error("run.submitter_unknown", reason=sentence, **who)

@@ -1,0 +1,159 @@
+"""The leader's part of dispatching: what waits is admitted and intended, tries of homes that are gone are settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+import anyio
+import structlog
+
+from store.database import Database
+from store.processes.tokens import digest
+from store.runs import runs, tries
+from store.runs.runs import Startable
+from store.runs.tries import OpenTry
+from watcher.host.leader_election import Leadership
+from watcher.host.metrics import Metrics
+from watcher.scheduling.admission import Admission, Limits, admit
+from watcher.scheduling.followed_try import LOST, record_end, warn_of_submitter
+from watcher.scheduling.submissions import Submissions
+from watcher.submit.base import Needs
+
+_BEHIND: Final = "waits for its turn behind older runs"
+
+log = structlog.get_logger()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RunStarter:
+    """Every write is in the leader's transaction.
+
+    `follow` is given each try that belongs to this home from then on, with its token where it is to be submitted;
+    `running` says what the tries need that are followed.
+    """
+
+    database: Database
+    leadership: Leadership
+    submissions: Submissions
+    home_id: str
+    limits: Limits
+    lease: timedelta
+    running: Callable[[], Collection[Needs]]
+    follow: Callable[[OpenTry, str | None], None]
+    metrics: Metrics = field(default_factory=Metrics)
+    stopped: bool = False
+    """Set when the daemon stops its jobs: nothing more is started."""
+    _reasons: dict[str, str] = field(default_factory=dict)
+    _silent_since: dict[str, float] = field(default_factory=dict)
+    _warned: set[str] = field(default_factory=set)
+
+    async def start_due(self) -> None:
+        """Intend what may start now, oldest run first, and show of the rest why it waits."""
+        async with self.database.reading() as connection:
+            waiting = await runs.startable(connection)
+            active = await runs.running_runs(connection)
+        reasons: dict[str, str] = {}
+        is_full = False
+        for task in waiting:
+            if self.stopped:
+                return
+            dag_id = task.key.instance.dag_id
+            reason = self._hindrance(task, active.get(dag_id, 0))
+            if not reason and not is_full:
+                admission = self._admit(task)
+                is_full = not admission.may_start
+                reason = admission.sentence if is_full else ""
+            elif not reason:
+                reason = _BEHIND
+            if reason:
+                reasons[task.key.task_instance_id] = reason
+            elif await self._intend(task) and task.run_state == "queued":
+                active[dag_id] = active.get(dag_id, 0) + 1
+        await self._show_reasons(reasons)
+
+    def _hindrance(self, task: Startable, active_runs: int) -> str:
+        """Why it cannot start, whatever else runs here; '' when nothing keeps it."""
+        allowed = task.definition.max_active_runs
+        if task.run_state == "queued" and active_runs >= allowed:
+            return f"waits for another run of its job: max_active_runs is {allowed}"
+        if task.key.instance.dag_id not in self.submissions.jobs:  # another process has reloaded, and this one follows
+            return "waits: the job is not configured in the process that leads; give it the same file"
+        if task.definition.submitter not in self.submissions.submitters:
+            return f"waits: the submitter {task.definition.submitter} is not configured in the process that leads"
+        return ""
+
+    def _admit(self, task: Startable) -> Admission:
+        instance = task.key.instance
+        needs = self.submissions.needs(instance.dag_id, self.submissions.submitters[task.definition.submitter])
+        admission = admit(needs.memory_mb, [running.memory_mb for running in self.running()], self.limits)
+        if admission.sentence and admission.sentence != self._reasons.get(task.key.task_instance_id):
+            write = log.warning if admission.may_start else log.info
+            event = "run.too_large" if admission.may_start else "run.waiting"
+            which = {"dag_id": instance.dag_id, "run_id": instance.run_id, "trace_id": task.trace_id}
+            write(event, reason=admission.sentence, **which)
+        return admission
+
+    async def _intend(self, task: Startable) -> bool:
+        """Commit the intent and have the try submitted; False when somebody else did, or the task moved on."""
+        token = self.submissions.issue_token(task.key, task.trace_id)
+        tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
+        async with self.leadership.transaction() as connection:
+            run = await tries.commit_intent(connection, task, home_id=self.home_id, tag=tag, token_hash=digest(token))
+            if run is None:
+                return False
+            intended = await tries.open_try(connection, task.key)
+        if intended is None:
+            return False
+        if task.run_state == "queued":
+            self.metrics.observe_start(run)
+        self.follow(intended, token)
+        return True
+
+    async def _show_reasons(self, reasons: dict[str, str]) -> None:
+        """Once for each change."""
+        changed: dict[str, list[str]] = {}
+        for task_instance_id, reason in reasons.items():
+            if self._reasons.get(task_instance_id) != reason:
+                changed.setdefault(reason, []).append(task_instance_id)
+        if changed:
+            async with self.leadership.transaction() as connection:
+                for reason, task_instance_ids in changed.items():
+                    await runs.note_waiting(connection, task_instance_ids, reason)
+        self._reasons = reasons
+
+    async def reap_orphans(self) -> None:
+        """Settle the tries of homes that are gone.
+
+        Those whose drivers went with their home are ended: that revokes their tokens, in the transaction that frees
+        their runs. Those whose drivers live elsewhere are taken over. Those that nobody here could find are left alone.
+        """
+        async with self.database.reading() as connection:
+            gone = self._gone(await tries.silent_homes(connection))
+            orphans = [orphan for home in gone for orphan in await tries.open_tries(connection, home)]
+        for orphan in orphans:
+            submitter = self.submissions.submitters.get(orphan.submitter)
+            if submitter is None:
+                if orphan.tag not in self._warned:
+                    self._warned.add(orphan.tag)
+                    await warn_of_submitter(self.leadership.transaction, orphan)
+            elif submitter.ends_with_home:
+                log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id, trace_id=orphan.trace_id)
+                await record_end(self.leadership.transaction, orphan, LOST, self.metrics, home_gone=True)
+            else:
+                await self._take_over(orphan)
+
+    def _gone(self, silent: frozenset[str]) -> list[str]:
+        """Homes that were silent for a lease while we looked: after an outage of the database all have one to speak up."""
+        now = anyio.current_time()
+        self._silent_since = {home: self._silent_since.get(home, now) for home in silent - {self.home_id}}
+        return [home for home, since in self._silent_since.items() if now - since >= self.lease.total_seconds()]
+
+    async def _take_over(self, orphan: OpenTry) -> None:
+        async with self.leadership.transaction() as connection:
+            taken = await tries.take_over(connection, orphan, self.home_id)
+        if taken is not None:
+            log.warning("run.taken_over", tag=orphan.tag, home=orphan.home_id, trace_id=orphan.trace_id)
+            self.follow(taken, None)

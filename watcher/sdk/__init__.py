@@ -1,1 +1,0 @@
-"""What travels to the job: `asset_job`, standard library only, sent to the driver by --py-files."""

@@ -1,0 +1,79 @@
+"""The application: every route behind the same guards, every failure told the same way."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import FastAPI
+
+from watcher.host.machine import program_version
+from watcher.serving.api.context import ApiContext
+from watcher.serving.api.document import reference
+from watcher.serving.api.document.openapi import Documented
+from watcher.serving.api.errors import add_handlers
+from watcher.serving.api.execution import ROUTERS
+from watcher.serving.api.guards import Guards
+from watcher.serving.api.routes import (
+    asset_store,
+    assets,
+    dag_runs,
+    dags,
+    events,
+    execution_tokens,
+    logs,
+    queued_events,
+    rejected,
+    reload,
+    stream,
+    system,
+    task_instances,
+    task_store,
+    tokens,
+    watchers,
+)
+
+OFTEN_CALLED: Final = (*ROUTERS[:1], events.router, asset_store.router)
+"""Looked at first: a route costs each request that passes it by."""
+RESOURCES: Final = (
+    queued_events.router,
+    assets.router,
+    dags.router,
+    dag_runs.router,
+    task_store.router,
+    task_instances.router,
+    logs.router,
+    watchers.router,
+    rejected.router,
+    reload.router,
+    stream.router,
+    tokens.router,
+    execution_tokens.router,
+    system.router,
+    system.probes,
+    reference.router,
+)
+"""The first route that matches wins: `assets/events`, above, before `assets/{asset_id}`."""
+
+
+def create_probes(context: ApiContext) -> FastAPI:
+    """What a process answers that has not the role `api`: /healthz, /readyz and /metrics, and nothing else."""
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    app.state.context = context
+    app.include_router(system.probes)
+    add_handlers(app)
+    app.add_middleware(Guards)
+    return app
+
+
+def create_app(context: ApiContext) -> FastAPI:
+    """The REST API, the Execution API and the probes."""
+    # FastAPI's own pages load scripts of other machines.
+    app = Documented(
+        title="Asset Watcher", version=program_version(), redirect_slashes=False, docs_url=None, redoc_url=None
+    )
+    app.state.context = context
+    for router in (*OFTEN_CALLED, *ROUTERS[1:], *RESOURCES):
+        app.router.routes.extend(router.routes)  # `include_router` would search routers in each other, for each request
+    add_handlers(app)
+    app.add_middleware(Guards)
+    return app

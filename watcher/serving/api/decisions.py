@@ -1,0 +1,161 @@
+"""What people and tools decide of jobs and runs, each in one transaction with its entry in the audit."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import HTTPException
+from pydantic import Field, model_validator
+from sqlalchemy.exc import IntegrityError
+
+from store.catalog import assets
+from store.errors import Conflict, NotFound
+from store.processes import audit
+from store.runs import decisions, jobs, runs
+from store.values import to_json
+from watcher.host.loops import Hint
+from watcher.serving.api.context import ApiContext
+from watcher.serving.api.parameters import Body, Moment, Text
+from watcher.serving.api.sign_in.auth import Actor
+from watcher.serving.api.writes import new_write_id
+
+Note = Annotated[Text, Field(max_length=1000)] | None
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
+_COLUMNS: Final = {"note", "logical_date", "data_interval_start", "data_interval_end"}
+_RESERVED: Final = ("scheduled__", "asset_triggered__", "asset_materialization__", "backfill__")
+
+
+class RunRequest(Body):
+    """A run as somebody asks for it. `run_after` and partitions do not exist here: only null is accepted."""
+
+    dag_run_id: Text | None = Field(default=None, max_length=250)
+    data_interval_start: Moment | None = None
+    data_interval_end: Moment | None = None
+    logical_date: Moment | None = None
+    run_after: None = None
+    conf: dict[str, Any] | None = None
+    note: Note = None
+    partition_key: None = None
+
+    @model_validator(mode="after")
+    def _of_two_ends(self) -> RunRequest:
+        if (self.data_interval_start is None) != (self.data_interval_end is None):
+            raise ValueError("give both data_interval_start and data_interval_end, or neither")
+        return self
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Of the run; the interval of a date alone is that moment, as with Airflow's timetables for cron."""
+        given = self.model_dump(include=_COLUMNS)
+        if self.data_interval_start is None:
+            given |= dict.fromkeys(("data_interval_start", "data_interval_end"), self.logical_date)
+        return given
+
+
+async def materialize(context: ApiContext, actor: Actor, asset_id: int, request: RunRequest) -> tuple[str, str]:
+    """Make a run of the one job that has the asset as a direct outlet; returns its dag_id and run_id.
+
+    Raises `NotFound` when there is none, `Conflict` when there are several, and what `trigger` raises.
+    """
+    async with context.database.reading() as connection:
+        around = await assets.jobs_around(connection, [asset_id])
+    producers = [job.dag_id for job in around if job.role == "outlet"]
+    if not producers:
+        raise NotFound(f"no job has the asset {asset_id} among its outlets; add it to one, or trigger a job by name")
+    if len(producers) > 1:
+        raise Conflict(f"several jobs update the asset {asset_id}: {', '.join(producers)}; trigger one of them by name")
+    return producers[0], await trigger(context, actor, producers[0], request, run_type="asset_materialization")
+
+
+async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
+    """Run it again with the same events. Raises `NotFound`, `Conflict`."""
+    async with context.database.transaction() as connection:
+        await decisions.clear(connection, dag_id, run_id)
+        await audit.record(connection, actor.name, "run.clear", dag_id, {"run_id": run_id}, new_write_id())
+    context.hint(Hint(what="tries"))
+
+
+async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, state: str) -> None:
+    """Cancel a run, or mark it as `success`, `failed` or `skipped`. Raises `NotFound`."""
+    async with context.database.transaction() as connection:
+        reason, ended = await decisions.settle(connection, dag_id, run_id, state)
+        action = "run.cancel" if reason == "cancelled" else "run.mark"
+        await audit.record(connection, actor.name, action, dag_id, {"run_id": run_id, "state": state}, new_write_id())
+    if ended is not None:
+        context.metrics.count_end(ended)
+    context.hint(Hint(what="tries"))
+    context.hint(Hint(what="queues", names=frozenset({dag_id})))
+
+
+async def annotate(context: ApiContext, actor: Actor, dag_id: str, run_id: str, note: str | None) -> None:
+    """Write a note to a run, or take it away. Raises `NotFound`."""
+    async with context.database.transaction() as connection:
+        await decisions.annotate(connection, dag_id, run_id, note or None)
+        await audit.record(connection, actor.name, "run.annotate", dag_id, {"run_id": run_id}, new_write_id())
+
+
+async def change(context: ApiContext, actor: Actor, dag_id: str, run_id: str, changes: dict[str, Any]) -> None:
+    """Apply what a request changes of a run: its `note`, then its `state`, where queued is to clear it. Raises `NotFound`, `Conflict`."""
+    if "note" in changes:
+        await annotate(context, actor, dag_id, run_id, changes["note"])
+    if changes.get("state") == "queued":
+        await clear(context, actor, dag_id, run_id)
+    elif changes.get("state") is not None:
+        await settle(context, actor, dag_id, run_id, changes["state"])
+
+
+async def delete_run(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
+    """Forget a run that is over. Raises `NotFound`, `Conflict`."""
+    async with context.database.transaction() as connection:
+        await decisions.delete_run(connection, dag_id, run_id)
+        await audit.record(connection, actor.name, "run.delete", dag_id, {"run_id": run_id}, new_write_id())
+
+
+async def pause(context: ApiContext, actor: Actor, dag_ids: Sequence[str], *, paused: bool) -> None:
+    """Pause jobs or let them go on; what was queued meanwhile is looked at at once. Raises `NotFound`."""
+    action = "job.pause" if paused else "job.resume"
+    async with context.database.transaction() as connection:
+        for dag_id in dag_ids:
+            await jobs.set_paused(connection, dag_id, paused=paused)
+            await audit.record(connection, actor.name, action, dag_id, {}, new_write_id())
+    if not paused:
+        context.hint(Hint(what="tries"))
+        context.hint(Hint(what="queues", names=frozenset(dag_ids)))
+
+
+async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: RunRequest, run_type: str = "manual") -> str:
+    """Make a queued run; returns its id. Raises `NotFound`, `Conflict`, `InvalidValue`, or 400 for a bad id."""
+    run_id = _checked(request.dag_run_id) or f"{run_type}__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
+    conf = to_json(request.conf or {})
+    try:
+        async with context.database.transaction() as connection:
+            job = await jobs.get(connection, dag_id)
+            if not job.active:
+                raise NotFound(f"the job {dag_id!r} is not configured any more")
+            kind = {"triggered_by": "rest_api", "run_type": run_type}
+            await runs.create_run(connection, dag_id, run_id, job.task_id, **kind, conf=conf, **request.columns)
+            await audit.record(connection, actor.name, "run.trigger", dag_id, {"run_id": run_id}, new_write_id())
+    except IntegrityError:
+        raise Conflict(
+            f"the job {dag_id!r} has a run {run_id!r} already, or had one; give another dag_run_id, or none"
+        ) from None
+    context.hint(Hint(what="tries"))
+    return run_id
+
+
+def _checked(run_id: str | None) -> str | None:
+    if run_id is None:
+        return None
+    if not _RUN_ID.fullmatch(run_id) or ".." in run_id:
+        raise HTTPException(
+            400, f"the dag_run_id {run_id!r} has other characters than A-Z a-z 0-9 _ . ~ : + -, or `..`"
+        )
+    if run_id.startswith(_RESERVED):
+        raise HTTPException(
+            400, f"the dag_run_id {run_id!r} begins like those that the scheduler gives; choose another"
+        )
+    return run_id

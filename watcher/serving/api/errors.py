@@ -1,0 +1,149 @@
+"""From what went wrong to what a client is told: always `{"detail": …}`, never a stack trace."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from store.errors import (
+    BackendFailed,
+    CommitUnknown,
+    Conflict,
+    DatabaseUnavailable,
+    DatabaseUnusable,
+    InvalidCursor,
+    InvalidValue,
+    NotFound,
+    StoreError,
+    TryFenced,
+)
+from store.runs.answers import ReplayedResponse
+from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
+from watcher.host.logs.paths import InvalidLogName
+
+_KINDS: Final[Mapping[type[Exception], tuple[int, str]]] = {
+    InvalidValue: (422, "invalid"),
+    InvalidCursor: (400, "invalid"),
+    NotFound: (404, "not_found"),
+    InvalidLogName: (404, "not_found"),
+    TryFenced: (409, "fenced"),
+    Conflict: (409, "conflict"),
+    ConfigurationError: (422, "invalid"),
+    SourceChanged: (409, "conflict"),
+    SourceUnavailable: (502, "unavailable"),
+}
+"""The status of what the store and the sources refuse, and the word for it in the Execution API."""
+UNAVAILABLE: Final = (
+    BackendFailed,
+    DatabaseUnavailable,
+    DatabaseUnusable,
+    CommitUnknown,
+    DBAPIError,
+    PoolTimeout,
+    TimeoutError,
+    ConnectionError,
+)
+"""How the database says that it does not answer, or not in time."""
+_LONGEST_INPUT: Final = 200
+
+log = structlog.get_logger()
+
+
+class ErrorResponse(JSONResponse):
+    """ASCII only: what a client sent may hold text that no encoding can write."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False).encode()
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Teach the application every kind of failure."""
+    for kind in _KINDS:
+        app.add_exception_handler(kind, _refused)
+    app.add_exception_handler(ReplayedResponse, _replayed)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    for kind in UNAVAILABLE:
+        app.add_exception_handler(kind, _unavailable)
+    app.add_exception_handler(Exception, _failed)
+
+
+def status_of(error: Exception) -> int:
+    """Of a refusal. Raises the error itself where it is none, as when the database does not answer."""
+    if isinstance(error, HTTPException):
+        return error.status_code
+    for kind in type(error).__mro__:
+        if kind in _KINDS:
+            return _KINDS[kind][0]
+    raise error
+
+
+async def _refused(request: Request, error: Exception) -> ErrorResponse:
+    """Jobs get a word for the kind of refusal beside the sentence, as Airflow's task SDK expects it."""
+    status, reason = next(_KINDS[kind] for kind in type(error).__mro__ if kind in _KINDS)
+    to_a_job = request.url.path.startswith("/execution/")
+    detail = {"reason": reason, "message": str(error)} if to_a_job else str(error)
+    return ErrorResponse({"detail": detail}, status)
+
+
+async def _replayed(_request: Request, answer: Any) -> Response:
+    return Response(answer.body, answer.status, media_type=None if answer.body is None else "application/json")
+
+
+async def _http_error(_request: Request, error: Any) -> ErrorResponse:
+    return ErrorResponse({"detail": error.detail}, error.status_code, headers=dict(error.headers or {}))
+
+
+async def _invalid(_request: Request, error: Any) -> ErrorResponse:
+    return ErrorResponse({"detail": [_shown(fault) for fault in error.errors()]}, 422)
+
+
+def _shown(error: Mapping[str, Any]) -> dict[str, Any]:
+    """What Airflow shows of a fault; of what was sent only what is short and certainly JSON."""
+    shown = {"type": error["type"], "loc": list(error["loc"]), "msg": error["msg"]}
+    if _is_plain(sent := error.get("input")):
+        shown["input"] = sent
+    return shown
+
+
+def _is_plain(value: Any) -> bool:
+    match value:
+        case str():
+            return len(value) <= _LONGEST_INPUT
+        case None | bool():
+            return True
+        case int():
+            return value.bit_length() < 64  # noqa: PLR2004  longer ones may have too many digits to write
+        case float():
+            return math.isfinite(value)
+    return False
+
+
+async def _unavailable(request: Request, error: Exception) -> ErrorResponse:
+    refusal = unavailable(request.scope, error)
+    return ErrorResponse({"detail": refusal.detail}, refusal.status_code)
+
+
+def unavailable(scope: Scope, error: Exception) -> HTTPException:
+    """The answer while the database does not answer, which is also told to the log."""
+    log.error(
+        "api.unavailable", path=scope["path"], method=scope["method"], error=str(error), kind=type(error).__name__
+    )
+    unknown = "the database did not answer; whether a write took effect is unknown: read it again before you repeat it"
+    return HTTPException(503, str(error) if isinstance(error, StoreError) else unknown)
+
+
+async def _failed(request: Request, error: Exception) -> ErrorResponse:
+    log.error("api.failed", path=request.url.path, method=request.method, exc_info=error)
+    return ErrorResponse({"detail": "this is a fault of ours; the log of the daemon tells more"}, 500)

@@ -1,0 +1,95 @@
+"""`/execution/store/ti`: the state of the task instance that the token speaks for, and of no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, HTTPException, Path
+
+from store.state.attributed import task_references
+from store.state.entries import TaskEntry
+from store.values import to_json
+from watcher.serving.api.context import Context
+from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.execution.identity import Call, Identity, Writing, fenced, speaking
+from watcher.serving.api.parameters import Body, Key, example
+from watcher.serving.api.routes.task_store import ExpiresAt, expiry
+from watcher.serving.api.shapes.entries import Keys, References, StoredValue
+from watcher.serving.try_tokens import TryIdentity
+
+router = APIRouter(prefix="/execution/store/ti/{task_instance_id}", tags=["Execution: task store"])
+
+
+async def _own(task_instance_id: Annotated[str, Path()], identity: Identity) -> TryIdentity:
+    _check_own(task_instance_id, identity)
+    return identity
+
+
+async def _own_write(task_instance_id: Annotated[str, Path()], call: Writing) -> Call:
+    _check_own(task_instance_id, call)
+    return call
+
+
+Own = Annotated[TryIdentity, Depends(_own)]
+OwnWrite = Annotated[Call, Depends(_own_write)]
+
+
+def _check_own(task_instance_id: str, speaker: TryIdentity | Call) -> None:
+    if task_instance_id != speaker.task_instance_id:
+        raise HTTPException(403, "Token subject does not match task instance ID")
+
+
+class PutTaskValue(Body):
+    """`is_ref`: the value is a reference that a worker-side backend made."""
+
+    model_config = example(value={"done": 7}, expires_at="2099-01-31T12:00:00Z")
+
+    value: Any
+    expires_at: ExpiresAt = "default"
+    is_ref: bool = False
+
+
+@router.get("", response_model=Keys | References, responses=MAY_CONFLICT)
+async def list_entries(
+    context: Context, own: Own, what: Literal["keys", "references"] = "references"
+) -> dict[str, Sequence[str] | Mapping[str, Any]]:
+    """All keys; or by key the references that a worker-side backend has to remove when the store is cleared."""
+    async with speaking(context, own) as (connection, task):
+        if what == "keys":
+            return {what: await context.entries.task_keys(connection, task)}
+        stored = await task_references(connection, task)
+    return {what: {key: json.loads(reference) for key, reference in stored.items()}}
+
+
+@router.get("/{key:path}", response_model=StoredValue, response_model_exclude_unset=True)
+async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
+    """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
+    async with speaking(context, own) as (connection, task):
+        entry = await context.entries.task_entry(connection, task, key)
+    value = {"value": json.loads(entry.value)}
+    return {**value, "is_ref": True} if entry.is_ref else value
+
+
+@router.put("/{key:path}", status_code=204)
+async def set_value(own: OwnWrite, key: Key, body: PutTaskValue) -> None:
+    entry = TaskEntry(key=key, value=to_json(body.value), is_ref=body.is_ref)
+    until = expiry(body.expires_at, own.context.default_retention_days)
+    async with own.context.database.transaction() as connection:
+        own_try = await fenced(connection, own)
+        await own.context.entries.set_task(connection, own_try.instance, entry, until)
+
+
+@router.delete("/{key:path}", status_code=204)
+async def delete_value(own: OwnWrite, key: Key) -> None:
+    async with own.context.database.transaction() as connection:
+        own_try = await fenced(connection, own)
+        await own.context.entries.delete_task(connection, own_try.instance, key)
+
+
+@router.delete("", status_code=204)
+async def clear_values(own: OwnWrite) -> None:
+    async with own.context.database.transaction() as connection:
+        own_try = await fenced(connection, own)
+        await own.context.entries.clear_task(connection, own_try.instance)

@@ -1,0 +1,87 @@
+"""What no request gets past, whatever its route, before anything of it is read or looked up."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from watcher.serving.api.context import ApiContext
+from watcher.serving.api.errors import UNAVAILABLE, ErrorResponse, unavailable
+from watcher.serving.api.sign_in.auth import sign_in
+
+
+class Guards:
+    """Refuses addresses that no database can look up, requests of other sites, and bodies that are too large.
+
+    A body is read only for whoever has signed in, so that strangers cannot fill the memory.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        context: ApiContext = scope["app"].state.context
+        limit = _limit(context, scope["path"])
+        refused = _refusal(context, scope, limit)
+        if refused is not None:
+            await refused(scope, receive, send)
+        else:
+            await self._app(scope, _guarded(scope, receive, limit), send)
+
+
+def _limit(context: ApiContext, path: str) -> int:
+    """Bytes that a body may have."""
+    if path.startswith("/execution/"):
+        return context.execution_body_bytes
+    return context.body_bytes + context.max_value_storage_bytes
+
+
+def _refusal(context: ApiContext, scope: Scope, limit: int) -> ErrorResponse | None:
+    if "\0" in scope["path"] or b"%00" in scope["query_string"] or b"\0" in scope["query_string"]:
+        return ErrorResponse({"detail": "the address holds a NUL character; remove it"}, 422)
+    foreign = context.site.refusal(scope, everybody_may=context.auth == "none")
+    if foreign is not None:
+        return ErrorResponse({"detail": foreign.sentence}, foreign.status)
+    length = Headers(scope=scope).get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > limit:
+        return ErrorResponse({"detail": _too_large(limit)}, 413)
+    return None
+
+
+def _too_large(limit: int) -> str:
+    return f"the body is larger than {limit} bytes; send less"
+
+
+def _guarded(scope: Scope, receive: Receive, limit: int) -> Receive:
+    """`receive`, ending in 413 as soon as the body is past its limit, or in the refusal of who sends it.
+
+    What a stranger sends is counted and thrown away: the limit comes before the token.
+    """
+    size, is_known = 0, False
+    refused: HTTPException | None = None
+
+    async def receive_guarded() -> Message:
+        nonlocal size, refused, is_known
+        if not is_known:
+            is_known = True
+            try:
+                await sign_in(scope)
+            except HTTPException as error:
+                refused = error
+            except UNAVAILABLE as error:  # FastAPI would take it for a fault of the body
+                refused = unavailable(scope, error)
+        while True:
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > limit:
+                raise HTTPException(413, _too_large(limit))
+            if refused is None:
+                return message
+            if not message.get("more_body"):
+                raise refused
+
+    return receive_guarded

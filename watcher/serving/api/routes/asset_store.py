@@ -1,0 +1,159 @@
+"""`/api/v2/assets/{asset_id}/store`, its history, and the same store under Airflow 3.3's path, with exactly its fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Response
+
+from store.catalog import assets
+from store.database.paging import Page, Window
+from store.errors import Conflict
+from store.state import history
+from store.state.entries import Entry
+from watcher.serving.api import writes
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, VersionNumber, example
+from watcher.serving.api.shapes.entries import (
+    AssetStateStoreCollectionResponse,
+    AssetStateStoreResponse,
+    EntryCollection,
+    EntryResponse,
+    History,
+    entry_response,
+    history_response,
+)
+from watcher.serving.api.sign_in.auth import Admin, Viewer
+from watcher.serving.api.writes import api_write, json_within_limit
+
+router = APIRouter(prefix="/api/v2/assets/{asset_id}", tags=["Asset store"])
+IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
+
+
+_NOTHING_LEFT: Final[dict[int | str, dict[str, Any]]] = {
+    204: {"description": "That version is a delete: the entry is gone"}
+}
+
+
+class SetEntry(Body):
+    model_config = example(value={"rows": 42}, if_version=2)
+
+    value: Any
+    if_version: Version = None
+
+
+class AssetStateStoreBody(Body):
+    model_config = example(value={"rows": 42})
+
+    value: Any
+
+
+class UndoEntry(Body):
+    """`if_version` is the entry's version as it was seen; 0: it was not there."""
+
+    model_config = example(to_version=2, if_version=3)
+
+    to_version: VersionNumber
+    if_version: VersionNumber
+
+
+@router.get("/store")
+async def list_entries(context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow) -> EntryCollection:
+    page = await _page(context, asset_id, window)
+    shown = [entry_response(entry, context.base_url) for entry in page.rows]
+    return EntryCollection(asset_store=shown, total_entries=page.total)
+
+
+@router.get("/store/{key:path}")
+async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> EntryResponse:
+    return entry_response(await _entry(context, asset_id, key), context.base_url)
+
+
+@router.put("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
+async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key, body: SetEntry) -> None:
+    text = json_within_limit(context, body.value)
+    await writes.set_entry(context, actor, asset_id, key, text, expected_version=body.if_version)
+
+
+@router.post("/store/{key:path}/undo", response_model=EntryResponse, responses={**MAY_CONFLICT, **_NOTHING_LEFT})
+async def undo_entry(
+    context: Context, actor: Admin, asset_id: AssetId, key: Key, body: UndoEntry
+) -> Response | EntryResponse:
+    """The value of an older version becomes a new version, if the entry is still the one that was seen; else 409.
+
+    204 where that version is a delete.
+    """
+    if not context.entries.keeps_history:
+        raise Conflict("the configured store backend keeps no history; write the value itself")
+    async with api_write(context, actor, asset_id, action="undo", key=key) as write:
+        old = await history.version(write.connection, write.asset, key, body.to_version)
+        (newest,) = await history.latest(write.connection, write.asset, key, limit=1)
+        if old.is_ref or newest.is_ref:
+            raise Conflict("the value is kept outside by a worker-side backend; write the value from a job")
+        if old.value is None:
+            await write.delete(expected_version=body.if_version)
+        else:
+            await write.set(old.value, expected_version=body.if_version)
+    return Response(status_code=204) if old.value is None else await get_entry(context, actor, asset_id, key)
+
+
+@router.delete("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
+async def delete_entry(
+    context: Context, actor: Admin, asset_id: AssetId, key: Key, if_version: IfVersion = None
+) -> None:
+    async with api_write(context, actor, asset_id, action="delete", key=key) as write:
+        await write.delete(expected_version=if_version)
+
+
+@router.delete("/store", status_code=204)
+@router.delete("/state-store", status_code=204)
+async def clear_entries(context: Context, actor: Admin, asset_id: AssetId) -> None:
+    async with api_write(context, actor, asset_id, action="clear") as write:
+        await write.clear()
+
+
+@router.get("/store-history")
+async def list_history(
+    context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow, key: str | None = None
+) -> History:
+    async with context.database.reading() as connection:
+        asset = await assets.reference(connection, asset_id)
+        page = await history.of_asset(connection, asset, key, window)
+    return History(history=[history_response(row, context.base_url) for row in page.rows], total_entries=page.total)
+
+
+@router.get("/state-store")
+async def list_asset_state_store(
+    context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow
+) -> AssetStateStoreCollectionResponse:
+    page = await _page(context, asset_id, window)
+    shown = [AssetStateStoreResponse.of(entry) for entry in page.rows]
+    return AssetStateStoreCollectionResponse(asset_state_store=shown, total_entries=page.total)
+
+
+@router.get("/state-store/{key:path}")
+async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> AssetStateStoreResponse:
+    return AssetStateStoreResponse.of(await _entry(context, asset_id, key))
+
+
+@router.put("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
+async def set_asset_state_store(
+    context: Context, actor: Admin, asset_id: AssetId, key: Key, body: AssetStateStoreBody
+) -> None:
+    await set_entry(context, actor, asset_id, key, SetEntry(value=body.value))
+
+
+@router.delete("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
+async def delete_asset_state_store(context: Context, actor: Admin, asset_id: AssetId, key: Key) -> None:
+    await delete_entry(context, actor, asset_id, key)
+
+
+async def _entry(context: ApiContext, asset_id: int, key: str) -> Entry:
+    async with context.database.reading() as connection:
+        return await context.entries.entry(connection, await assets.reference(connection, asset_id), key)
+
+
+async def _page(context: ApiContext, asset_id: int, window: Window) -> Page[Entry]:
+    async with context.database.reading() as connection:
+        return await context.entries.page(connection, await assets.reference(connection, asset_id), window)

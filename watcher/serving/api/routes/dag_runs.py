@@ -1,0 +1,282 @@
+"""`/api/v2/dags/{dag_id}/dagRuns`: people and tools look at runs, start, mark, clear and delete them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal
+
+import anyio
+from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+
+from store.database.paging import Window
+from store.detection.events import AssetEvent
+from store.errors import NotFound
+from store.runs import jobs, run_lists, runs, task_instances
+from store.runs.queues import ACTIVE
+from store.runs.run_lists import RUN_ORDERS
+from store.runs.runs import Run
+from store.runs.task_instances import TaskInstance
+from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, answered
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, trigger
+from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.filters import DAGRunsBatchBody, RunQuery
+from watcher.serving.api.parameters import Body, Moment, Text, cursor_window, example, window_of_body
+from watcher.serving.api.routes.dags import ALL
+from watcher.serving.api.shapes.assets import AssetEventCollectionResponse, event_response
+from watcher.serving.api.shapes.dag_runs import DAGRunCollectionResponse, DAGRunResponse, run_collection, run_response
+from watcher.serving.api.shapes.task_instances import TaskInstanceCollectionResponse, all_of
+from watcher.serving.api.sign_in.auth import Listener, Operator, Viewer
+
+router = APIRouter(prefix="/api/v2/dags/{dag_id}", tags=["DagRun"])
+_LINES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "Lines of JSON, as they come.",
+        "content": {"text/plain": {"schema": {"type": "string", "examples": ['{"state": "running"}\n']}}},
+    }
+}
+_SHORTEST_INTERVAL: Final = 0.5
+"""Seconds between two looks at a run that somebody waits for."""
+
+
+class TriggerDAGRunPostBody(RunRequest):
+    model_config = example(logical_date="2026-01-31T12:00:00Z", conf={"full": True})
+
+    logical_date: Moment | None
+
+
+class DAGRunPatchBody(Body):
+    model_config = example(state="success", note="looked at it")
+
+    state: Literal["queued", "success", "failed"] | None = None
+    note: Note = None
+
+
+class BulkDAGRunBody(DAGRunPatchBody):
+    """`dag_id`: of the address, where that is not `~`."""
+
+    model_config = example(dag_run_id="manual__1", note="looked at it")
+
+    dag_run_id: Text
+    dag_id: Text | None = None
+
+
+class BulkDAGRunsBody(BulkBody[BulkDAGRunBody]):
+    model_config = example(
+        actions=[
+            {"action": "update", "entities": [{"dag_run_id": "manual__1", "note": "looked at it"}]},
+            {"action": "delete", "entities": ["manual__2"], "action_on_non_existence": "skip"},
+        ]
+    )
+
+
+class DAGRunClearBody(Body):
+    """As Airflow's: without `dry_run: false` it only tells what would be cleared."""
+
+    model_config = example(dry_run=False)
+
+    dry_run: bool = True
+    only_failed: bool = False
+    only_new: Literal[False] = False
+    run_on_latest_version: bool | None = None
+    note: Note = None
+
+
+class BulkDAGRunClearBody(DAGRunClearBody):
+    """No run here is of a partition: only null is accepted."""
+
+    model_config = example(dag_runs=[{"dag_run_id": "manual__1"}], dry_run=True)
+
+    dag_runs: Annotated[list[BulkDAGRunBody], Field(min_length=1)]
+    partition_key: None = None
+    partition_date_start: None = None
+    partition_date_end: None = None
+
+
+@router.get("/dagRuns")
+async def list_runs(
+    context: Context,
+    _: Viewer,
+    dag_id: str,
+    window: Annotated[Window, Depends(cursor_window(RUN_ORDERS, "id"))],
+    query: Annotated[RunQuery, Query()],
+) -> DAGRunCollectionResponse:
+    """Of one job, or with `~` of all."""
+    of_job = None if dag_id == ALL else dag_id
+    async with context.database.reading() as connection:
+        if of_job is not None:
+            await jobs.get(connection, of_job)
+        return run_collection(await run_lists.listed(connection, query.filter(of_job), window))
+
+
+@router.post("/dagRuns/list")
+async def list_runs_by_body(
+    context: Context,
+    _: Viewer,
+    dag_id: str,
+    body: DAGRunsBatchBody,
+) -> DAGRunCollectionResponse:
+    """The same with the filters in a body; Airflow has it for `~` only."""
+    which = replace(body.filter, dag_id=None if dag_id == ALL else dag_id)
+    window = window_of_body(body.page_offset, body.page_limit, body.order_by, RUN_ORDERS, "id")
+    async with context.database.reading() as connection:
+        return run_collection(await run_lists.listed(connection, which, window))
+
+
+@router.post("/dagRuns", responses=MAY_CONFLICT)
+async def trigger_run(context: Context, actor: Operator, dag_id: str, body: TriggerDAGRunPostBody) -> DAGRunResponse:
+    run_id = await trigger(context, actor, dag_id, body)
+    return await get_run(context, actor, dag_id, run_id)
+
+
+@router.patch("/dagRuns")
+async def change_runs(context: Context, actor: Operator, dag_id: str, body: BulkDAGRunsBody) -> BulkResponse:
+    """Each run is changed, or deleted, by itself. Runs are not created so."""
+
+    async def one(action: Any, entity: BulkDAGRunBody | str) -> str:
+        if isinstance(action, BulkCreateAction):
+            raise HTTPException(405, "runs are started one by one, by POST …/dagRuns")
+        named = entity if isinstance(entity, BulkDAGRunBody) else BulkDAGRunBody(dag_run_id=entity)
+        job, run_id = _named(named, dag_id)
+        if isinstance(action, BulkDeleteAction):
+            await delete_run(context, actor, job, run_id)
+        else:
+            await _existing(context, job, run_id)
+            await change(context, actor, job, run_id, _changes(named, action.update_mask))
+        return f"{job}.{run_id}"
+
+    return await answered(body, one)
+
+
+@router.get("/dagRuns/{run_id}")
+async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGRunResponse:
+    return run_response(await _existing(context, dag_id, run_id))
+
+
+@router.patch("/dagRuns/{run_id}", responses=MAY_CONFLICT)
+async def patch_run(
+    context: Context,
+    actor: Operator,
+    dag_id: str,
+    run_id: str,
+    body: DAGRunPatchBody,
+    update_mask: Annotated[list[str] | None, Query()] = None,
+) -> DAGRunResponse:
+    """`failed` cancels a run that is not over, `queued` clears one that is; `success` and `failed` mark else."""
+    await change(context, actor, dag_id, run_id, _changes(body, update_mask))
+    return await get_run(context, actor, dag_id, run_id)
+
+
+@router.delete("/dagRuns/{run_id}", status_code=204, responses=MAY_CONFLICT)
+async def remove_run(context: Context, actor: Operator, dag_id: str, run_id: str) -> None:
+    """Of a run that is over, whose processes are gone. Its events stay consumed, and its id is not given again."""
+    await delete_run(context, actor, dag_id, run_id)
+
+
+@router.post("/dagRuns/{run_id}/clear", responses=MAY_CONFLICT)
+async def clear_run(
+    context: Context, actor: Operator, dag_id: str, run_id: str, body: DAGRunClearBody
+) -> DAGRunResponse | TaskInstanceCollectionResponse:
+    """The same run with the same events, by its next try."""
+    cleared = await _to_clear(context, dag_id, run_id, body)
+    if body.dry_run:
+        return all_of(cleared)
+    await _clear(context, actor, dag_id, run_id, body, cleared)
+    return await get_run(context, actor, dag_id, run_id)
+
+
+@router.post("/clearDagRuns", responses=MAY_CONFLICT)
+async def clear_runs(
+    context: Context, actor: Operator, dag_id: str, body: BulkDAGRunClearBody
+) -> DAGRunCollectionResponse | TaskInstanceCollectionResponse:
+    """One after the other, up to the first that cannot be cleared. All are looked up before any is."""
+    named = [_named(run, dag_id) for run in body.dag_runs]
+    cleared = {key: await _to_clear(context, *key, body) for key in dict.fromkeys(named)}
+    if body.dry_run:
+        return all_of([task for tasks in cleared.values() for task in tasks])
+    for key, tasks in cleared.items():
+        await _clear(context, actor, *key, body, tasks)
+    shown = [run_response(await _existing(context, *key)) for key in cleared]
+    return DAGRunCollectionResponse(dag_runs=shown, total_entries=len(shown))
+
+
+@router.get("/dagRuns/{run_id}/upstreamAssetEvents")
+async def list_upstream_events(context: Context, _: Viewer, dag_id: str, run_id: str) -> AssetEventCollectionResponse:
+    """The events that the run consumes, oldest first."""
+    async with context.database.reading() as connection:
+        await runs.get(connection, dag_id, run_id)
+        events: Sequence[AssetEvent] = await runs.events_of_run(connection, dag_id, run_id)
+        consumers = await runs.runs_of_events(connection, [event.id for event in events])
+    shown = [event_response(event, consumers) for event in events]
+    return AssetEventCollectionResponse(asset_events=shown, total_entries=len(shown))
+
+
+@router.get("/dagRuns/{run_id}/wait", response_class=StreamingResponse, responses=_LINES)
+async def wait_for_run(
+    context: Context,
+    _: Viewer,
+    dag_id: str,
+    run_id: str,
+    interval: Annotated[float, Query(gt=0, allow_inf_nan=False)],
+    may_listen: Listener,
+    result: Annotated[list[str] | None, Query()] = None,  # noqa: ARG001  no job here leaves any
+) -> StreamingResponse:
+    """A line of JSON with the run's `state` at once, and one at each look until it is over."""
+    await _existing(context, dag_id, run_id)
+    context.streams.check()
+    states = _states(context, dag_id, run_id, max(interval, _SHORTEST_INTERVAL))
+    return StreamingResponse(context.streams.lines(states, may_listen), media_type="text/plain")
+
+
+async def _states(context: ApiContext, dag_id: str, run_id: str, interval: float) -> AsyncIterator[str]:
+    while not context.stopping.is_set():
+        try:
+            state = (await _existing(context, dag_id, run_id)).state
+        except NotFound:  # it was deleted
+            return
+        yield json.dumps({"state": state}) + "\n"
+        if state not in ACTIVE:
+            return
+        with anyio.move_on_after(interval):
+            await context.stopping.wait()
+
+
+async def _existing(context: ApiContext, dag_id: str, run_id: str) -> Run:
+    async with context.database.reading() as connection:
+        return await runs.get(connection, dag_id, run_id)
+
+
+def _changes(body: DAGRunPatchBody, mask: Sequence[str] | None) -> dict[str, Any]:
+    """What is to be changed: the members that were sent, and of those only what the mask names, if there is one."""
+    sent = body.model_dump(include={"state", "note"}, exclude_unset=True)
+    return {name: value for name, value in sent.items() if not mask or name in mask}
+
+
+def _named(run: BulkDAGRunBody, dag_id: str) -> tuple[str, str]:
+    """Job and run. Raises 400 where the address and the body do not name one job."""
+    job = run.dag_id or dag_id
+    if ALL in {job, run.dag_run_id}:
+        raise HTTPException(400, f"name the job of the run {run.dag_run_id!r} by `dag_id`, where the address has `~`")
+    if dag_id not in {ALL, job}:
+        raise HTTPException(400, f"the run {run.dag_run_id!r} is of {job!r}, the address of {dag_id!r}; send it to `~`")
+    return job, run.dag_run_id
+
+
+async def _to_clear(context: ApiContext, dag_id: str, run_id: str, body: DAGRunClearBody) -> Sequence[TaskInstance]:
+    async with context.database.reading() as connection:
+        await runs.get(connection, dag_id, run_id)
+        tasks = await task_instances.of_run(connection, dag_id, run_id)
+    return [task for task in tasks if not body.only_failed or task.state == "failed"]
+
+
+async def _clear(
+    context: ApiContext, actor: Operator, dag_id: str, run_id: str, body: DAGRunClearBody, tasks: Sequence[TaskInstance]
+) -> None:
+    if tasks:
+        await clear(context, actor, dag_id, run_id)
+    if body.note is not None:
+        await annotate(context, actor, dag_id, run_id, body.note)

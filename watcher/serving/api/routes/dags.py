@@ -1,0 +1,141 @@
+"""`/api/v2/dags`: people and tools look at jobs, pause them, and let them go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Depends, Query
+
+from store.catalog import assets
+from store.database.paging import Window
+from store.errors import NotFound
+from store.runs import decisions, jobs, runs
+from store.runs.jobs import JOB_ORDERS, JobFilter
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.decisions import pause
+from watcher.serving.api.filters import JobQuery, JobsQuery
+from watcher.serving.api.parameters import Body, UnorderedWindow, example, ordered_window
+from watcher.serving.api.shapes.dags import (
+    VERSION,
+    DAGCollectionResponse,
+    DAGDetailsResponse,
+    DAGResponse,
+    DAGVersionCollectionResponse,
+    DagVersionResponse,
+    dag_response,
+    details_response,
+    version_response,
+)
+from watcher.serving.api.sign_in.auth import Operator, Viewer
+
+router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
+ALL: Final = "~"
+"""In place of a job's or a run's id."""
+_Mask = Annotated[list[Literal["is_paused"]] | None, Query()]
+_VERSION_ORDERS: Final = ("id", "version_number", "bundle_name", "bundle_version")
+
+
+class DAGPatchBody(Body):
+    model_config = example(is_paused=True)
+
+    is_paused: bool
+
+
+@router.get("")
+async def list_dags(
+    context: Context,
+    _: Viewer,
+    window: Annotated[Window, Depends(ordered_window(JOB_ORDERS, "dag_id"))],
+    query: Annotated[JobQuery, Query()],
+) -> DAGCollectionResponse:
+    return await _listed(context, query.filter, window)
+
+
+@router.patch("")
+async def patch_dags(
+    context: Context,
+    actor: Operator,
+    window: UnorderedWindow,
+    query: Annotated[JobsQuery, Query()],
+    body: DAGPatchBody,
+    update_mask: _Mask = None,  # noqa: ARG001  there is nothing else that a mask could keep
+) -> DAGCollectionResponse:
+    """All configured ones that match, not only those that the answer shows; none without a pattern: `~` matches all."""
+    if query.dag_id_pattern is None and query.dag_id_prefix_pattern is None:
+        return DAGCollectionResponse(dags=[], total_entries=0)
+    async with context.database.reading() as connection:
+        matching = await jobs.ids(connection, replace(query.filter, only_active=True))
+    await pause(context, actor, matching, paused=body.is_paused)
+    return await _listed(context, JobFilter(ids=matching), replace(window, order_by=["dag_id"]))
+
+
+async def _listed(context: ApiContext, which: JobFilter, window: Window) -> DAGCollectionResponse:
+    async with context.database.reading() as connection:
+        listed = await jobs.listed(connection, which, window)
+        unprocessed = await decisions.unprocessed_of_jobs(connection, [job.dag_id for job in listed.rows])
+    return DAGCollectionResponse(
+        dags=[dag_response(job, unprocessed) for job in listed.rows], total_entries=listed.total
+    )
+
+
+@router.get("/{dag_id}")
+async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
+    async with context.database.reading() as connection:
+        job = await jobs.get(connection, dag_id)
+        return dag_response(job, await decisions.unprocessed_of_jobs(connection, [dag_id]))
+
+
+@router.get("/{dag_id}/details")
+async def get_dag_details(context: Context, _: Viewer, dag_id: str) -> DAGDetailsResponse:
+    async with context.database.reading() as connection:
+        job = await jobs.get(connection, dag_id)
+        unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
+        around = await assets.around_job(connection, dag_id)
+        running = await runs.running_runs(connection)
+    uris = {asset.name: asset.uri for asset in around if asset.role == "schedule"}
+    return details_response(job, unprocessed, uris, running.get(dag_id, 0))
+
+
+@router.patch("/{dag_id}")
+async def patch_dag(
+    context: Context,
+    actor: Operator,
+    dag_id: str,
+    body: DAGPatchBody,
+    update_mask: _Mask = None,  # noqa: ARG001  there is nothing else that a mask could keep
+) -> DAGResponse:
+    await pause(context, actor, [dag_id], paused=body.is_paused)
+    return await get_dag(context, actor, dag_id)
+
+
+@router.get("/{dag_id}/dagVersions")
+async def list_dag_versions(
+    context: Context,
+    _: Viewer,
+    dag_id: str,
+    window: Annotated[Window, Depends(ordered_window(_VERSION_ORDERS, "id"))],
+    version_number: int | None = None,
+    bundle_name: str | None = None,
+    bundle_version: str | None = None,
+) -> DAGVersionCollectionResponse:
+    """Of each job one: what is configured now. All orders are that of the jobs, up or down."""
+    is_impossible = version_number not in {None, VERSION} or bundle_name is not None or bundle_version is not None
+    ids = None if dag_id == ALL else [dag_id]
+    which = JobFilter(ids=ids, only_active=dag_id == ALL, is_impossible=is_impossible)
+    by_job = replace(window, order_by=["-dag_id" if window.order_by[0].startswith("-") else "dag_id"])
+    async with context.database.reading() as connection:
+        if dag_id != ALL:
+            await jobs.get(connection, dag_id)
+        listed = await jobs.listed(connection, which, by_job)
+    versions = [version_response(job) for job in listed.rows]
+    return DAGVersionCollectionResponse(dag_versions=versions, total_entries=listed.total)
+
+
+@router.get("/{dag_id}/dagVersions/{version_number}")
+async def get_dag_version(context: Context, _: Viewer, dag_id: str, version_number: int) -> DagVersionResponse:
+    async with context.database.reading() as connection:
+        job = await jobs.get(connection, dag_id)
+    if version_number != VERSION:
+        raise NotFound(f"no version {version_number} of {dag_id!r}; a job has one, {VERSION}: what is configured now")
+    return version_response(job)

@@ -1,0 +1,101 @@
+"""`/api/v2/assets/events`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import Field
+
+from store.database.paging import Window
+from store.detection import events
+from store.detection.events import EVENT_ORDERS, Appended, AssetEvent, EventFilter
+from store.errors import no_asset
+from store.runs import runs
+from store.values import to_json
+from watcher.host.loops import Hint
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.document.openapi import MAY_MISS
+from watcher.serving.api.parameters import BIGGEST, Body, Moment, Pattern, TraceId, example, ordered_window
+from watcher.serving.api.shapes.assets import AssetEventCollectionResponse, AssetEventResponse, event_response
+from watcher.serving.api.sign_in.auth import Actor, Operator, Viewer
+
+router = APIRouter(prefix="/api/v2/assets/events", tags=["Asset event"])
+
+
+class CreateAssetEventsBody(Body):
+    """Partitions and teams do not exist here: only null is accepted."""
+
+    model_config = example(asset_id=1, extra={"rows": 42})
+
+    asset_id: int
+    extra: dict[str, Any] = Field(default_factory=dict)
+    partition_key: None = None
+    access_control: None = None
+
+
+@router.get("")
+async def list_events(
+    context: Context,
+    _: Viewer,
+    window: Annotated[Window, Depends(ordered_window([name for name in EVENT_ORDERS if name != "id"], "timestamp"))],
+    asset_id: Annotated[int | None, Query(ge=0, le=BIGGEST)] = None,
+    source_dag_id: str | None = None,
+    source_task_id: str | None = None,
+    source_run_id: str | None = None,
+    source_map_index: Annotated[int | None, Query(ge=-(2**31), lt=2**31)] = None,
+    source_watcher: str | None = None,
+    trace_id: TraceId = None,
+    name_pattern: Pattern = None,
+    name_prefix_pattern: Pattern = None,
+    timestamp_gte: Moment | None = None,
+    timestamp_gt: Moment | None = None,
+    timestamp_lte: Moment | None = None,
+    timestamp_lt: Moment | None = None,
+) -> AssetEventCollectionResponse:
+    which = EventFilter(
+        asset_id=asset_id,
+        source_dag_id=source_dag_id,
+        source_task_id=source_task_id,
+        source_run_id=source_run_id,
+        source_map_index=source_map_index,
+        source_watcher=source_watcher,
+        trace_id=trace_id,
+        name_pattern=name_pattern,
+        name_prefix=name_prefix_pattern,
+        not_before=timestamp_gte,
+        after=timestamp_gt,
+        not_after=timestamp_lte,
+        before=timestamp_lt,
+    )
+    async with context.database.reading() as connection:
+        events_page = await events.listed(connection, which, window)
+        consumers = await runs.runs_of_events(connection, [event.id for event in events_page.rows])
+    shown = [event_response(event, consumers) for event in events_page.rows]
+    return AssetEventCollectionResponse(asset_events=shown, total_entries=events_page.total)
+
+
+@router.post("", responses=MAY_MISS)
+async def create_event(context: Context, actor: Operator, body: CreateAssetEventsBody) -> AssetEventResponse:
+    extra = body.extra if "extra" in body.model_fields_set else None
+    return event_response(await _create(context, actor, body.asset_id, extra), [])
+
+
+async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mapping[str, Any] | None) -> AssetEvent:
+    """Store an event of an active asset with its queue rows. Raises `NotFound`, `InvalidValue`.
+
+    As in Airflow the server marks what came through the API, but only where the caller gave an `extra`.
+    """
+    text = to_json({} if extra is None else {**extra, "from_rest_api": True})
+    if not 0 <= asset_id <= BIGGEST:
+        raise no_asset(asset_id)
+    return await context.event_posts.store(context.database, partial(_wake, context), actor.name, asset_id, text)
+
+
+def _wake(context: ApiContext, appended: Appended) -> None:
+    if appended.dag_ids:
+        context.hint(Hint(what="queues", names=appended.dag_ids))
+    if appended.fills_outbox:
+        context.hint(Hint(what="outbox"))

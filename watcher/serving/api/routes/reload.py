@@ -1,0 +1,87 @@
+"""`/api/v2/reload`: the daemon reads its configuration again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+from fastapi import APIRouter
+
+from config.errors import Problem
+from store.errors import Conflict
+from store.processes import triggerers
+from store.processes.triggerers import RunningConfiguration
+from watcher.configuration.reload_outcome import FOLLOWED_WITHIN, ReloadRefused, Result
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.errors import ErrorResponse
+from watcher.serving.api.shapes.base import Shape
+from watcher.serving.api.sign_in.auth import Admin
+
+router = APIRouter(prefix="/api/v2", tags=["Monitor"])
+_LOOK_EVERY = 0.1
+
+
+class Names(Shape):
+    added: Sequence[str]
+    changed: Sequence[str]
+    removed: Sequence[str]
+
+
+class RunningProcess(Shape):
+    """`is_current`: it runs the configuration that this answer is about."""
+
+    host: str
+    pid: int
+    roles: Sequence[str]
+    configuration: str | None
+    is_current: bool
+
+
+class ReloadResponse(Shape):
+    """What this reload changed: nothing, when another one was quicker. `dequeued`: queue rows that went with their edges."""
+
+    result: Result
+    hash: str
+    assets: Names
+    watchers: Names
+    connections: Names
+    aliases: Names
+    jobs: Names
+    dequeued: int
+    processes: Sequence[RunningProcess]
+
+
+@router.post("/reload", response_model=ReloadResponse, responses=MAY_CONFLICT)
+async def reload(context: Context, actor: Admin) -> Any:
+    """Read the configuration again and let it take effect: 422 with all that is wrong, and then nothing has changed."""
+    if context.reload is None:
+        raise Conflict("no daemon runs here; start `watcher run`, which reads the file")
+    try:
+        outcome = await context.reload(actor.name)
+    except ReloadRefused as refused:
+        return ErrorResponse({"detail": [_fault(problem) for problem in refused.problems]}, 422)
+    running = [
+        RunningProcess.of(each, roles=sorted(each.roles), is_current=each.configuration == outcome.hash)
+        for each in await _processes(context, outcome.hash)
+    ]
+    content = {"result": outcome.result, "hash": outcome.hash, "dequeued": outcome.dequeued}
+    return ReloadResponse.model_validate({**content, **outcome.changes.json, "processes": running})
+
+
+def _fault(problem: Problem) -> Mapping[str, Any]:
+    where = {"file": problem.file, "line": problem.line}
+    loc = [problem.file, *(problem.path.split(".") if problem.path else ())]
+    return {"type": "configuration", "loc": loc, "msg": problem.message, **where}
+
+
+async def _processes(context: ApiContext, hash_: str) -> Sequence[RunningConfiguration]:
+    """Who runs which, once all have followed or were given the time to."""
+    until = anyio.current_time() + FOLLOWED_WITHIN
+    while True:
+        async with context.database.reading() as connection:
+            running = await triggerers.configurations(connection)
+        if all(each.configuration == hash_ for each in running) or anyio.current_time() > until:
+            return running
+        await anyio.sleep(_LOOK_EVERY)

@@ -1,0 +1,204 @@
+"""The audit, and how the whole is doing: `/api/v2/audit`, `/api/v2/monitor/health`, `/api/v2/version` and the probes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Final, Literal
+
+import anyio.to_thread
+import structlog
+from fastapi import APIRouter, Header, Response
+from fastapi.responses import PlainTextResponse
+
+from store.catalog import assets, catalog_sync, watchers
+from store.database import migrations
+from store.detection import outbox
+from store.errors import SchemaOutdated
+from store.processes import audit, signing_keys, triggerers
+from store.processes.triggerers import Heartbeat
+from watcher.host.health import PROBE_DEADLINE, Health
+from watcher.host.machine import program_version
+from watcher.host.metrics import Snapshot
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.document.openapi import Refusal
+from watcher.serving.api.errors import UNAVAILABLE
+from watcher.serving.api.parameters import UnorderedWindow
+from watcher.serving.api.routes.logs import WriteId
+from watcher.serving.api.shapes.base import JsonObject, Shape
+from watcher.serving.api.sign_in.auth import Viewer
+
+_OPEN_METRICS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"application/openmetrics-text": {"schema": {"type": "string"}}}}
+}
+router = APIRouter(prefix="/api/v2", tags=["Monitor"])
+probes = APIRouter(tags=["Probes"])
+log = structlog.get_logger()
+
+
+class AuditRecord(Shape):
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    target: str
+    detail: JsonObject
+    write_id: str | None
+
+
+class AuditCollection(Shape):
+    audit: Sequence[AuditRecord]
+    total_entries: int
+
+
+@router.get("/audit")
+async def list_audit(context: Context, _: Viewer, window: UnorderedWindow, write_id: WriteId = None) -> AuditCollection:
+    async with context.database.reading() as connection:
+        entries = await audit.listed(connection, write_id, window)
+    return AuditCollection(audit=[AuditRecord.of(entry) for entry in entries.rows], total_entries=entries.total)
+
+
+class BaseInfoResponse(Shape):
+    status: Literal["healthy", "unhealthy"] | None
+
+
+class SchedulerInfoResponse(BaseInfoResponse):
+    latest_scheduler_heartbeat: datetime | None
+
+
+class TriggererInfoResponse(BaseInfoResponse):
+    latest_triggerer_heartbeat: datetime | None
+
+
+class HealthInfoResponse(Shape):
+    metadatabase: BaseInfoResponse
+    scheduler: SchedulerInfoResponse
+    triggerer: TriggererInfoResponse
+    dag_processor: None = None
+
+
+@router.get("/monitor/health", response_model=HealthInfoResponse)
+async def health(context: Context) -> dict[str, Any]:
+    """As Airflow tells it; our scheduler and dispatcher are one, and known by the dispatcher's sign of life.
+
+    Of a database that does not answer soon only this process's own parts are told.
+    """
+    outage: Exception | None = context.database.outage
+    try:
+        async with context.database.reading(PROBE_DEADLINE) as connection:
+            newest = await triggerers.heartbeats(connection)
+    except UNAVAILABLE as error:
+        outage, newest = error, _own_heartbeats(context.health)
+    of_database = {"metadatabase": {"status": "healthy" if outage is None else "unhealthy"}}
+    return {**of_database, **_health(newest)}
+
+
+def _own_heartbeats(health: Health) -> Mapping[str, Heartbeat | None]:
+    parts = {"scheduler": health.beat_of("dispatcher"), "triggerer": health.beat_of("triggerer")}
+    return {
+        kind: None if beat is None else Heartbeat(at=beat.at, lives=not beat.is_late) for kind, beat in parts.items()
+    }
+
+
+def _health(newest: Mapping[str, Heartbeat | None]) -> dict[str, Any]:
+    return {
+        kind: {"status": _status(beat), f"latest_{kind}_heartbeat": beat and beat.at} for kind, beat in newest.items()
+    }
+
+
+def _status(beat: Heartbeat | None) -> str | None:
+    return None if beat is None else "healthy" if beat.lives else "unhealthy"
+
+
+class VersionInfo(Shape):
+    version: str
+    git_version: None = None
+
+
+@router.get("/version")
+async def get_version() -> VersionInfo:
+    return VersionInfo(version=program_version())
+
+
+class Aliveness(Shape):
+    status: Literal["alive"] = "alive"
+
+
+@probes.get("/healthz")
+async def healthz() -> Aliveness:
+    """The process answers."""
+    return Aliveness()
+
+
+class Readiness(Shape):
+    status: Literal["ready", "not ready"]
+    reasons: Sequence[str]
+    warnings: Sequence[str]
+
+
+@probes.get("/readyz", responses={503: {"model": Readiness | Refusal}})
+async def readyz(context: Context, response: Response) -> Readiness:
+    """Everything has started and works, and this process runs the configuration that was applied; 503 when not."""
+    reasons = await _reasons(context)
+    if reasons:
+        response.status_code = 503
+    status: Literal["ready", "not ready"] = "not ready" if reasons else "ready"
+    return Readiness(status=status, reasons=reasons, warnings=context.health.warnings())
+
+
+async def _reasons(context: ApiContext) -> list[str]:
+    return context.health.reasons(context.database.outage) or await _stored_reasons(context)
+
+
+async def _stored_reasons(context: ApiContext) -> list[str]:
+    """Why the process is not ready, as far as the database tells."""
+    try:
+        await migrations.check(context.database, PROBE_DEADLINE)
+        async with context.database.reading(PROBE_DEADLINE) as connection:
+            applied = await catalog_sync.applied_hash(connection)
+            keys = await signing_keys.published(connection)
+    except SchemaOutdated as error:
+        return [str(error)]
+    except UNAVAILABLE as error:
+        return [f"the database does not answer: {error}"]
+    if context.configuration_hash not in {None, applied}:
+        return [_ANOTHER_APPLIED]
+    if keys is not None and context.signing_keys is not None and keys.digests != context.signing_keys.digests:
+        sentence = (
+            "signs jobs' tokens by another list of secrets; give all the same settings.api.secret, and start them again"
+        )
+        return [f"the process {keys.pid} on {keys.host} {sentence}"]
+    return []
+
+
+_ANOTHER_APPLIED: Final = (
+    "this process runs another configuration than the one that was applied, and hosts only what is the same in both; give it "
+    "the same file, or apply its own by `watcher reload` or `watcher run --apply`"
+)
+
+
+@probes.get("/metrics", response_class=PlainTextResponse, responses=_OPEN_METRICS)
+async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Response:
+    """Without the database, what this process counts."""
+    snapshot = Snapshot(is_ready=False, has_database=False)
+    try:
+        async with context.database.reading(PROBE_DEADLINE) as connection:
+            rows = [context.health.merged(row) for row in await watchers.listed(connection)]
+            expected = await assets.expected(connection)
+            depths, stuck = await outbox.depths(connection), await outbox.stuck(connection)
+    except UNAVAILABLE as error:
+        log.warning("api.metrics_incomplete", error=str(error))
+    else:
+        snapshot = Snapshot(
+            is_ready=not await _reasons(context),
+            has_database=context.database.outage is None,
+            watchers=rows,
+            expected=expected,
+            outbox_depths=depths,
+            stuck=stuck,
+            description_of=context.descriptions.of_watcher,
+        )
+    exposition = partial(context.metrics.exposition, snapshot, accept)
+    text, content_type = await anyio.to_thread.run_sync(exposition)
+    return Response(text, headers={"Content-Type": content_type})

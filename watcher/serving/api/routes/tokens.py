@@ -1,0 +1,111 @@
+"""`/api/v2/tokens`: the tokens of people and tools. A token itself is shown once, in the answer that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import AfterValidator, Field
+
+from store.processes import audit, tokens
+from store.processes.tokens import LONGEST_LIFE
+from watcher.serving.api.context import Context
+from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.parameters import Body, Text, UnorderedWindow, example
+from watcher.serving.api.shapes.base import Shape
+from watcher.serving.api.sign_in.auth import Admin
+
+router = APIRouter(prefix="/api/v2/tokens", tags=["Tokens"])
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must have printable characters only")
+    return text
+
+
+_Word = Annotated[Text, Field(min_length=1, max_length=250), AfterValidator(_printable)]
+_Seconds = Annotated[int, Field(ge=1, le=LONGEST_LIFE)]
+
+
+class NewToken(Body):
+    """`expires_in`: seconds; null lives until it is revoked. `name` tells several of a subject apart."""
+
+    model_config = example(subject="ann", role="viewer", name="laptop", expires_in=86_400)
+
+    subject: _Word
+    role: Literal["viewer", "operator", "admin"]
+    name: _Word | None = None
+    expires_in: _Seconds | None = None
+
+
+class Rotation(Body):
+    """`overlap`: seconds for which the old token goes on."""
+
+    model_config = example(overlap=3600)
+
+    overlap: Annotated[int, Field(ge=0, le=LONGEST_LIFE)] = 0
+
+
+class TokenShape(Shape):
+    id: str
+    subject: str
+    role: str
+    name: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    """To the minute."""
+
+
+class CreatedTokenShape(TokenShape):
+    token: str
+
+
+class TokenCollection(Shape):
+    tokens: Sequence[TokenShape]
+    total_entries: int
+
+
+@router.get("")
+async def list_tokens(context: Context, _: Admin, window: UnorderedWindow) -> TokenCollection:
+    """Those that are not revoked, newest first."""
+    async with context.database.reading() as connection:
+        page = await tokens.listed(connection, window)
+    return TokenCollection(tokens=[TokenShape.of(token) for token in page.rows], total_entries=page.total)
+
+
+@router.post("", status_code=201)
+async def create_token(context: Context, actor: Admin, body: NewToken) -> CreatedTokenShape:
+    async with context.database.transaction() as connection:
+        token = await tokens.create(connection, body.subject, body.role, name=body.name, expires_in=body.expires_in)
+        detail = {"id": token.id, "role": token.role}
+        await audit.record(connection, actor.name, "token.create", token.subject, detail)
+    return CreatedTokenShape.of(token)
+
+
+@router.delete("/{token_id}", status_code=204)
+async def revoke_token(context: Context, actor: Admin, token_id: str) -> None:
+    """It opens nothing from now on; in other processes, from two seconds on."""
+    async with context.database.transaction() as connection:
+        token = await tokens.revoke(connection, token_id)
+        await audit.record(connection, actor.name, "token.revoke", token.subject, {"id": token.id})
+    context.known_tokens.forget()
+
+
+@router.post("/{token_id}/rotate", status_code=201, responses=MAY_CONFLICT)
+async def rotate_token(
+    context: Context,
+    actor: Admin,
+    token_id: str,
+    body: Rotation = Rotation(),  # noqa: B008  it is frozen in effect
+) -> CreatedTokenShape:
+    """A new token with the same subject, role, name and lifetime."""
+    async with context.database.transaction() as connection:
+        token = await tokens.rotate(connection, token_id, body.overlap)
+        detail = {"id": token.id, "instead_of": token_id, "overlap": body.overlap}
+        await audit.record(connection, actor.name, "token.rotate", token.subject, detail)
+    context.known_tokens.forget()
+    return CreatedTokenShape.of(token)

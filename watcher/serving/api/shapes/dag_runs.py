@@ -1,0 +1,66 @@
+"""Runs, as Airflow's; `reason`, `warning` and `trace_id` are ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from store.database.cursors import CursorPage
+from store.runs.runs import Run
+from watcher.serving.api.shapes.base import JsonObject, Shape, duration
+from watcher.serving.api.shapes.dags import DagVersionResponse
+
+
+class DAGRunResponse(Shape):
+    dag_run_id: str
+    dag_id: str
+    logical_date: datetime | None
+    queued_at: datetime | None
+    start_date: datetime | None
+    end_date: datetime | None
+    duration: float | None
+    data_interval_start: datetime | None
+    data_interval_end: datetime | None
+    run_after: datetime
+    last_scheduling_decision: datetime | None = None
+    run_type: str
+    state: str
+    triggered_by: str | None
+    triggering_user_name: str | None = None
+    conf: JsonObject | None
+    note: str | None
+    dag_versions: Sequence[DagVersionResponse] = ()
+    bundle_version: str | None = None
+    dag_display_name: str
+    partition_key: str | None = None
+    partition_date: datetime | None = None
+    reason: str | None
+    warning: str | None
+    trace_id: str
+
+
+class DAGRunCollectionResponse(Shape):
+    """`total_entries` is null where a cursor was asked for: then nobody counts."""
+
+    dag_runs: Sequence[DAGRunResponse]
+    total_entries: int | None
+    total_entries_limit: int | None = None
+    next_cursor: str | None = None
+    previous_cursor: str | None = None
+
+
+def run_response(run: Run) -> DAGRunResponse:
+    """A run under Airflow's names."""
+    return DAGRunResponse.of(
+        run, dag_run_id=run.run_id, dag_display_name=run.dag_id, duration=duration(run.start_date, run.end_date)
+    )
+
+
+def run_collection(page: CursorPage[Run]) -> DAGRunCollectionResponse:
+    """A part of a list of runs."""
+    return DAGRunCollectionResponse(
+        dag_runs=[run_response(run) for run in page.rows],
+        total_entries=page.total,
+        next_cursor=page.next,
+        previous_cursor=page.previous,
+    )

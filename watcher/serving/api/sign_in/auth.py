@@ -1,0 +1,142 @@
+"""Who asks, and what they may do: viewers read, operators pause and trigger, admins write the store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Annotated, Final
+
+from fastapi import Depends, HTTPException, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import Scope
+
+from store.processes import sessions, tokens
+from store.processes.tokens import Identity
+from watcher.host.loops import keep_going
+from watcher.serving import try_tokens
+from watcher.serving.api.context import ApiContext, Context, of_app
+from watcher.serving.api.sign_in.sign_ins import REFUSED, failed, in_passing
+from watcher.serving.api.streams.open_streams import MayListen
+from watcher.serving.try_tokens import InvalidTryToken, TryIdentity
+
+_bearer = HTTPBearer(auto_error=False, description="A token from `watcher token create`.")
+_ACTOR: Final = "watcher.actor"
+"""Where a request's scope holds who makes it."""
+Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actor:
+    """Whoever a request is made by; `role` is one of `store.processes.tokens.ROLES`."""
+
+    name: str
+    role: str
+
+
+def not_authenticated(sentence: str = "Not authenticated") -> HTTPException:
+    """The answer to a request that does not say who makes it."""
+    return HTTPException(401, sentence, headers={"WWW-Authenticate": "Bearer"})
+
+
+async def sign_in(scope: Scope) -> None:
+    """Refuse who may not call anything there, before a body is read. Raises 401, 403 and 429."""
+    request = Request(scope)
+    if scope["path"].startswith("/execution/"):
+        await try_identity(request, await of_app(request), await _bearer(request))
+    elif scope["path"].startswith("/api/"):
+        await _actor(request, await _bearer(request))
+
+
+async def try_identity(request: Request, context: ApiContext, bearer: Bearer) -> TryIdentity:
+    """The try that a job's token speaks for. Raises 401, 403 and 429."""
+    if bearer is None:
+        raise not_authenticated()
+    try:
+        return try_tokens.verify(context.secrets, bearer.credentials)
+    except InvalidTryToken as error:
+        raise await failed(request, context, f"Invalid token: {error}") from None
+
+
+async def _actor(request: Request, bearer: HTTPAuthorizationCredentials | None) -> Actor:
+    """Looked up once for each request, and refused once. No dependency itself: FastAPI's way to each costs more than a look."""
+    known: Actor | HTTPException | None = request.scope.get(_ACTOR)
+    if known is None:
+        try:
+            known = await _identified(request, await of_app(request), bearer)
+        except HTTPException as error:
+            known = error
+        request.scope[_ACTOR] = known
+    if isinstance(known, HTTPException):
+        raise known
+    return known
+
+
+async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> Actor:
+    if context.auth == "none":
+        return Actor(name=context.anonymous, role=tokens.ROLES[-1])
+    identity = await (_of_session(request, context) if bearer is None else _of_token(request, context, bearer))
+    if identity.use_is_news:
+        await in_passing(context.database, partial(tokens.remember_use, token_id=identity.token_id))
+    return Actor(name=identity.subject, role=identity.role)
+
+
+async def _of_token(request: Request, context: ApiContext, bearer: HTTPAuthorizationCredentials) -> Identity:
+    known = context.known_tokens.get(bearer.credentials, monotonic())
+    if known is not None:
+        return known
+    asked_at = monotonic()
+    async with context.database.reading() as connection:
+        identity = await tokens.identify(connection, bearer.credentials)
+    if identity is None:
+        raise await failed(request, context, REFUSED)
+    context.known_tokens.put(bearer.credentials, identity, asked_at)
+    return identity
+
+
+async def _of_session(request: Request, context: ApiContext) -> Identity:
+    """By the cookie; `Guards` has seen to it that a page of ours makes the request."""
+    session_id = context.site.session_id(request.headers)
+    if session_id is None:
+        raise not_authenticated()
+    async with context.database.reading() as connection:
+        identity = await sessions.identify(connection, session_id)
+    if identity is None:  # nobody guesses 256 bits: it is a page that was left open
+        raise not_authenticated("the session is over; sign in again")
+    return identity
+
+
+def _at_least(role: str) -> Callable[[Request, Bearer], Awaitable[Actor]]:
+    async def check(request: Request, bearer: Bearer) -> Actor:
+        actor = await _actor(request, bearer)
+        if tokens.ROLES.index(actor.role) < tokens.ROLES.index(role):
+            raise HTTPException(403, f"this needs the role {role}, and {actor.name} is {actor.role}")
+        return actor
+
+    return check
+
+
+Viewer = Annotated[Actor, Depends(_at_least("viewer"))]
+Operator = Annotated[Actor, Depends(_at_least("operator"))]
+Admin = Annotated[Actor, Depends(_at_least("admin"))]
+
+
+async def _may_listen(request: Request, context: Context, bearer: Bearer) -> MayListen:
+    return partial(_is_signed_in, request, context, bearer)
+
+
+async def _is_signed_in(request: Request, context: ApiContext, bearer: HTTPAuthorizationCredentials | None) -> bool:
+    """As the database says now; while it cannot be asked, nobody is signed out."""
+    if context.auth == "none":
+        return True
+    session_id = context.site.session_id(request.headers)
+    async with keep_going("api.sign_in_unknown"), context.database.reading() as connection:
+        if bearer is not None:
+            return await tokens.identify(connection, bearer.credentials) is not None
+        return session_id is not None and await sessions.identify(connection, session_id) is not None
+    return True
+
+
+Listener = Annotated[MayListen, Depends(_may_listen)]
+"""For answers that go on: a token may be revoked, and a session end, while they do."""

@@ -1,0 +1,1 @@
+"""Answers that go on for as long as somebody listens."""

@@ -1,0 +1,199 @@
+"""Changes as they come, for streams: one reader of the database for all clients of a process, and none while nobody listens.
+
+There is no task that looks: whoever wakes first after a while, or at a hint, does, and hands what has come to the others.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, get_args
+
+import anyio
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database import Database
+from store.runs.changes import Changed, Changes
+from watcher.host.loops import keep_going
+
+ChangeType: TypeAlias = Literal["asset_event", "run", "try", "watcher", "store"]
+TYPES: Final[tuple[ChangeType, ...]] = get_args(ChangeType)
+MOST_KEPT: Final = 10_000
+"""Changes for clients that come back."""
+MOST_PENDING: Final = 1_000_000
+"""Characters that a client may be behind before its stream ends."""
+LOOK_EVERY: Final = 1.0
+NOT_BEFORE: Final = 0.5
+"""Seconds between two looks, whatever hints come."""
+FORGOTTEN_AFTER: Final = 60.0
+"""Seconds without a look: who comes then begins anew."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """`data` is JSON, of the shape that REST has for it."""
+
+    type: ChangeType
+    data: str
+    asset_id: int | None = None
+    dag_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeFilter:
+    """What a client wants; None: whatever it is of."""
+
+    types: Collection[ChangeType] = TYPES
+    asset_id: int | None = None
+    dag_id: str | None = None
+
+    def takes(self, change: Change) -> bool:
+        return (
+            change.type in self.types
+            and self.asset_id in (None, change.asset_id)
+            and self.dag_id in (None, change.dag_id)
+        )
+
+
+Shown: TypeAlias = Callable[[AsyncConnection, Changed], Awaitable[list[Change]]]
+"""How a look's rows become changes."""
+
+
+@dataclass(kw_only=True, eq=False)
+class _Listener:
+    selection: ChangeFilter
+    pending: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, text: str) -> None:
+        self.pending.append(text)
+        self.size += len(text)
+
+    def take(self) -> str:
+        text = "".join(self.pending)
+        self.pending.clear()
+        self.size = 0
+        return text
+
+
+@dataclass(kw_only=True, eq=False)
+class LiveChanges:
+    """Of one process. A cursor names the reader, which begins anew after a silence, and the change's number."""
+
+    most_kept: int = MOST_KEPT
+    most_pending: int = MOST_PENDING
+    _reader: Changes | None = None
+    _name: str = ""
+    _number: int = 0
+    _kept: deque[tuple[int, Change]] = field(default_factory=deque)
+    _listeners: set[_Listener] = field(default_factory=set)
+    _looked_at: float = 0.0
+    _looking: anyio.Lock = field(default_factory=anyio.Lock)
+    _woken: anyio.Event = field(default_factory=anyio.Event)
+    _handed_out: anyio.Event = field(default_factory=anyio.Event)
+
+    def wake(self) -> None:
+        """Something may have changed. Costs nothing while nobody listens."""
+        if self._listeners:
+            self._woken.set()
+
+    async def follow(
+        self, database: Database, shown: Shown, selection: ChangeFilter, last: str | None, stopping: anyio.Event
+    ) -> AsyncGenerator[str, None]:
+        """Server-sent events from now on, or from the change behind the cursor `last` on; the first step waits for neither.
+
+        Yields an empty text where a look has shown nothing new. Ends with `stopping`, and for a client that is too far behind.
+        """
+        await self._look(database, shown, after=NOT_BEFORE)
+        with self._joined(selection) as listener:
+            if last is not None:
+                self._replay(listener, last)
+            while not stopping.is_set() and listener.size <= self.most_pending:
+                yield listener.take()
+                await self._rest(stopping)
+                await self._look(database, shown, after=NOT_BEFORE if self._woken.is_set() else LOOK_EVERY)
+
+    async def _rest(self, stopping: anyio.Event) -> None:
+        """Until the next look is due, a hint comes, another's look has brought something, or the process ends."""
+        with anyio.move_on_after(LOOK_EVERY):
+            async with anyio.create_task_group() as tasks:
+                for event in (stopping, self._woken, self._handed_out):
+                    tasks.start_soon(_end_at, event, tasks.cancel_scope)
+        if self._woken.is_set() and not stopping.is_set():
+            await anyio.sleep(max(0.0, self._looked_at + NOT_BEFORE - anyio.current_time()))
+
+    async def _look(self, database: Database, shown: Shown, *, after: float) -> None:
+        """Unless somebody has less than so many seconds ago."""
+        async with self._looking:
+            now = anyio.current_time()
+            if self._reader is not None and now - self._looked_at < after:
+                return
+            if self._woken.is_set():
+                self._woken = anyio.Event()
+            reader, self._reader = self._reader, None  # one that fails is not used again
+            async with keep_going("changes.look_failed"), database.reading() as connection:
+                if reader is None or now - self._looked_at > FORGOTTEN_AFTER:
+                    reader = await Changes.begin(connection)
+                    self._begin_anew()
+                else:
+                    self._hand_out(await shown(connection, await reader.look(connection)))
+                self._reader = reader
+            self._looked_at = anyio.current_time()
+
+    def _begin_anew(self) -> None:
+        self._name, self._number = uuid.uuid4().hex[:12], 0
+        self._kept.clear()
+        for listener in self._listeners:
+            listener.add(self._reset)
+
+    @property
+    def _reset(self) -> str:
+        """A client reads anew what it shows."""
+        return f"event: reset\nid: {self._name}-{self._number}\ndata: {{}}\n\n"
+
+    def _hand_out(self, changes: Collection[Change]) -> None:
+        for change in changes:
+            self._number += 1
+            self._kept.append((self._number, change))
+            if len(self._kept) > self.most_kept:
+                self._kept.popleft()
+            for listener in self._listeners:
+                if listener.selection.takes(change):
+                    listener.add(self._text(self._number, change))
+        if changes:
+            self._handed_out.set()
+            self._handed_out = anyio.Event()
+
+    def _replay(self, listener: _Listener, last: str) -> None:
+        """What came behind the cursor, or word to read anew: it is not known any more, or is too much."""
+        name, _, number = last.partition("-")
+        first = self._kept[0][0] if self._kept else self._number + 1
+        if name != self._name or not number.isdecimal() or not first - 1 <= int(number) <= self._number:
+            listener.add(self._reset)
+            return
+        for place, change in self._kept:
+            if place > int(number) and listener.selection.takes(change):
+                listener.add(self._text(place, change))
+        if listener.size > self.most_pending:  # it would be let go, and come back with the same cursor
+            listener.take()
+            listener.add(self._reset)
+
+    def _text(self, number: int, change: Change) -> str:
+        return f"event: {change.type}\nid: {self._name}-{number}\ndata: {change.data}\n\n"
+
+    @contextmanager
+    def _joined(self, selection: ChangeFilter) -> Iterator[_Listener]:
+        listener = _Listener(selection=selection)
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)
+
+
+async def _end_at(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()

@@ -1,0 +1,179 @@
+"""Attributed changes of an asset's entries: whoever writes, the way to the log lines is the same.
+
+`store.writing` is in the log before COMMIT and `store.written` after it, both with the `write_id` that the entry keeps.
+What stands in between decides which of the two a crash leaves behind.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.base import AssetStoreWriterKind, Writer
+from store.catalog import assets
+from store.errors import InvalidValue, WatermarkProtected
+from store.keys import AssetRef
+from store.processes import audit
+from store.state.entries import EntryChange, KeyLock
+from store.values import WATERMARK_SUFFIX, to_json
+from watcher.serving.api.context import ApiContext
+from watcher.serving.api.sign_in.auth import Actor
+
+log = structlog.get_logger()
+
+
+def new_write_id() -> str:
+    """What leads from a stored value to the lines about its write."""
+    return uuid.uuid4().hex
+
+
+def json_within_limit(context: ApiContext, value: Any) -> str:
+    """The value's JSON text, as people and tools may store it. Raises `InvalidValue`."""
+    text = to_json(value)
+    if len(text) > context.max_value_storage_bytes:
+        raise InvalidValue(
+            f"the value takes {len(text)} bytes as JSON, more than max_value_storage_bytes ({context.max_value_storage_bytes}); "
+            f"store a reference to where it is"
+        )
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryWrite:
+    """A change of an asset's entries inside its transaction: of one, whose `key` is given, of several, or of all."""
+
+    context: ApiContext
+    connection: AsyncConnection
+    asset: AssetRef
+    writer: Writer
+    action: str
+    key: str | None = None
+    keys: Sequence[str] | None = None
+    lock: KeyLock | None = None
+    trace_id: str | None = None
+
+    async def set(self, value: str, *, is_ref: bool = False, expected_version: int | None = None) -> None:
+        """Write the entry; `value` is JSON text. Raises `WatermarkProtected`, `VersionConflict`, `InvalidValue`."""
+        await self._apply(value, is_ref=is_ref, expected_version=expected_version)
+
+    async def delete(self, *, expected_version: int | None = None) -> None:
+        """Remove the entry if it is there. Raises `WatermarkProtected`, `VersionConflict`."""
+        await self._apply(None, is_ref=False, expected_version=expected_version)
+
+    async def clear(self) -> None:
+        """Remove all entries but the watermarks of configured watchers."""
+        watermarks = await assets.watermark_keys(self.connection, self.asset.id)
+        await self.context.entries.clear(self.connection, self.asset, writer=self.writer, protected=watermarks)
+        for key in watermarks:
+            self.context.on_watermark(self.asset.id, key)
+
+    async def refuse_watermark(self, key: str) -> None:
+        """Raise `WatermarkProtected` for the entry that a configured watcher writes."""
+        if key.endswith(WATERMARK_SUFFIX) and key in await assets.watermark_keys(self.connection, self.asset.id):
+            name = key.removesuffix(WATERMARK_SUFFIX)
+            raise WatermarkProtected(
+                f"{key!r} is written by its watcher only; use POST /api/v2/watchers/{name}/rewind to move it"
+            )
+
+    async def _apply(self, value: str | None, *, is_ref: bool, expected_version: int | None) -> None:
+        assert self.key is not None  # noqa: S101  a change of one entry
+        await self.refuse_watermark(self.key)
+        change = EntryChange(
+            asset=self.asset,
+            key=self.key,
+            value=value,
+            writer=self.writer,
+            is_ref=is_ref,
+            expected_version=expected_version,
+            lock=self.lock,
+        )
+        await self.context.entries.apply(self.connection, change)
+
+    @property
+    def who(self) -> dict[str, Any]:
+        """The writer in log records; the ids of a task are what sends them to its try's log."""
+        writer = self.writer
+        if writer.kind is not AssetStoreWriterKind.TASK:
+            return {"actor": writer.actor}
+        of_task = {"dag_id": writer.dag_id, "run_id": writer.run_id, "task_id": writer.task_id}
+        return {**of_task, "map_index": writer.map_index, "try_number": writer.try_number}
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What both log records of the write say."""
+        what = {"key": self.key} if self.keys is None else {"keys": self.keys}
+        return {"write_id": self.writer.write_id, "action": self.action, "asset": self.asset.name, **what, **self.who}
+
+    def announce(self) -> None:
+        """The last act before COMMIT."""
+        log.info("store.writing", **self.record)
+
+    def confirm(self) -> None:
+        """The first act after COMMIT."""
+        log.info("store.written", **self.record)
+        written = 1 if self.keys is None else len(self.keys)
+        self.context.metrics.count_writes(self.writer.kind, written, self.trace_id)
+
+
+async def set_entry(
+    context: ApiContext, actor: Actor, asset_id: int, key: str, value: str, *, expected_version: int | None
+) -> None:
+    """A person or tool sets an entry, as by `api_write`; in one round trip to the database where that is possible.
+
+    `value` is JSON text. Raises as `api_write` and `EntryWrite.set` do.
+    """
+    in_one = context.entries.set_in_one_statement and not key.endswith(WATERMARK_SUFFIX)
+    if in_one and await _set_in_one_statement(context, actor, asset_id, key, value, expected_version):
+        return
+    async with api_write(context, actor, asset_id, action="set", key=key) as write:
+        await write.set(value, expected_version=expected_version)
+
+
+async def _set_in_one_statement(
+    context: ApiContext, actor: Actor, asset_id: int, key: str, value: str, expected_version: int | None
+) -> bool:
+    """False when it was not set: why is for a transaction to find out, which reads what there is then."""
+    writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
+    async with context.database.statement() as connection:
+        said = {"write_id": writer.write_id, "action": "set", "asset_id": asset_id, "key": key, "actor": actor.name}
+        log.info("store.writing", **said)
+        asset = await audit.set_entry(connection, asset_id, key, value, writer, expected_version=expected_version)
+    if asset is None:
+        return False
+    EntryWrite(context=context, connection=connection, asset=asset, writer=writer, action="set", key=key).confirm()
+    return True
+
+
+@asynccontextmanager
+async def api_write(
+    context: ApiContext, actor: Actor, asset_id: int, *, action: str, key: str | None = None
+) -> AsyncIterator[EntryWrite]:
+    """A person or tool changes an asset's store: writer kind `api`, with an entry in the audit.
+
+    Raises `NotFound` for the asset, and `Conflict` when an entry of an inactive one is set.
+    """
+    write_id = new_write_id()
+    writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=write_id)
+    must_be_active = action in {"set", "undo"}
+    async with context.database.transaction() as connection:
+        changed = await audit.store_to_change(
+            connection, asset_id, actor.name, action, write_id, key=key, active=must_be_active
+        )
+        write = EntryWrite(
+            context=context,
+            connection=connection,
+            asset=changed.asset,
+            writer=writer,
+            action=action,
+            key=key,
+            lock=changed.lock,
+        )
+        yield write
+        write.announce()
+    write.confirm()

@@ -1,0 +1,55 @@
+"""What browsers send with a form, and where they go then: a page that is read again, so that a reload repeats nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+from urllib.parse import parse_qsl
+
+from fastapi import Depends, HTTPException, Request
+from fastapi.responses import RedirectResponse
+
+from watcher.serving.api.parameters import BIGGEST, storable
+from watcher.serving.web import addresses
+
+_MOST_FIELDS: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormFields:
+    """The fields of a form by name; of several of one name the last. Each raises 422 for what is not of its kind."""
+
+    fields: Mapping[str, str]
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Without a `default` it must be there."""
+        value = self.fields.get(name, default)
+        if value is None:
+            raise HTTPException(422, f"the form has no {name}")
+        try:
+            return storable(value)
+        except ValueError as error:
+            raise HTTPException(422, f"{name} {error}") from None
+
+    def number(self, name: str) -> int:
+        text = self.text(name)
+        if not (text.isascii() and text.isdecimal() and len(text) < len(str(BIGGEST))):
+            raise HTTPException(422, f"{name} is no number: {text[:40]!r}")
+        return int(text)
+
+
+async def _form(request: Request) -> FormFields:
+    try:
+        pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise HTTPException(422, f"this is no form: {error}") from None
+    return FormFields(fields=dict(pairs))
+
+
+Form = Annotated[FormFields, Depends(_form)]
+
+
+def go_to(request: Request, *parts: object, **query: object) -> RedirectResponse:
+    """To a page below the root."""
+    return RedirectResponse(addresses.root(request) + addresses.path(*parts, **query), 303)

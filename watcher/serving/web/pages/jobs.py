@@ -1,0 +1,72 @@
+"""One job: its schedule, what it waits for, its runs; to pause, resume and start it by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request, Response
+
+from store.catalog import assets
+from store.runs import decisions, jobs, runs
+from store.runs.runs import Run
+from watcher.serving.api import decisions as api
+from watcher.serving.api.context import Context
+from watcher.serving.api.shapes.dags import dag_response
+from watcher.serving.api.sign_in.auth import Operator
+from watcher.serving.web.forms import Form, go_to
+from watcher.serving.web.parts import FEW, Part
+from watcher.serving.web.rendering import Pages
+from watcher.serving.web.waiting import waiting_jobs
+
+router = APIRouter(prefix="/jobs/{dag_id}", include_in_schema=False)
+
+
+@router.get("")
+async def one_job(view: Pages, dag_id: str) -> Response:
+    async with view.context.database.reading() as connection:
+        job = await jobs.get(connection, dag_id)
+        around = await assets.around_job(connection, dag_id)
+        unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
+        (waiting,) = await waiting_jobs(connection, [job])
+        rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
+    part: Part[Run] = Part.of(rows, lambda run: run.id, FEW)
+    values: dict[str, Any] = {
+        "job": job,
+        "shown": dag_response(job, unprocessed),
+        "around": around,
+        "waiting": waiting,
+        "runs": part,
+    }
+    return view.page("job.html", **values)
+
+
+@router.post("/pause")
+async def pause(request: Request, context: Context, actor: Operator, dag_id: str) -> Response:
+    await api.pause(context, actor, [dag_id], paused=True)
+    return go_to(request, "jobs", dag_id)
+
+
+@router.post("/resume")
+async def resume(request: Request, context: Context, actor: Operator, dag_id: str) -> Response:
+    await api.pause(context, actor, [dag_id], paused=False)
+    return go_to(request, "jobs", dag_id)
+
+
+@router.post("/start")
+async def start(request: Request, context: Context, actor: Operator, dag_id: str, form: Form) -> Response:
+    """A run by hand, with a `conf` if one is given."""
+    run_id = await api.trigger(context, actor, dag_id, api.RunRequest(conf=_conf(form.text("conf", ""))))
+    return go_to(request, "runs", dag_id, run_id)
+
+
+def _conf(text: str) -> dict[str, Any]:
+    try:
+        conf = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise HTTPException(422, f"the conf is not JSON: {error}") from None
+    except RecursionError:
+        raise HTTPException(422, "the conf is nested too deep") from None
+    if not isinstance(conf, dict):
+        raise HTTPException(422, 'the conf must be a JSON object, such as {"day": "2026-01-31"}')
+    return conf

@@ -1,0 +1,121 @@
+"""One watcher: its watermark in words, its log, and what operators do to it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import anyio.to_thread
+from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
+
+from store.catalog import watchers
+from store.catalog.watchers import WatcherRow
+from store.detection import rejections, rewind
+from watcher.host.logs.paths import watcher_logs
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.parameters import storable
+from watcher.serving.api.routes import rejected as api_of_rejected
+from watcher.serving.api.routes import watchers as api
+from watcher.serving.api.routes.logs import excerpt
+from watcher.serving.api.routes.watchers import WatcherPoll
+from watcher.serving.api.shapes.base import parsed
+from watcher.serving.api.sign_in.auth import Operator
+from watcher.serving.web.addresses import path
+from watcher.serving.web.forms import Form, go_to
+from watcher.serving.web.pages.logs import last_lines, lines
+from watcher.serving.web.parts import FEW
+from watcher.serving.web.rendering import Pages, View
+
+router = APIRouter(prefix="/watchers/{name}", include_in_schema=False)
+_FEW_LINES = 20
+_MOST_COUNTED = 1_000
+Name = Annotated[str, Path()]
+
+
+@router.get("")
+async def one_watcher(view: Pages, name: Name) -> Response:
+    return await _page(view, name)
+
+
+async def _page(view: View, name: str, **more: object) -> Response:
+    """`more` are a preview and what it is of."""
+    async with view.context.database.reading() as connection:
+        row = view.context.health.merged(await watchers.get(connection, name))
+        asset = await watchers.asset_of(connection, name)
+        last_rewind = await rewind.last_rewind(connection, name, most=_MOST_COUNTED)
+        stored_polls = (await watchers.stored_polls(connection, [name])).get(name)
+        rejected = await rejections.oldest(connection, name, limit=FEW + 1)
+    log = partial(watcher_logs, view.context.logs_directory, name)
+    records = await excerpt(view.context, log, last_lines(count=_FEW_LINES))
+    values = {
+        "watcher": row,
+        "asset": asset,
+        "watermark": parsed(row.watermark_now),
+        "sentence": await _described(view.context, row),
+        "rewind": last_rewind,
+        "most_counted": _MOST_COUNTED,
+        "rejected": rejected,
+        "polls": [WatcherPoll.of(poll) for poll in view.context.health.polls(name, stored_polls)[:FEW]],
+        "lines": lines(records),
+        "around": None,
+        "api": path("api", "v2", "watchers", name, "logs"),
+        "preview": None,
+        "to": None,
+    }
+    return view.page("watcher.html", **{**values, **more})
+
+
+async def _described(context: ApiContext, row: WatcherRow) -> str:
+    """The watermark in the words of its trigger's class."""
+    watermark = parsed(row.watermark_now)
+    describe = partial(context.descriptions.describe, watcher=row.name)
+    return (await anyio.to_thread.run_sync(describe, row.trigger, watermark)).sentence
+
+
+@router.post("/pause")
+async def pause(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api.pause(context, actor, name)
+    return go_to(request, "watchers", name)
+
+
+@router.post("/resume")
+async def resume(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api.resume(context, actor, name)
+    return go_to(request, "watchers", name)
+
+
+@router.get("/preview")
+async def preview(
+    view: Pages, actor: Operator, name: Name, to: Annotated[str | None, Query(max_length=1000)] = None
+) -> Response:
+    """On the watcher's page what the next look would find, or what would follow a rewind; nothing changes by it."""
+    if to is None:
+        return await _page(view, name, preview=await api.poll(view.context, actor, name, dry_run=True))
+    body = api.RewindBody(to=_place(to), preview=True)
+    return await _page(view, name, preview=await api.rewind(view.context, actor, name, body), to=body.to)
+
+
+@router.post("/rewind")
+async def rewind_to(request: Request, context: Context, actor: Operator, name: Name, form: Form) -> Response:
+    """The rewind that was previewed."""
+    await api.rewind(context, actor, name, api.RewindBody(to=_place(form.text("to"))))
+    return go_to(request, "watchers", name)
+
+
+def _place(text: str) -> str:
+    try:
+        return storable(text.strip())
+    except ValueError as error:
+        raise HTTPException(422, f"`to` {error}") from None
+
+
+@router.post("/rewind/undo")
+async def undo_rewind(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api.undo_rewind(context, actor, name)
+    return go_to(request, "watchers", name)
+
+
+@router.post("/rejected/retry")
+async def retry_rejected(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api_of_rejected.retry_rejected(context, actor, name)
+    return go_to(request, "watchers", name)

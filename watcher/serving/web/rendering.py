@@ -1,0 +1,96 @@
+"""Templates become pages: what they may call, and the headers that let them load our own files and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from store.processes.tokens import ROLES
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.sign_in.auth import Actor, Viewer
+from watcher.serving.web import addresses, static, words
+
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "same-origin",  # with less, browsers would send the forms' `Origin` as null
+}
+
+
+def _shown(value: Any) -> Any:
+    """Whatever a template puts into a page; what macros have made is a page's text already."""
+    return words.visible(value) if type(value) is str else "" if value is None else value
+
+
+def _environment() -> Environment:
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    templates.filters.update(words.FILTERS)
+    templates.globals.update(path=addresses.path, of_write=addresses.of_write, LINE=addresses.LINE)
+    templates.globals.update({name: static.address(file) for name, file in _FILES.items()})
+    return templates
+
+
+_FILES: Final = {"style": "style.css", "script": "live.js", "icon": "icon.svg"}
+_TEMPLATES: Final = _environment()
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One request for a page: who asks, of what."""
+
+    request: Request
+    context: ApiContext
+    actor: Actor
+
+    def page(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        """The template with these values, and what all templates need."""
+        role = ROLES.index(self.actor.role)
+        rights = {"may_operate": role >= ROLES.index("operator"), "may_write": role >= ROLES.index("admin")}
+        session = {"actor": self.actor, "is_open": self.context.auth == "none", **rights}
+        return _rendered(self.request, template, status, {**session, **values})
+
+
+async def _view(request: Request, context: Context, actor: Viewer) -> View:
+    return View(request=request, context=context, actor=actor)
+
+
+Pages = Annotated[View, Depends(_view)]
+"""For whoever may read; refused like the API refuses."""
+
+
+def error_page(request: Request, status: int, detail: Any) -> HTMLResponse:
+    """A refusal or a failure, in the API's own words."""
+    sentence = detail if isinstance(detail, str) else "; ".join(_fault(fault) for fault in detail)
+    return plain_page(request, "error.html", status=status, code=status, sentence=sentence)
+
+
+def plain_page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page for whoever is not signed in."""
+    nobody = {"actor": None, "is_open": False, "may_operate": False, "may_write": False}
+    return _rendered(request, template, status, {**nobody, **values})
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    return f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}"
+
+
+def _rendered(request: Request, template: str, status: int, values: Mapping[str, Any]) -> HTMLResponse:
+    of_request = {"root": addresses.root(request), "now": datetime.now(UTC), "here": request.url.path}
+    return HTMLResponse(_TEMPLATES.get_template(template).render({**of_request, **values}), status, headers=_HEADERS)

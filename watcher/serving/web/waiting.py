@@ -1,0 +1,91 @@
+"""Why no run has started yet although events are queued: in the words of people, from what the database holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.keys import Condition
+from store.runs import waiting
+from store.runs.jobs import Job
+from store.runs.waiting import QueueOfAsset
+from watcher.scheduling.conditions import Resolved, is_met
+from watcher.serving.api.shapes.dags import schedule_text
+from watcher.serving.web.words import duration
+
+_NONE: Final[Resolved] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitingJob:
+    """A job, what its queue holds, and why that makes no run yet."""
+
+    job: Job
+    schedule: str | None
+    queues: Sequence[QueueOfAsset]
+    reason: str
+
+    @property
+    def oldest(self) -> datetime | None:
+        return min((queue.oldest for queue in self.queues if queue.oldest is not None), default=None)
+
+
+async def waiting_jobs(connection: AsyncConnection, jobs: Sequence[Job]) -> Sequence[WaitingJob]:
+    """Of each job in three statements for all."""
+    names = [job.dag_id for job in jobs]
+    queues = await waiting.queues_of(connection, names)
+    resolved = await waiting.resolved(connection, names)
+    active = await waiting.active_runs(connection, names)
+    return [_waiting_job(job, queues, resolved.get(job.dag_id, _NONE), active.get(job.dag_id, 0)) for job in jobs]
+
+
+def _waiting_job(job: Job, queues: Sequence[QueueOfAsset], resolved: Resolved, active: int) -> WaitingJob:
+    own = [queue for queue in queues if queue.dag_id == job.dag_id]
+    queued = {queue.asset for queue in own if queue.queued}
+    return WaitingJob(
+        job=job,
+        schedule=schedule_text(job.definition.schedule),
+        queues=own,
+        reason=reason(job, queued, resolved, active),
+    )
+
+
+def reason(job: Job, queued: AbstractSet[str], resolved: Resolved, active: int) -> str:
+    """One sentence; `queued` are the assets of which the job's queue holds events."""
+    definition = job.definition
+    if definition.schedule is None or not queued:
+        return "nothing is queued"
+    if job.paused:
+        return "the job is paused; resume it"
+    if not is_met(definition.schedule, queued, resolved):
+        return f"waits for {missing(definition.schedule, queued, resolved)}"
+    if active >= definition.max_active_runs:
+        return f"waits for the end of a run: {active} of at most {definition.max_active_runs} are active"
+    if definition.batch.debounce:
+        pause, longest = duration(definition.batch.debounce), duration(definition.batch.max_wait)
+        return f"a run starts when {pause} have passed without another event, after {longest} at the latest"
+    return "a run is about to start"
+
+
+def missing(condition: Condition, queued: AbstractSet[str], resolved: Resolved) -> str:
+    """What has to come before the condition is met, shortest way first: `a and (b or c)`."""
+    match condition:
+        case {"all": parts}:
+            unmet = [part for part in parts if not is_met(part, queued, resolved)]
+            return " and ".join(_nested(part, queued, resolved, several=len(unmet) > 1) for part in unmet)
+        case {"any": parts}:
+            return " or ".join(_nested(part, queued, resolved, several=len(parts) > 1) for part in parts)
+        case {"alias": str(name)}:
+            return f"the alias {name}" + ("" if resolved.get(name) else ", which stands for no asset yet")
+        case _:
+            return str(condition)
+
+
+def _nested(condition: Condition, queued: AbstractSet[str], resolved: Resolved, *, several: bool) -> str:
+    text = missing(condition, queued, resolved)
+    return f"({text})" if several and isinstance(condition, Mapping) and not condition.get("alias") else text

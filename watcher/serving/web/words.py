@@ -1,0 +1,113 @@
+"""How values read on a page: times, numbers, JSON, and text that holds what nobody sees."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from watcher.serving.web import addresses
+
+SHORT: Final = 400
+"""Characters of a value that a list shows."""
+_INVISIBLE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    "|[\U000e0000-\U000e007f\ud800-\udfff]"
+)
+"""Control characters, marks that turn the direction of text (https://trojansource.codes), and what has no width."""
+
+
+def visible(text: object) -> str:
+    """The text with each character that would hide, or move others about, as its escape."""
+    return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
+
+
+def pretty(text: str, indent: int | None = 2) -> str:
+    """A JSON text over several lines, for people; as it is where Python cannot read it."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):  # a number may have more digits than Python reads
+        return visible(text)
+    return visible(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def compact(text: str) -> str:
+    """A JSON text on one line, no longer than a list has room for."""
+    return shortened(pretty(text, indent=None))
+
+
+def as_json(value: Any) -> str:
+    """What a row holds parsed, on one line."""
+    return shortened(visible(json.dumps(value, ensure_ascii=False, default=str)))
+
+
+def shortened(text: str, length: int = SHORT) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def moment(at: datetime) -> str:
+    """To the second, in UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def age(at: datetime, now: datetime) -> str:
+    """How long ago that was, or in how long it will be."""
+    seconds = (now - at).total_seconds()
+    return f"in {duration(-seconds)}" if seconds <= -1 else f"{duration(seconds)} ago" if seconds >= 1 else "just now"
+
+
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def duration(seconds: float | timedelta) -> str:
+    """In the largest unit, and the next one below it while that still tells something: `3 h 20 min`."""
+    left = round(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
+    parts = []
+    for unit, length in _UNITS:
+        count, left = divmod(left, length)
+        parts.append((count, unit))
+    first = next((place for place, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    shown = parts[first : first + (1 if parts[first][0] >= _PLENTY else 2)]
+    return " ".join(f"{count} {unit}" for count, unit in shown if count) or "0 s"
+
+
+_PLENTY: Final = 10
+"""Of a unit; then the next one tells nothing."""
+
+
+def number(count: int) -> str:
+    return f"{count:,}"
+
+
+def cost(text: str | None) -> str:
+    """What a try took, of what is known of it: `4.1 s of CPU, 410 MB, 1,200 rows read`."""
+    numbers = {} if text is None else json.loads(text)
+    shown = [form.format(numbers[name]) for name, form in _COSTS.items() if numbers.get(name)]
+    return ", ".join(shown)
+
+
+_COSTS: Final = {
+    "cpu_seconds": "{:,.1f} s of CPU",
+    "peak_memory_mb": "{:,} MB",
+    "rows_read": "{:,} rows read",
+    "bytes_read": "{:,} bytes read",
+    "rows_written": "{:,} rows written",
+    "bytes_written": "{:,} bytes written",
+}
+
+
+FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
+    "visible": visible,
+    "pretty": pretty,
+    "compact": compact,
+    "as_json": as_json,
+    "shortened": shortened,
+    "moment": moment,
+    "age": age,
+    "duration": duration,
+    "number": number,
+    "cost": cost,
+    "part": addresses.part,
+}

@@ -1,0 +1,1 @@
+"""Applications that come with the daemon; spark-submit starts each as a file."""

@@ -1,0 +1,215 @@
+"""The AppCDS archive that lets `profile: small` start in a third of the CPU time: where it is, what it holds for, how it is made.
+
+An archive is good for one JVM and one class path, and a JVM leaves out what does not fit (JEP 350). `jars/*`, which
+Spark puts on the class path, comes in the file system's own order, which differs from machine to machine; so the jars are
+named one by one, sorted, before it: that way an archive made in an image holds wherever the image runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, Final
+
+from config.java_properties import write_properties
+from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
+from watcher.submit.base import SparkApplication, Submission, SubmitError
+from watcher.submit.local.shim import sync_folder
+from watcher.submit.spark import command
+from watcher.submit.spark.runtime import Runtime
+
+LONGEST: Final = 600.0
+_PROGRAM: Final = Path(__file__).with_name("archive_program.py")
+"""Its classes are archived."""
+_MOST_LOADED: Final = (
+    "spark-catalyst",
+    "spark-core",
+    "spark-sql",
+    "scala-",
+    "log4j-",
+    "jackson-",
+    "hadoop-",
+    "parquet-",
+)
+"""Of which jars most of those are, by the beginnings of their names."""
+_UNFINISHED: Final = "unfinished-"
+_NOT_MADE: Final = "this Java makes no class archive, so that Spark jobs start as slowly as without: "
+
+
+class NoArchiveFolder(Exception):
+    """There is no place for archives; the sentence says so. Jobs run without."""
+
+
+def archive_folder(environment: Mapping[str, str]) -> Path | None:
+    """The user's own, by the XDG Base Directory Specification; None where there is none, or none that a JVM can be told of."""
+    cache = Path(environment.get("XDG_CACHE_HOME", ""))
+    if not cache.is_absolute():
+        cache = Path(environment.get("HOME", "")) / ".cache"
+    # Of a name with a colon in it a JVM makes two archives.
+    return cache / "asset-watcher" / "class-archives" if cache.is_absolute() and ":" not in str(cache) else None
+
+
+def find_archive(folder: Path | None, runtime: Runtime) -> command.ClassArchive | None:
+    """The archive of this JVM and this Spark, if it was made."""
+    file = None if folder is None else folder / _name(_identity(runtime.java, runtime.spark_home))
+    if file is None or not os.access(file, os.R_OK):
+        return None
+    return command.ClassArchive(file=file, class_path=_class_path(runtime.spark_home))
+
+
+def make_archive(folder: Path | None, runtime: Runtime, daemon: Mapping[str, str]) -> bool:
+    """Make the archive, unless it is there (False), and take away those whose JVM or jars are gone; blocking.
+
+    One process makes it at a time, and it is there in whole or not at all. `daemon` is the environment of which the
+    JVM gets what a job would. Raises `NoArchiveFolder`, and `SubmitError` with a sentence when the JVM makes none.
+    """
+    if find_archive(folder, runtime) is not None:
+        return False
+    with _locked(folder) as place:
+        _sweep(place)
+        if find_archive(place, runtime) is not None:
+            return False
+        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=place) as name:
+            unfinished = Path(name) / "new.jsa"
+            _run_program(Path(name), unfinished, runtime, daemon)
+            # A JVM that cannot use it fails here.
+            made = command.ClassArchive(file=unfinished, class_path=_class_path(runtime.spark_home))
+            options = [*made.options, "-Xshare:on", "-cp", made.class_path]
+            _run([str(runtime.java / "bin" / "java"), *command.SMALL, *options, "-version"], {})
+            identity = _identity(runtime.java, runtime.spark_home)
+            archive = place / _name(identity)
+            archive.with_suffix(".json").write_text(json.dumps(identity), encoding="utf-8")
+            with unfinished.open("rb") as file:
+                os.fsync(file.fileno())  # cut off by a power failure it would crash every JVM that maps it
+            unfinished.rename(archive)
+            sync_folder(place)
+    return True
+
+
+def _class_path(spark_home: Path) -> str:
+    return os.pathsep.join(map(str, _jars(spark_home)))
+
+
+def _name(identity: Mapping[str, Any]) -> str:
+    """Another one after every change of the JVM, of a jar, or of what the archive is made with."""
+    key = hashlib.sha256(_PROGRAM.read_bytes() + json.dumps(identity).encode())
+    return f"{key.hexdigest()[:16]}.jsa"
+
+
+def _identity(java: Path, spark_home: Path) -> Mapping[str, Any]:
+    """The JVM compares seconds and sizes of the jars, too."""
+    files = (java / "release", java / "lib" / "server" / "libjvm.so", *_jars(spark_home))
+    stats = [(str(file), file.stat()) for file in files if file.exists()]
+    return {
+        "java": str(java),
+        "spark_home": str(spark_home),
+        "files": [[name, int(stat.st_mtime), stat.st_size] for name, stat in stats],
+    }
+
+
+def _jars(spark_home: Path) -> list[Path]:
+    """In no order that Spark relies on: a JVM that makes an archive compares where each class is from with jar after jar."""
+    jars = (spark_home / "jars").glob("*.jar")
+    return sorted(jars, key=lambda jar: ([not jar.name.startswith(name) for name in _MOST_LOADED], jar.name))
+
+
+@contextmanager
+def _locked(folder: Path | None) -> Iterator[Path]:
+    if folder is None:
+        raise NoArchiveFolder("no class archive: neither XDG_CACHE_HOME nor HOME leads to a folder that could hold it")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise NoArchiveFolder(f"no class archive: {folder} cannot be made ({error.strerror})") from error
+    try:
+        if not os.access(folder, os.W_OK):
+            raise NoArchiveFolder(f"no class archive: {folder} cannot be written to")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        os.close(descriptor)
+
+
+def _sweep(folder: Path) -> None:
+    """A JVM that has an archive open keeps it, and one that comes too late goes without."""
+    for unfinished in folder.glob(f"{_UNFINISHED}*"):
+        rmtree(unfinished, ignore_errors=True)
+    for archive in folder.glob("*.jsa"):
+        if not _holds(archive):
+            archive.unlink(missing_ok=True)
+            archive.with_suffix(".json").unlink(missing_ok=True)
+
+
+def _holds(archive: Path) -> bool:
+    """Whether JVM and jars are as they were when it was made."""
+    try:
+        identity = json.loads(archive.with_suffix(".json").read_bytes())
+        return bool(identity == _identity(Path(identity["java"]), Path(identity["spark_home"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _run_program(workplace: Path, archive: Path, runtime: Runtime, daemon: Mapping[str, str]) -> None:
+    """A small PySpark job with the class path and the options of real ones, whose JVM writes down the classes it loaded."""
+    paths = command.Paths(
+        spark_home=runtime.spark_home,
+        python=runtime.python,
+        sdk=None,
+        context=workplace / "context.json",
+        properties=workplace / "spark.properties",
+        log4j2=workplace / "log4j2.properties",
+        scratch=workplace,
+        class_archive=None,
+    )
+    program = _program(workplace, archive, _class_path(runtime.spark_home))
+    paths.properties.write_text(write_properties(command.configuration(program, paths)), encoding="utf-8")
+    paths.log4j2.write_text(command.LOG4J2, encoding="utf-8")
+    _run(
+        command.arguments(program, paths),
+        {**command.environment(program, paths, daemon), "JAVA_HOME": str(runtime.java)},
+    )
+    if not archive.exists():
+        raise SubmitError(f"{_NOT_MADE}it ended without one")
+
+
+def _program(workplace: Path, archive: Path, class_path: str) -> Submission:
+    """No Hadoop folder on the class path: archives hold for jars only, and a job's own may follow them."""
+    quiet = "-Xlog:disable -Xlog:all=error:stderr"
+    data = workplace / "data"
+    data.mkdir()
+    application = SparkApplication(
+        application=str(_PROGRAM),
+        args=(str(data),),
+        master="local[1]",
+        conf={command.CLASS_PATH: class_path, command.JAVA_OPTIONS: f"{quiet} -XX:ArchiveClassesAtExit={archive}"},
+        env={},
+    )
+    instance = TaskInstanceKey(dag_id="class-archive", run_id="", task_id="")
+    key = TryKey(instance=instance, task_instance_id=TaskInstanceId(""), try_number=0)
+    return Submission(key=key, tag="class-archive", application=application, context={})
+
+
+def _run(argv: list[str], environment: Mapping[str, str]) -> None:
+    try:
+        subprocess.run(  # noqa: S603 - Spark's own scripts, and Java
+            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=LONGEST
+        )
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr.strip() or error.stdout.strip() or f"exit code {error.returncode}").splitlines()[-3:]
+        raise SubmitError(_NOT_MADE + "; ".join(last)) from error
+    except subprocess.TimeoutExpired as error:
+        raise SubmitError(
+            f"no class archive: it was not made within {error.timeout:g} s; run the command again when the machine has "
+            "less to do"
+        ) from error
+    except OSError as error:
+        raise SubmitError(f"{_NOT_MADE}{error}") from error

@@ -1,0 +1,127 @@
+"""The children of a host: making them, bounding their memory, and ending them.
+
+A child ends by `stop`, after a grace by SIGTERM, after another by SIGKILL to all of its group. That happens beside whoever
+used it, so that nobody waits for a child that does not want to end, but the next child of the same watcher.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import structlog
+from anyio import CancelScope, CapacityLimiter
+from anyio.abc import TaskGroup, TaskStatus
+
+from watcher.triggerer.isolation.child_handle import Child, ChildSettings
+from watcher.triggerer.isolation.fork_server import ForkServer
+
+LOOK_AT_MEMORY: Final = 1.0
+_MB: Final = 1_000_000
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+log = structlog.get_logger()
+
+
+class Children:
+    """Makes children. Each lives in a task of `tasks`, which ends it however that group ends."""
+
+    def __init__(self, server: ForkServer, tasks: TaskGroup, settings: ChildSettings) -> None:
+        self.settings = settings
+        self._server = server
+        self._tasks = tasks
+        self._turn = CapacityLimiter(1)
+        self._living: set[Child] = set()
+        self._newest: dict[str, Child] = {}
+        self._watching = False
+
+    @asynccontextmanager
+    async def open(self, watcher: str, *, only_one: bool = True) -> AsyncIterator[Child]:
+        """A child of a watcher, for the block. `only_one`: once the one before it is gone."""
+        if only_one and watcher in self._newest:
+            await self._newest[watcher].finished.wait()
+        child: Child = await self._tasks.start(self._keep)
+        if only_one:
+            self._newest[watcher] = child
+        if not self._watching:
+            self._watching = True
+            self._tasks.start_soon(self._watch_memory)
+        try:
+            yield child
+        finally:
+            child.over.set()
+
+    async def _keep(self, *, task_status: TaskStatus[Child]) -> None:
+        with CancelScope(shield=True):
+            child = await self._fork()
+        self._living.add(child)
+        task_status.started(child)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(child.read, child.read_frames)
+                tasks.start_soon(child.read, child.read_output)
+                try:
+                    await child.over.wait()
+                finally:
+                    with CancelScope(shield=True):
+                        await self._end(child)
+                tasks.cancel_scope.cancel()
+        finally:
+            child.finish(None)
+            child.close()
+
+    async def _fork(self) -> Child:
+        ours, theirs = socket.socketpair()
+        output, theirs_output = os.pipe2(os.O_CLOEXEC)
+        try:
+            process = await anyio.to_thread.run_sync(self._server.fork, theirs, theirs_output, limiter=self._turn)
+        except BaseException:
+            ours.close()
+            os.close(output)
+            raise
+        finally:
+            theirs.close()
+            os.close(theirs_output)
+        child = Child(process, ours, output, self.settings)
+        await child.begin()
+        return child
+
+    async def _end(self, child: Child) -> None:
+        grace = self.settings.grace
+        await child.stop()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if await child.is_gone(within=grace):
+                break
+            child.process.signal_group(number)
+        if not await child.is_gone(within=self.settings.answer_within):
+            log.error("watcher.process_remains", pid=child.process.id)
+        self._living.discard(child)
+        status = await anyio.to_thread.run_sync(self._server.status_of, child.process, limiter=self._turn)
+        child.finish(status)
+
+    async def _watch_memory(self) -> None:
+        """RLIMIT_DATA bounds what a child allocates; this, what it has by other ways."""
+        most = self.settings.memory_mb * _MB
+        while True:
+            await anyio.sleep(LOOK_AT_MEMORY)
+            for child in [*self._living]:
+                if (used := _resident(child.process.id)) > most:
+                    child.condemn(
+                        f"the trigger's process used {used // _MB} MB of memory, and {self.settings.memory_mb} MB is the "
+                        "limit; mend its leak, or raise settings.triggerer.isolation.memory_mb"
+                    )
+                    child.process.signal_group(signal.SIGKILL)
+
+
+def _resident(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0

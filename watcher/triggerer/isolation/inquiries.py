@@ -1,0 +1,244 @@
+"""Asking about classes that this process does not import: a child imports them and answers, within a time limit.
+
+For reading a configuration, so blocking: not for the event loop.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, Field, model_serializer
+
+from config.document import KeyPath
+from config.errors import UnknownClass
+from config.vocabulary import Checked
+from watcher.host.plugins import not_imported
+from watcher.triggerer.isolation.fork_server import ForkServer, NoForkServer, Process
+from watcher.triggerer.isolation.wire import BatchLimits, BrokenFrame, Frame, Wire
+
+PATIENCE: Final = 60.0
+DESCRIBED_WITHIN: Final = 5.0
+"""Seconds that a plug-in gets to describe a watermark."""
+_GRACE: Final = 2.0
+_MEMORY_MB: Final = 1024
+_LIMIT: Final = 16_000_000
+
+
+class ForeignOptions(BaseModel):
+    """Options of a trigger whose class this process does not import; dumped as its own model dumps them."""
+
+    given: dict[str, Any] = Field(repr=False)
+    shown: dict[str, Any] = Field(repr=False)
+    format: int = 1
+    """Of the states that the trigger's class yields."""
+
+    @model_serializer
+    def _dump(self) -> dict[str, Any]:
+        return self.shown
+
+
+class ForeignConnection(ForeignOptions):
+    """A connection of such a class. `revealed` is what jobs get; None when that failed, with the `fault`."""
+
+    type: str
+    folder: Path
+    revealed: Any = Field(repr=False)
+    fault: str | None = None
+
+
+class Inquirer:
+    """Asks children, one for each module, which end with the block.
+
+    Outside of a block every question has a child and a fork server of its own, which is slow and leaves nothing behind.
+    """
+
+    def __init__(self, server: ForkServer | None = None, *, patience: float = PATIENCE) -> None:
+        """`patience`: seconds in which a class is imported, or answers."""
+        self._given_server = server
+        self._server = server
+        self._patience = patience
+        self._turn = threading.Lock()
+        self._stack: ExitStack | None = None
+        self._plugins: Path | None = None
+        self._hidden: frozenset[str] = frozenset()
+        self._children: dict[str, _Child] = {}
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end_children()
+        if self._stack is not None:
+            self._stack.close()
+        self._stack, self._server = None, self._given_server
+
+    def prepare(self, plugins: Path, hidden: frozenset[str]) -> None:
+        """Where plug-ins are, and the names of the environment that they do not see."""
+        with self._turn:
+            if (plugins, hidden) != (self._plugins, self._hidden):
+                self._end_children()
+            self._plugins, self._hidden = plugins, hidden
+            if self._server is not None:
+                self._server.hide(hidden)
+
+    def ask(self, name: str, question: str, registered: Sequence[str] = (), **details: Any) -> Frame:
+        """What the class `name` answers. Raises `UnknownClass`; `registered` are names that were perhaps meant."""
+        if self._stack is None:
+            with Inquirer(self._given_server, patience=self._patience) as inquirer:
+                inquirer.prepare(self._plugins or Path("plugins"), self._hidden)
+                return inquirer.ask(name, question, registered, **details)
+        request = {"do": "ask", "class": name, "question": question, "registered": [*registered], **details}
+        with self._turn:
+            return self._asked(name, request, registered)
+
+    def _asked(self, name: str, request: Frame, registered: Sequence[str]) -> Frame:
+        module = name.rpartition(".")[0]
+        try:
+            if module not in self._children:
+                self._children[module] = self._child()
+            frame = self._children[module].ask(request, self._patience)
+        except (EOFError, OSError, BrokenFrame) as error:
+            ended = self._children.pop(module, None)
+            raise not_imported(name, str(error) if ended is None else ended.end(error), registered) from error
+        if (fault := frame.get("error")) is not None:
+            raise _unknown(name, fault, registered)
+        answer: Frame = frame["answer"]
+        return answer
+
+    def _child(self) -> _Child:
+        assert self._stack is not None  # noqa: S101  `ask` has looked
+        if self._server is None:
+            self._server = self._stack.enter_context(ForkServer(self._hidden))
+        return _Child.start(self._server, self._plugins)
+
+    def _end_children(self) -> None:
+        while self._children:
+            self._children.popitem()[1].end()
+
+
+def _unknown(name: str, fault: Mapping[str, Any], registered: Sequence[str]) -> UnknownClass:
+    if fault["kind"] == UnknownClass.__name__:
+        return UnknownClass(fault["text"], fault["suggestions"])
+    return not_imported(name, f"{fault['type']}: {fault['text']}", registered)
+
+
+@dataclass(eq=False)
+class _Child:
+    server: ForkServer
+    process: Process
+    wire: Wire
+
+    @classmethod
+    def start(cls, server: ForkServer, plugins: Path | None) -> Self:
+        ours, theirs = socket.socketpair()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            process = server.fork(theirs, nowhere)
+        except NoForkServer:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(nowhere)
+        wire = Wire(ours, _LIMIT)
+        begin = begin_frame(
+            memory_mb=_MEMORY_MB, plugins=plugins, limits=BatchLimits(), log_level="error", alive_every=60
+        )
+        with suppress(OSError):  # then the first answer does not come either
+            wire.send(begin)
+        return cls(server, process, wire)
+
+    def ask(self, request: Mapping[str, Any], patience: float) -> Frame:
+        end = time.monotonic() + patience
+        self.wire.send(request)
+        while (left := end - time.monotonic()) > 0 and _is_readable(self.wire.socket.fileno(), left):
+            for frame in self.wire.receive(socket.MSG_DONTWAIT):
+                if frame.keys() & {"answer", "error"}:
+                    return frame
+        raise TimeoutError(f"it did not answer within {patience:g} s")
+
+    def end(self, error: Exception | None = None) -> str:
+        """Kill it; why it gave no answer."""
+        is_going = isinstance(error, EOFError | ConnectionError)
+        if not (is_going and _is_readable(self.process.handle, _GRACE)):
+            self.process.signal_group(signal.SIGKILL)
+        _is_readable(self.process.handle, PATIENCE)
+        status = self.server.status_of(self.process)
+        os.close(self.process.handle)
+        self.wire.socket.close()
+        return f"its process {ending(status)}" if is_going else str(error)
+
+
+def _is_readable(descriptor: int, within: float) -> bool:
+    poll = select.poll()  # a daemon may have more descriptors than `select` can name
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(within * 1000))
+
+
+def begin_frame(
+    *, memory_mb: int, plugins: Path | None, limits: BatchLimits, log_level: str, alive_every: float
+) -> Frame:
+    """What a child must know before all else."""
+    return {
+        "do": "begin",
+        "memory_mb": memory_mb,
+        "plugins": None if plugins is None else str(plugins),
+        "limits": {"max_events": limits.max_events, "max_bytes": limits.max_bytes},
+        "log_level": log_level,
+        "alive_every": alive_every,
+    }
+
+
+def ending(status: int | None) -> str:
+    """How a process ended, to follow its name; `status` is as `os.waitpid` tells it."""
+    if status is None:
+        return "ended"
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignModelOf:
+    """The options of a trigger, or a connection, as its class checks them in a child."""
+
+    inquirer: Inquirer
+    name: str
+    """The dotted path of the class."""
+    question: str
+    type: str = ""
+
+    def check(self, data: Any, path: KeyPath, folder: Path) -> Checked[BaseModel]:
+        try:
+            answer = self.inquirer.ask(self.name, self.question, data=data, path=list(path), folder=str(folder))
+        except UnknownClass as error:
+            return Checked(value=None, data=data, faults=[((), f"cannot be checked: {error.sentence}")])
+        faults = [(tuple(place), sentence) for place, sentence in answer["faults"]]
+        return Checked(value=self._value(answer, folder) if answer["valid"] else None, data=data, faults=faults)
+
+    def _value(self, answer: Frame, folder: Path) -> BaseModel:
+        if self.question == "options":
+            return ForeignOptions(given=answer["given"], shown=answer["shown"], format=answer["format"])
+        return ForeignConnection(
+            given=answer["given"],
+            shown=answer["shown"],
+            type=self.type,
+            folder=folder,
+            revealed=answer["revealed"],
+            fault=answer.get("not_revealed"),
+        )

@@ -1,0 +1,84 @@
+"""Watermark entries in a store backend outside the metadata database: copied after the commit that wrote them.
+
+The entry in the metadata database is the truth and part of its watcher's transaction. A copy is always made of what that
+entry holds at that moment, so an entry may be copied twice, late, or by several processes, and the newest value stays.
+Copies that a crash prevented are made at the next start, which copies every configured watcher's entry once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import anyio
+import stamina
+import structlog
+from anyio.abc import TaskStatus
+
+from store.catalog import assets
+from store.database import Database
+from store.errors import BackendFailed, NotFound
+from store.state.attributed import AttributedEntries
+from watcher.host.loops import Wakeup, keep_going
+
+LOOK_EVERY: Final = 60.0
+"""Seconds after which what could not be copied is tried again."""
+
+log = structlog.get_logger()
+
+
+class WatermarkCopies:
+    """AttributedEntries whose copy may be out of date, and the task that copies them."""
+
+    def __init__(self, database: Database, entries: AttributedEntries) -> None:
+        self._database = database
+        self._entries = entries
+        self._dirty: dict[tuple[int, str], None] = {}
+        self._wakeup = Wakeup()
+
+    def mark_dirty(self, asset_id: int, key: str) -> None:
+        """Have the watermark entry under this key copied: it was written, or its copy is gone. Callable from any task."""
+        self._dirty[asset_id, key] = None
+        self._wakeup.set()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Copy until cancelled."""
+        task_status.started()
+        known = False
+        while True:
+            async with keep_going("watermark.copying_failed"):
+                if not known:
+                    async with self._database.reading() as connection:
+                        self._dirty.update(dict.fromkeys(await assets.watermark_places(connection)))
+                    known = True
+                await self.flush()
+            await self._wakeup.wait(LOOK_EVERY)
+
+    async def flush(self) -> None:
+        """Copy every dirty entry. Raises `BackendFailed` when the backend does not recover; what is not copied stays dirty."""
+        for place in list(self._dirty):
+            del self._dirty[place]  # marked again while it is copied, it is copied again
+            try:
+                await self._copy(*place)
+            except BaseException:
+                self._dirty[place] = None
+                raise
+
+    async def _copy(self, asset_id: int, key: str) -> None:
+        copied = None
+        while (version := await self._copied(asset_id, key, copied)) != copied:
+            copied = version
+
+    async def _copied(self, asset_id: int, key: str, known: int | None) -> int | None:
+        """Copy the entry if its version is not `known`; returns its version, None when there is no such entry."""
+        async with self._database.reading() as connection:
+            try:
+                asset = await assets.ref_of(connection, asset_id)
+                entry = await AttributedEntries(self._database.dialect).entry(connection, asset, key)
+            except NotFound:
+                return None
+        if entry.version != known:
+            async for attempt in stamina.retry_context(on=BackendFailed, attempts=5, timeout=None, wait_max=30):
+                with attempt:
+                    await self._entries.copy(asset, key, entry.value)
+            log.info("watermark.copied", key=key, version=entry.version)
+        return entry.version
