@@ -9,8 +9,8 @@ import unicodedata
 from datetime import datetime
 from typing import Any, Final
 
-from store.base import AssetScope, NeverExpire, Scope
 from store.errors import InvalidValue
+from store.scopes import AssetScope, NeverExpire, Scope
 
 MAX_KEY_LENGTH: Final = 512
 MAX_NESTING: Final = 200

@@ -19,7 +19,7 @@ LIFECYCLE: Final = "lifecycle"
 """The key of a table's declaration in `Table.info`."""
 
 
-class Owner(StrEnum):
+class RowOwner(StrEnum):
     """Whose rows a table holds."""
 
     ASSET = "asset"
@@ -119,7 +119,7 @@ Retention: TypeAlias = Swept | DeletedWith | RemovedBy | KeptForEver
 class Lifecycle:
     """A table's declaration. `names` are the columns that name a watcher, a job or an asset, each with its rule."""
 
-    owner: Owner
+    owner: RowOwner
     kept: tuple[Retention, ...]
     names: Mapping[str, Rename] = field(default_factory=dict)
 

@@ -38,8 +38,8 @@ from store.database.lifecycle import (
     KeptForEver,
     Lifecycle,
     NameRule,
-    Owner,
     RemovedBy,
+    RowOwner,
     Swept,
 )
 from store.keys import ROLES, Role
@@ -93,7 +93,7 @@ def _only_of_tasks(*columns: str, table: str) -> Index:
 
 asset = _table(
     "asset",
-    Lifecycle(owner=Owner.ASSET, kept=(_BY_CONFIGURATION,), names={"name": NameRule.IN_PLACE}),
+    Lifecycle(owner=RowOwner.ASSET, kept=(_BY_CONFIGURATION,), names={"name": NameRule.IN_PLACE}),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("name", String(1500), nullable=False, unique=True),
     Column("uri", String(1500), nullable=False, unique=True),
@@ -109,7 +109,7 @@ asset = _table(
 
 asset_alias = _table(
     "asset_alias",
-    Lifecycle(owner=Owner.ALIAS, kept=(_BY_CONFIGURATION,)),
+    Lifecycle(owner=RowOwner.ALIAS, kept=(_BY_CONFIGURATION,)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("name", NAME, nullable=False, unique=True),
     Column("group", String(1500), nullable=False, server_default=text("''")),
@@ -120,7 +120,7 @@ asset_alias = _table(
 asset_alias_asset = _table(  # the assets that got an event through the alias
     "asset_alias_asset",
     Lifecycle(
-        owner=Owner.ALIAS,
+        owner=RowOwner.ALIAS,
         kept=(KeptForEver(reason="An alias that is configured again goes on with its associations."),),
         names=_ASSET_ID,
     ),
@@ -131,7 +131,7 @@ asset_alias_asset = _table(  # the assets that got an event through the alias
 watcher = _table(
     "watcher",
     Lifecycle(
-        owner=Owner.WATCHER,
+        owner=RowOwner.WATCHER,
         kept=(_BY_CONFIGURATION,),
         names={
             **_ASSET_ID,
@@ -177,7 +177,7 @@ watcher = _table(
 watcher_position = _table(
     "watcher_position",
     Lifecycle(
-        owner=Owner.WATCHER,
+        owner=RowOwner.WATCHER,
         kept=(KeptForEver(reason="A version never goes back under any name: event ids are made from it."),),
         names={
             "watcher": HandedOver(
@@ -202,7 +202,7 @@ watcher_position = _table(
 watcher_position_row = _table(
     "watcher_position_row",
     Lifecycle(
-        owner=Owner.WATCHER,
+        owner=RowOwner.WATCHER,
         kept=(
             RemovedBy(function="store.detection.positions.change_rows"),
             Swept(sweep="rows of past rewinds", horizon=Horizon.UNDO_ENDED),
@@ -218,7 +218,7 @@ watcher_position_row = _table(
 rejected_item = _table(  # what cannot be told, kept aside in the transaction of the position that passes it
     "rejected_item",
     Lifecycle(
-        owner=Owner.WATCHER,
+        owner=RowOwner.WATCHER,
         kept=(RemovedBy(function="store.detection.rejections.change"),),
         names={"watcher": Follows()},
     ),
@@ -236,7 +236,7 @@ rejected_item = _table(  # what cannot be told, kept aside in the transaction of
 triggerer = _table(
     "triggerer",
     Lifecycle(
-        owner=Owner.PROCESS,
+        owner=RowOwner.PROCESS,
         kept=(
             RemovedBy(function="store.processes.triggerers.leave"),
             RemovedBy(function="store.processes.triggerers.forget_dead"),
@@ -256,7 +256,7 @@ triggerer = _table(
 dispatcher = _table(
     "dispatcher",
     Lifecycle(
-        owner=Owner.PROCESS, kept=(KeptForEver(reason="A home that comes back finds its tries again by its id."),)
+        owner=RowOwner.PROCESS, kept=(KeptForEver(reason="A home that comes back finds its tries again by its id."),)
     ),
     Column("home_id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
@@ -268,7 +268,7 @@ dispatcher = _table(
 
 leader = _table(  # one row: who schedules and starts runs
     "leader",
-    Lifecycle(owner=Owner.INSTALLATION, kept=(KeptForEver(reason="It has one row, whose epoch never goes back."),)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It has one row, whose epoch never goes back."),)),
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("owner", UUID, nullable=False),
     Column("epoch", BigInteger, nullable=False),  # +1 at every take-over
@@ -278,7 +278,7 @@ leader = _table(  # one row: who schedules and starts runs
 asset_store = _table(
     "asset_store",
     Lifecycle(
-        owner=Owner.ASSET,
+        owner=RowOwner.ASSET,
         kept=(Swept(sweep="orphaned asset entries", horizon=Horizon.ORPHAN),),
         names={
             **_ASSET_ID,
@@ -305,7 +305,7 @@ asset_store = _table(
 asset_store_history = _table(
     "asset_store_history",
     Lifecycle(
-        owner=Owner.ASSET,
+        owner=RowOwner.ASSET,
         kept=(Swept(sweep="history", horizon=Horizon.HISTORY),),
         names={**_ASSET_ID, "dag_id": NameRule.AS_WRITTEN, "watcher": NameRule.AS_WRITTEN},
     ),
@@ -332,7 +332,7 @@ asset_store_history = _table(
 task_store = _table(
     "task_store",
     Lifecycle(
-        owner=Owner.RUN,
+        owner=RowOwner.RUN,
         kept=(
             Swept(sweep="expired task entries", horizon=Horizon.OWN_EXPIRY),
             Swept(sweep="task entries past the default", horizon=Horizon.TASK_ENTRY),
@@ -354,7 +354,7 @@ task_store = _table(
 asset_event = _table(
     "asset_event",
     Lifecycle(
-        owner=Owner.ASSET,
+        owner=RowOwner.ASSET,
         kept=(Swept(sweep="events", horizon=Horizon.EVENT),),
         names={**_ASSET_ID, "source_dag_id": NameRule.AS_WRITTEN, "source_watcher": NameRule.AS_WRITTEN},
     ),
@@ -378,14 +378,14 @@ asset_event = _table(
 
 asset_forward = _table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
-    Lifecycle(owner=Owner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),
+    Lifecycle(owner=RowOwner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
 )
 
 outbox = _table(  # what is owed to other systems, written in the transaction that made it true
     "outbox",
-    Lifecycle(owner=Owner.INSTALLATION, kept=(RemovedBy(function="store.detection.outbox.remove"), _APPLYING)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.detection.outbox.remove"), _APPLYING)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("destination", String(64), nullable=False),
     Column("lane", NAME, nullable=False),  # of the destination: what is sent in order
@@ -405,7 +405,7 @@ outbox = _table(  # what is owed to other systems, written in the transaction th
 
 alert = _table(  # what was seen by which rule of `settings.alerts`
     "alert",
-    Lifecycle(owner=Owner.INSTALLATION, kept=(RemovedBy(function="store.processes.alerts.remove"),)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.processes.alerts.remove"),)),
     Column("key", String(64), primary_key=True),  # a hash of rule, kind and subject
     Column("rule", String(64), nullable=False),
     Column("alert", String(32), nullable=False),
@@ -417,7 +417,7 @@ alert = _table(  # what was seen by which rule of `settings.alerts`
 
 listen_position = _table(  # where reading the events of one of Airflow's assets stands
     "listen_position",
-    Lifecycle(owner=Owner.INSTALLATION, kept=(_APPLYING,)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(_APPLYING,)),
     Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
     Column("newest", UtcDateTime),  # by Airflow's clock; null: no event was seen
 )
@@ -425,7 +425,7 @@ listen_position = _table(  # where reading the events of one of Airflow's assets
 listen_seen = _table(  # Airflow's events that were read and may be read again
     "listen_seen",
     Lifecycle(
-        owner=Owner.INSTALLATION,
+        owner=RowOwner.INSTALLATION,
         kept=(
             RemovedBy(function="store.detection.listening.advance"),
             _deleted_with("listen_position", source="source", by_database=True),
@@ -438,14 +438,14 @@ listen_seen = _table(  # Airflow's events that were read and may be read again
 
 asset_alias_event = _table(  # the events that came through the alias
     "asset_alias_event",
-    Lifecycle(owner=Owner.ALIAS, kept=(_deleted_with("asset_event", event_id="id", by_database=True),)),
+    Lifecycle(owner=RowOwner.ALIAS, kept=(_deleted_with("asset_event", event_id="id", by_database=True),)),
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
     Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 job = _table(
     "job",
-    Lifecycle(owner=Owner.JOB, kept=(_BY_CONFIGURATION,), names=_DAG_ID),
+    Lifecycle(owner=RowOwner.JOB, kept=(_BY_CONFIGURATION,), names=_DAG_ID),
     Column("dag_id", NAME, primary_key=True),
     Column("task_id", NAME, nullable=False),
     Column("active", Boolean, nullable=False, server_default=true()),
@@ -463,7 +463,7 @@ job = _table(
 ASSET_EDGES: Final[Mapping[Role, Table]] = {
     role: _table(
         name,
-        Lifecycle(owner=Owner.JOB, kept=(_APPLYING,), names={**_DAG_ID, **_ASSET_ID}),
+        Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names={**_DAG_ID, **_ASSET_ID}),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
     )
@@ -474,7 +474,7 @@ job_schedule_asset, job_inlet, job_outlet = ASSET_EDGES.values()
 ALIAS_EDGES: Final[Mapping[Role, Table]] = {
     role: _table(
         name,
-        Lifecycle(owner=Owner.JOB, kept=(_APPLYING,), names=_DAG_ID),
+        Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names=_DAG_ID),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True, index=True),
     )
@@ -485,7 +485,7 @@ job_schedule_alias, job_inlet_alias, job_outlet_alias = ALIAS_EDGES.values()
 queued_event = _table(
     "queued_event",
     Lifecycle(
-        owner=Owner.JOB,
+        owner=RowOwner.JOB,
         kept=(
             RemovedBy(function="store.runs.runs.create_triggered_run"),
             RemovedBy(function="store.runs.queues.remove"),
@@ -502,7 +502,7 @@ queued_event = _table(
 
 run = _table(
     "run",
-    Lifecycle(owner=Owner.RUN, kept=(Swept(sweep="runs", horizon=Horizon.RUN),), names=_DAG_ID),
+    Lifecycle(owner=RowOwner.RUN, kept=(Swept(sweep="runs", horizon=Horizon.RUN),), names=_DAG_ID),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("dag_id", ForeignKey("job.dag_id"), nullable=False),
     Column("run_id", NAME, nullable=False),
@@ -530,7 +530,7 @@ run = _table(
 run_asset_event = _table(
     "run_asset_event",
     Lifecycle(
-        owner=Owner.RUN,
+        owner=RowOwner.RUN,
         kept=(
             _deleted_with("run", dag_id="dag_id", run_id="run_id"),
             Swept(sweep="events of deleted runs", horizon=Horizon.EVENT),
@@ -548,7 +548,7 @@ run_asset_event = _table(
 task_instance = _table(
     "task_instance",
     Lifecycle(
-        owner=Owner.RUN,
+        owner=RowOwner.RUN,
         kept=(
             _deleted_with("run", dag_id="dag_id", run_id="run_id"),
             Swept(sweep="foreign tasks", horizon=Horizon.RUN),
@@ -573,7 +573,7 @@ task_instance = _table(
 
 task_try = _table(
     "task_try",
-    Lifecycle(owner=Owner.RUN, kept=(_deleted_with("task_instance", task_instance_id="id"),)),
+    Lifecycle(owner=RowOwner.RUN, kept=(_deleted_with("task_instance", task_instance_id="id"),)),
     Column("task_instance_id", ForeignKey("task_instance.id"), primary_key=True),
     Column("try_number", Integer, primary_key=True, autoincrement=False),
     Column("home_id", UUID, nullable=False),  # only this home may submit again or attach
@@ -599,7 +599,7 @@ task_try = _table(
 
 execution_answer = _table(  # to a job's write with an Idempotency-Key; rows go by age, whatever becomes of the run
     "execution_answer",
-    Lifecycle(owner=Owner.RUN, kept=(Swept(sweep="kept answers", horizon=Horizon.REQUEST_REPEATED),)),
+    Lifecycle(owner=RowOwner.RUN, kept=(Swept(sweep="kept answers", horizon=Horizon.REQUEST_REPEATED),)),
     Column("task_instance_id", UUID, primary_key=True),
     Column("key", String(255), primary_key=True),
     Column("request", String(64), nullable=False),  # SHA-256 hex of method, address and body
@@ -611,7 +611,7 @@ execution_answer = _table(  # to a job's write with an Idempotency-Key; rows go 
 asset_store_increment = _table(  # the increments of a transaction were applied, by whichever try
     "asset_store_increment",
     Lifecycle(
-        owner=Owner.RUN,
+        owner=RowOwner.RUN,
         kept=(_deleted_with("task_instance", task_instance_id="id", by_database=True),),
         names=_ASSET_ID,
     ),
@@ -623,7 +623,7 @@ asset_store_increment = _table(  # the increments of a transaction were applied,
 api_token = _table(
     "api_token",
     Lifecycle(
-        owner=Owner.PERSON, kept=(KeptForEver(reason="The audit and the history name tokens that are revoked."),)
+        owner=RowOwner.PERSON, kept=(KeptForEver(reason="The audit and the history name tokens that are revoked."),)
     ),
     Column("id", UUID, primary_key=True),
     Column("subject", NAME, nullable=False),
@@ -640,7 +640,7 @@ api_token = _table(
 api_session = _table(
     "api_session",
     Lifecycle(
-        owner=Owner.PERSON,
+        owner=RowOwner.PERSON,
         kept=(RemovedBy(function="store.processes.sessions.begin"), RemovedBy(function="store.processes.sessions.end")),
     ),
     Column("id_hash", String(64), primary_key=True),
@@ -650,7 +650,7 @@ api_session = _table(
 
 audit = _table(
     "audit",
-    Lifecycle(owner=Owner.INSTALLATION, kept=(KeptForEver(reason="It says who did what, however long ago."),)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It says who did what, however long ago."),)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("at", UtcDateTime, nullable=False, index=True),
     Column("actor", NAME, nullable=False),
@@ -663,7 +663,7 @@ audit = _table(
 
 setting = _table(
     "setting",
-    Lifecycle(owner=Owner.INSTALLATION, kept=(KeptForEver(reason="It has one row a setting."),)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It has one row a setting."),)),
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),
 )

@@ -12,7 +12,6 @@ from sqlalchemy import ARRAY, Select, Text, bindparam, func, select, true, updat
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import Writer
 from store.database import configuration_lock
 from store.database.dialects import rows_of
 from store.database.schema import asset, database_now, watcher, watcher_position
@@ -21,6 +20,7 @@ from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
 from store.errors import PositionLost, StoreError, no_asset
+from store.scopes import Writer
 from store.state import statements
 from store.state.attributed import AttributedEntries
 from store.values import WATERMARK_SUFFIX

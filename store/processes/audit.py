@@ -13,11 +13,11 @@ from sqlalchemy import Select, Text, bindparam, insert, null, select, true
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import Writer
 from store.catalog import assets
 from store.database.paging import Page, Window, equal, newest, page
 from store.database.schema import asset, audit, database_now
 from store.keys import AssetRef
+from store.scopes import Writer
 from store.state import statements
 from store.state.entries import KeyLock
 from store.values import check_json, check_key

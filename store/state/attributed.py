@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import NEVER_EXPIRE, AssetStoreWriterKind, NeverExpire, TaskScope, Writer
 from store.database.dialects import chunks
-from store.database.paging import Page, Window, one_of, page
-from store.database.schema import asset_store, database_now, task_store
+from store.database.paging import Page, Window, page
+from store.database.schema import asset_store
 from store.errors import NotFound, VersionConflict
 from store.keys import AssetRef
+from store.scopes import AssetStoreWriterKind, Writer
 from store.state import statements, transactions
-from store.state.entries import Entry, EntryChange, KeyLock, References, TaskEntry
+from store.state.entries import Entry, EntryChange, KeyLock, References
 from store.state.statements import attribution
+from store.state.task_entries import TaskEntries
 from store.state.transactions import Outcome, Transaction
-from store.values import check_expiry, check_json, check_key
+from store.values import check_json, check_key
 
-_e, _s = asset_store.c, task_store.c
-_TASK_ENTRY: Final = (_s.key, _s.value, _s.is_ref, _s.updated_at, _s.expires_at)
+_e = asset_store.c
 
 
-class AttributedEntries:
+class AttributedEntries(TaskEntries):
     """The store's entries for all but a backend's author; one for each dialect (`sqlite`, `postgresql`).
 
     Raises `InvalidValue` for what cannot be stored.
@@ -37,9 +37,6 @@ class AttributedEntries:
 
     keeps_history: ClassVar[bool] = True
     """Whether writers, history, versions, references, transactions and lists of keys are kept."""
-
-    def __init__(self, dialect: str) -> None:
-        self.dialect = dialect
 
     @property
     def set_in_one_statement(self) -> bool:
@@ -165,48 +162,6 @@ class AttributedEntries:
             await self.remove(connection, asset.id, sorted(transaction.deletes), writer)
         return Outcome(versions={**versions, **dict.fromkeys(transaction.deletes, 0)}, values=present.values)
 
-    async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
-        """One entry of a task instance. Raises `NotFound`, also when it is past its retention."""
-        query = select(*_TASK_ENTRY).where(_of(task), _s.key == check_key(key), _alive())
-        return await one_of(connection, query, TaskEntry, NotFound(f"the task store has no key {key!r}"))
-
-    async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
-        """A task instance's entries by key, without those past their retention."""
-        query = select(*_TASK_ENTRY).where(_of(task), _alive())
-        return await page(connection, query, window, {"key": _s.key}, TaskEntry)
-
-    async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:
-        """The keys of these, in order."""
-        return (await connection.execute(select(_s.key).where(_of(task), _alive()).order_by(_s.key))).scalars().all()
-
-    async def set_task(
-        self, connection: AsyncConnection, task: TaskScope, entry: TaskEntry, expires_at: datetime | NeverExpire | None
-    ) -> None:
-        """Write an entry; every write decides anew how long it is kept, None leaves that to the clean-up."""
-        check_expiry(task, expires_at)
-        parameters = {
-            **task.columns,
-            "key": check_key(entry.key),
-            "value": check_json(entry.value),
-            "is_ref": entry.is_ref,
-            "expires_at": expires_at if isinstance(expires_at, datetime) else None,
-            "never_expire": expires_at is NEVER_EXPIRE,
-        }
-        await connection.execute(statements.write_task(self.dialect), parameters)
-
-    async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
-        """Give an entry another value and leave its expiry; False when there is none that has not expired."""
-        changed = update(task_store).where(_of(task), _s.key == check_key(key), _alive()).returning(_s.key)
-        values = changed.values(value=check_json(value), is_ref=False, updated_at=database_now())
-        return (await connection.execute(values)).one_or_none() is not None
-
-    async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
-        await connection.execute(delete(task_store).where(_of(task), _s.key == check_key(key)))
-
-    async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:
-        """Remove all entries, also those of mapped siblings if asked."""
-        await connection.execute(delete(task_store).where(_of(task, all_map_indices=all_map_indices)))
-
     async def _conflict(
         self, connection: AsyncConnection, asset_id: int, key: str, expected: int | None
     ) -> VersionConflict:
@@ -219,22 +174,6 @@ async def references(connection: AsyncConnection, asset_id: int) -> References:
     """Keys and stored references of an asset's entries whose values are elsewhere."""
     referring = select(_e.key, _e.value).where(_e.asset_id == asset_id, _e.is_ref).order_by(_e.key)
     return {row.key: row.value for row in await connection.execute(referring)}
-
-
-async def task_references(connection: AsyncConnection, task: TaskScope) -> References:
-    """Likewise of a task instance's, also of those past their retention."""
-    referring = select(_s.key, _s.value).where(_of(task), _s.is_ref).order_by(_s.key)
-    return {row.key: row.value for row in await connection.execute(referring)}
-
-
-def _of(task: TaskScope, *, all_map_indices: bool = False) -> ColumnElement[bool]:
-    mapped = and_(_s.dag_id == task.dag_id, _s.run_id == task.run_id, _s.task_id == task.task_id)
-    return mapped if all_map_indices else and_(mapped, _s.map_index == task.map_index)
-
-
-def _alive() -> ColumnElement[bool]:
-    """Not past its retention; what has none of its own falls to the clean-up alone."""
-    return or_(_s.expires_at.is_(None), _s.expires_at > database_now())
 
 
 def _entry(*, key: str, value: str, is_ref: bool, version: int, updated_at: datetime, **by: Any) -> Entry:

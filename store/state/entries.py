@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from store.base import Writer
 from store.keys import AssetRef
+from store.scopes import Writer
 
 
 @dataclass(frozen=True, kw_only=True)

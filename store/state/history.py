@@ -10,11 +10,11 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import Writer
 from store.database.paging import Page, Window, all_of, equal, newest, one_of, page
 from store.database.schema import asset, asset_store_history
 from store.errors import NotFound
 from store.keys import AssetRef
+from store.scopes import Writer
 from store.state.attributed import recorded
 
 _h = asset_store_history.c

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
-from typing import ClassVar, Final, ParamSpec, TypeVar
+from typing import ClassVar, Final, ParamSpec, Protocol, TypeVar
 
 import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
-from store.base import AssetScope, BaseStoreBackend, NeverExpire, TaskScope, Writer
 from store.catalog.assets import watermark_keys
 from store.database.paging import Page, Window
 from store.errors import BackendFailed, Conflict, InvalidValue, NotFound, StoreError
 from store.keys import AssetRef
+from store.scopes import AssetScope, NeverExpire, Scope, TaskScope, Writer
 from store.state.attributed import AttributedEntries
 from store.state.entries import Entry, EntryChange, TaskEntry
 from store.state.transactions import Outcome, Transaction
@@ -26,6 +26,28 @@ PATIENCE: Final = 5.0
 """Seconds that a backend gets for one call, while a transaction of ours waits for it."""
 
 
+class PlainBackend(Protocol):
+    """The four methods of `store.base.BaseStoreBackend` that an author writes; their obligations stand there."""
+
+    async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None: ...
+
+    async def aset(
+        self,
+        scope: Scope,
+        key: str,
+        value: str,
+        *,
+        expires_at: datetime | NeverExpire | None = None,
+        session: AsyncSession | None = None,
+    ) -> None: ...
+
+    async def adelete(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> None: ...
+
+    async def aclear(
+        self, scope: Scope, *, all_map_indices: bool = False, session: AsyncSession | None = None
+    ) -> None: ...
+
+
 class PlainEntries(AttributedEntries):
     """Watermarks stay attributed: there they are part of their watcher's transaction, in the backend they are copies.
 
@@ -34,7 +56,7 @@ class PlainEntries(AttributedEntries):
 
     keeps_history: ClassVar[bool] = False
 
-    def __init__(self, backend: BaseStoreBackend, dialect: str) -> None:
+    def __init__(self, backend: PlainBackend, dialect: str) -> None:
         super().__init__(dialect)
         self._backend = backend
         self._name = type(backend).__name__

@@ -34,9 +34,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.dml import ReturningInsert
 
-from store.base import AssetStoreWriterKind, Writer
 from store.database.dialects import upsert
 from store.database.schema import asset_store, asset_store_history, database_now, task_store
+from store.scopes import AssetStoreWriterKind, Writer
 
 _e, _h = asset_store.c, asset_store_history.c
 _ASSET: Final = bindparam("b_asset_id", type_=BigInteger())

@@ -12,6 +12,7 @@ import store.errors
 import store.keys
 import store.memory
 import store.metastore
+import store.scopes
 import store.values
 
 PUBLIC = {
@@ -44,4 +45,6 @@ def test_a_public_name_is_there(module: str, names: list[str]) -> None:
 def test_a_thing_under_two_names_is_one_thing() -> None:
     assert store.database.Database is store.database.engine.Database
     assert store.base.TaskScope is store.keys.TaskInstanceKey
+    for name in ("NEVER_EXPIRE", "AssetScope", "AssetStoreWriterKind", "NeverExpire", "Scope", "TaskScope", "Writer"):
+        assert getattr(store.base, name) is getattr(store.scopes, name)
     assert issubclass(store.metastore.MetastoreStoreBackend, store.base.BaseStoreBackend)

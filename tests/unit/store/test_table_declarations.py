@@ -15,7 +15,7 @@ from store.database.lifecycle import (
     HandedOver,
     Horizon,
     NameRule,
-    Owner,
+    RowOwner,
     RemovedBy,
     Swept,
     lifecycle_of,
@@ -55,7 +55,7 @@ def test_a_table_without_a_declaration_is_refused_with_a_sentence() -> None:
 
 
 def test_every_owner_has_tables() -> None:
-    assert {lifecycle_of(table).owner for table in TABLES.values()} == set(Owner)
+    assert {lifecycle_of(table).owner for table in TABLES.values()} == set(RowOwner)
 
 
 def test_a_name_rule_reads_as_a_sentence() -> None:
