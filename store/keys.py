@@ -122,7 +122,7 @@ class Batching:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cron:
+class CronSchedule:
     """Five fields or an `@…` word, checked by the configuration, and the name of an IANA time zone."""
 
     expression: str
@@ -142,7 +142,7 @@ class JobDefinition:
 
     schedule: Condition | None = None
     batch: Batching = field(default_factory=Batching)
-    cron: Cron | None = None
+    cron: CronSchedule | None = None
     catchup: bool = False
     max_active_runs: int = 1
     retries: int = 0
@@ -163,7 +163,7 @@ class JobDefinition:
             stored["batch"] = Batching(**{**batch, **_durations(batch, "debounce", "max_wait")})
         return cls(
             **{**stored, **_durations(stored, "retry_delay", "timeout", "deadline")},
-            cron=None if cron is None else Cron(**cron),
+            cron=None if cron is None else CronSchedule(**cron),
             **spark,
         )
 

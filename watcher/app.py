@@ -21,7 +21,7 @@ from config.changes import Changes, settings_digests
 from config.models import Configuration
 from store.base import BaseStoreBackend
 from store.database import Database
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
@@ -102,7 +102,7 @@ async def _build(
 ) -> Daemon:
     settings = configuration.settings
     home = stack.enter_context(open_home(settings.home))
-    process = Process(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
+    process = ProcessInfo(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
     stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
     database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
@@ -122,7 +122,7 @@ class Daemon:
     configuration: Configuration
     options: RunOptions
     home: Home
-    process: Process
+    process: ProcessInfo
     database: Database
     backend: BaseStoreBackend
     start: StartedWith

@@ -15,7 +15,7 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
-from store.database.paging import Page, Window, begins, like, one_of, page
+from store.database.paging import PageRequest, ResultPage, begins, like, one_of, page
 from store.database.schema import (
     ALIAS_EDGES,
     asset,
@@ -98,7 +98,7 @@ async def resolved_names(connection: AsyncConnection, dag_id: str) -> Mapping[st
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alias:
+class AliasRow:
     """An alias as the configuration declared it; one that is configured no more is not active."""
 
     id: int
@@ -108,17 +108,19 @@ class Alias:
 
 
 async def listed(
-    connection: AsyncConnection, name_pattern: str | None, name_prefix: str | None, window: Window
-) -> Page[Alias]:
+    connection: AsyncConnection, name_pattern: str | None, name_prefix: str | None, window: PageRequest
+) -> ResultPage[AliasRow]:
     """A part of the configured aliases."""
     a = asset_alias.c
     query = select(asset_alias).where(a.active, like(a.name, name_pattern), begins(a.name, name_prefix))
-    return await page(connection, query, window, ALIAS_ORDERS, Alias)
+    return await page(connection, query, window, ALIAS_ORDERS, AliasRow)
 
 
-async def get(connection: AsyncConnection, alias_id: int) -> Alias:
+async def get(connection: AsyncConnection, alias_id: int) -> AliasRow:
     """One alias, also one that is configured no more. Raises `NotFound`."""
-    return await one_of(connection, select(asset_alias).where(asset_alias.c.id == alias_id), Alias, no_alias(alias_id))
+    return await one_of(
+        connection, select(asset_alias).where(asset_alias.c.id == alias_id), AliasRow, no_alias(alias_id)
+    )
 
 
 async def of_job(connection: AsyncConnection, dag_id: str, roles: Collection[Role]) -> Mapping[str, int]:

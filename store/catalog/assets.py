@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, all_of, begins, like, one_of, page
+from store.database.paging import PageRequest, ResultPage, all_of, begins, like, one_of, page
 from store.database.schema import (
     ALIAS_EDGES,
     ASSET_EDGES,
@@ -49,7 +49,7 @@ ASSET_ORDERS: Final = {name: _a[name] for name in ("id", "name", "uri", "created
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asset:
+class AssetRow:
     """An asset with its newest event, at `seen_at` by the database's clock; `extra` is a JSON object's text."""
 
     id: AssetId
@@ -98,7 +98,7 @@ def _assets() -> Select[Any]:
 
 async def listed(
     connection: AsyncConnection,
-    window: Window,
+    window: PageRequest,
     *,
     name_pattern: str | None = None,
     name_prefix: str | None = None,
@@ -106,7 +106,7 @@ async def listed(
     uri_prefix: str | None = None,
     dag_ids: Collection[str] | None = None,
     only_active: bool = True,
-) -> Page[Asset]:
+) -> ResultPage[AssetRow]:
     """A part of the assets. `dag_ids` are jobs that are scheduled on the asset, read it, or update it."""
     names = like(_a.name, name_pattern), begins(_a.name, name_prefix)
     query = _assets().where(*names, like(_a.uri, uri_pattern), begins(_a.uri, uri_prefix))
@@ -115,18 +115,18 @@ async def listed(
     if dag_ids:
         edge = _edges().c
         query = query.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(dag_ids))))
-    return await page(connection, query, window, ASSET_ORDERS, Asset)
+    return await page(connection, query, window, ASSET_ORDERS, AssetRow)
 
 
-async def following(connection: AsyncConnection, name: str | None, *, limit: int) -> Sequence[Asset]:
+async def following(connection: AsyncConnection, name: str | None, *, limit: int) -> Sequence[AssetRow]:
     """The active assets behind this name, in order of name; None: from the first on."""
     behind = true() if name is None else _a.name > name
-    return await all_of(connection, _assets().where(_a.active, behind).order_by(_a.name).limit(limit), Asset)
+    return await all_of(connection, _assets().where(_a.active, behind).order_by(_a.name).limit(limit), AssetRow)
 
 
-async def get(connection: AsyncConnection, asset_id: int) -> Asset:
+async def get(connection: AsyncConnection, asset_id: int) -> AssetRow:
     """One asset, also one that is configured no more. Raises `NotFound`."""
-    return await one_of(connection, _assets().where(_a.id == asset_id), Asset, no_asset(asset_id))
+    return await one_of(connection, _assets().where(_a.id == asset_id), AssetRow, no_asset(asset_id))
 
 
 REFERENCE: Final = select(_a.id, _a.name, _a.uri, _a.active).where(_a.id == bindparam("b_asset_id", type_=_a.id.type))
@@ -146,17 +146,17 @@ def referred(row: Row[*tuple[Any, ...]] | None, asset_id: int, *, active: bool =
     return AssetRef(id=row.id, name=row.name, uri=row.uri)
 
 
-async def expected(connection: AsyncConnection) -> Sequence[Asset]:
+async def expected(connection: AsyncConnection) -> Sequence[AssetRow]:
     """The active assets of which events are expected, by name."""
     query = _assets().where(_a.active, _a.expect_every_seconds.is_not(None)).order_by(_a.name)
-    return await all_of(connection, query, Asset)
+    return await all_of(connection, query, AssetRow)
 
 
-async def of_alias(connection: AsyncConnection, alias_id: int) -> Sequence[Asset]:
+async def of_alias(connection: AsyncConnection, alias_id: int) -> Sequence[AssetRow]:
     """The active assets that an alias has resolved to, in the order of their ids."""
     r = asset_alias_asset.c
     resolved = select(r.asset_id).where(r.alias_id == alias_id)
-    return await all_of(connection, _assets().where(_a.id.in_(resolved), _a.active).order_by(_a.id), Asset)
+    return await all_of(connection, _assets().where(_a.id.in_(resolved), _a.active).order_by(_a.id), AssetRow)
 
 
 def declared(dag_id: ColumnElement[str] | str, roles: Collection[Role]) -> ColumnElement[bool]:
@@ -175,7 +175,7 @@ def declared(dag_id: ColumnElement[str] | str, roles: Collection[Role]) -> Colum
 
 async def named_by_job(
     connection: AsyncConnection, dag_id: str, roles: Collection[Role], *, name: str | None, uri: str | None
-) -> tuple[Asset, bool]:
+) -> tuple[AssetRow, bool]:
     """The asset of this name, uri, or both, and whether the job declares it in one of the roles. Raises `NotFound`."""
     query = _assets().add_columns(declared(dag_id, roles).label("is_declared"))
     given = {_a.name: name, _a.uri: uri}
@@ -183,8 +183,8 @@ async def named_by_job(
     return await one_of(connection, query, _asset_and_mark, no_asset(name or uri))
 
 
-def _asset_and_mark(*, is_declared: bool, **row: Any) -> tuple[Asset, bool]:
-    return Asset(**row), is_declared
+def _asset_and_mark(*, is_declared: bool, **row: Any) -> tuple[AssetRow, bool]:
+    return AssetRow(**row), is_declared
 
 
 @dataclass(frozen=True, kw_only=True)

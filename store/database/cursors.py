@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from sqlalchemy import BigInteger, Column, ColumnElement, Float, Integer, Row, Select, String, Text, and_, false, or_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Window, ordering, page
+from store.database.paging import PageRequest, ordering, page
 from store.database.schema import UtcDateTime, in_utc
 from store.errors import InvalidCursor
 
@@ -67,7 +67,7 @@ class _Key:
 async def cursor_page(
     connection: AsyncConnection,
     query: Select[Any],
-    window: Window,
+    window: PageRequest,
     columns: Mapping[str, ColumnElement[Any]],
     shape: Callable[..., T],
 ) -> CursorPage[T]:
@@ -98,7 +98,7 @@ async def cursor_page(
     )
 
 
-def _keys(window: Window, columns: Mapping[str, ColumnElement[Any]], *, backward: bool) -> Sequence[_Key]:
+def _keys(window: PageRequest, columns: Mapping[str, ColumnElement[Any]], *, backward: bool) -> Sequence[_Key]:
     return [
         _Key(column=columns[name.removeprefix("-")], descending=name.startswith("-") is not backward)
         for name in ordering(window, columns)
@@ -141,13 +141,13 @@ def _shaped(row: Row[Any], keys: int, shape: Callable[..., T]) -> T:
     return shape(**{name: value for name, value in row._mapping.items() if name not in ordered_by})  # noqa: SLF001
 
 
-def _encoded(window: Window, row: Row[Any], keys: int) -> str:
+def _encoded(window: PageRequest, row: Row[Any], keys: int) -> str:
     values = [row._mapping[_NAME.format(place)] for place in range(keys)]  # noqa: SLF001  SQLAlchemy's public name
     text = json.dumps([*window.order_by, values], default=datetime.isoformat)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _decoded(window: Window) -> tuple[bool, Sequence[Any]]:
+def _decoded(window: PageRequest) -> tuple[bool, Sequence[Any]]:
     """Whether it leads back, and the values it holds. Raises `InvalidCursor`."""
     cursor = window.cursor or ""
     token = cursor.removeprefix(_BACKWARD)

@@ -13,7 +13,6 @@ https://www.postgresql.org/docs/current/transaction-iso.html
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -21,28 +20,21 @@ from typing import Any, Final
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
-from sqlalchemy import URL, event, make_url, text
-from sqlalchemy.exc import DBAPIError, DisconnectionError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy import URL, make_url, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from store.database.drivers import APPLICATION, checked, postgresql_engine, sqlite_engine
 from store.database.outages import Outages
 from store.errors import CommitUnknown, ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
 
 READ_DEADLINE: Final = 60.0
 WRITE_DEADLINE: Final = 120.0
 COMMIT_DEADLINE: Final = 30.0
-CONNECT_DEADLINE: Final = 15.0
 CLOSE_DEADLINE: Final = 5.0
-SQLITE_PATIENCE: Final = 30.0
-"""Seconds for which a statement waits while another program has the file locked."""
 RESERVED: Final = 3
 """Sessions beside those of transactions for statements by themselves: no heartbeat waits behind commits."""
 
-_APPLICATION: Final = "asset-watcher"
-"""What PostgreSQL calls our sessions."""
-OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
-WRITING: Final = "READ COMMITTED"
 READING: Final = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
 _END_FROZEN: Final = text("""
@@ -70,13 +62,13 @@ class Database:
         self._place = url.database or ""
         self._idle_timeout = idle_in_transaction_timeout
         if self.dialect == "sqlite":
-            self._writer, self._reader = _sqlite_engine(url, 1), _sqlite_engine(url, pool_size, read_only=True)
+            self._writer, self._reader = sqlite_engine(url, 1), sqlite_engine(url, pool_size, read_only=True)
             self._single = self._writer
         else:
-            self._writer = _postgresql_engine(url, pool_size, idle_in_transaction_timeout)
+            self._writer = postgresql_engine(url, pool_size, idle_in_transaction_timeout)
             self._reader = self._writer.execution_options(**READING)
             self._alone = self._writer.execution_options(isolation_level="AUTOCOMMIT")
-            reserved = _postgresql_engine(url, RESERVED, idle_in_transaction_timeout)
+            reserved = postgresql_engine(url, RESERVED, idle_in_transaction_timeout)
             self._single = reserved.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
@@ -88,7 +80,7 @@ class Database:
 
         Raises `DatabaseUnusable` for an address that cannot be a metadata database.
         """
-        database = cls(_checked(make_url(url)), pool_size, idle_in_transaction_timeout)
+        database = cls(checked(make_url(url)), pool_size, idle_in_transaction_timeout)
         try:
             yield database
         finally:
@@ -169,7 +161,7 @@ class Database:
         if self.dialect != "postgresql":
             return 0
         async with self.statements() as connection:
-            ended = await connection.execute(_END_FROZEN, {"application": _APPLICATION, "seconds": self._idle_timeout})
+            ended = await connection.execute(_END_FROZEN, {"application": APPLICATION, "seconds": self._idle_timeout})
             return int(ended.scalar_one())
 
     def reading(self, deadline: float | None = None) -> AbstractAsyncContextManager[AsyncConnection]:
@@ -187,21 +179,6 @@ class Database:
 def sqlite_url(path: Path) -> URL:
     """The URL of an embedded database file."""
     return URL.create("sqlite+aiosqlite", database=str(path))
-
-
-def _checked(url: URL) -> URL:
-    name = url.get_backend_name()
-    if name not in {"sqlite", "postgresql"}:
-        raise DatabaseUnusable(
-            f"{name} cannot hold the metadata; give a postgresql+asyncpg:// or sqlite+aiosqlite:/// address"
-        )
-    if name == "sqlite" and url.database in {None, "", ":memory:"}:
-        raise DatabaseUnusable("an embedded database needs a file; give a path, as in sqlite+aiosqlite:///watcher.db")
-    if name == "sqlite" and sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        raise DatabaseUnusable(
-            f"this Python has SQLite {sqlite3.sqlite_version}, too old to hold the metadata; use a Python with 3.35 or newer"
-        )
-    return url
 
 
 @asynccontextmanager
@@ -271,78 +248,3 @@ def _outcome_named(outages: Outages) -> Iterator[None]:
         if outage is None:
             raise
         raise outage from error  # the database answered: it refused
-
-
-def _sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> AsyncEngine:
-    engine = create_async_engine(
-        url.set(drivername="sqlite+aiosqlite"),
-        poolclass=AsyncAdaptedQueuePool,
-        pool_size=pool_size,
-        max_overflow=0,
-        pool_timeout=WRITE_DEADLINE,
-    )
-    pragmas = [f"busy_timeout={SQLITE_PATIENCE * 1000:.0f}", "synchronous=FULL", "foreign_keys=ON"]
-    if read_only:
-        pragmas.append("query_only=ON")
-
-    def configure(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # the driver begins nothing by itself; `start` does
-        connection.run_async(_turn_on_wal)
-        cursor = connection.cursor()
-        for pragma in pragmas:
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
-
-    def start(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
-
-    event.listen(engine.sync_engine, "connect", configure)
-    event.listen(engine.sync_engine, "begin", start)
-    return engine
-
-
-async def _turn_on_wal(driver: Any) -> None:
-    """It needs a new file for itself, and of several who want to, some are told at once that it is locked, whatever their timeout."""
-    deadline = anyio.current_time() + SQLITE_PATIENCE
-    while True:
-        try:
-            cursor = await driver.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or anyio.current_time() >= deadline:
-                raise
-            await anyio.sleep(0.01)
-        else:
-            await cursor.close()
-            return
-
-
-def _postgresql_engine(url: URL, pool_size: int, idle_in_transaction_timeout: float) -> AsyncEngine:
-    engine = create_async_engine(
-        _with_tls(url.set(drivername="postgresql+asyncpg")),
-        pool_size=pool_size,
-        max_overflow=0,
-        pool_timeout=READ_DEADLINE,
-        isolation_level=WRITING,
-        connect_args={
-            "timeout": CONNECT_DEADLINE,
-            "server_settings": {
-                "application_name": _APPLICATION,
-                "idle_in_transaction_session_timeout": str(int(idle_in_transaction_timeout * 1000)),
-            },
-        },
-    )
-    event.listen(engine.sync_engine, "checkout", _refuse_closed)
-    return engine
-
-
-def _refuse_closed(connection: Any, _record: Any, _proxy: Any) -> None:
-    """Let the pool connect anew after a restart of the server; SQLAlchemy's own ping costs three round trips each time."""
-    if connection.driver_connection.is_closed():
-        raise DisconnectionError
-
-
-def _with_tls(url: URL) -> URL:
-    """The address with its TLS mode under asyncpg's name for it."""
-    mode = url.query.get("sslmode") or url.query.get("ssl")
-    bare = url.difference_update_query(["ssl", "sslmode"])
-    return bare if mode is None else bare.update_query_dict({"ssl": mode})

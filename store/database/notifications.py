@@ -37,10 +37,12 @@ async def notify(database: Database, channel: str, texts: Sequence[str]) -> None
 
 
 @asynccontextmanager
-async def listening(database: Database, channel: str, receive: Callable[[str], None]) -> AsyncIterator[Listener]:
+async def listening(
+    database: Database, channel: str, receive: Callable[[str], None]
+) -> AsyncIterator[NotificationListener]:
     """A session that listens until the block ends, beside those of the pool. Raises `ConnectionLost`."""
     async with database.session_of_its_own() as driver:
-        listener = Listener(driver)
+        listener = NotificationListener(driver)
         try:
             await driver.add_listener(channel, lambda *arguments: receive(arguments[-1]))
         except (InterfaceError, PostgresError) as error:
@@ -48,7 +50,7 @@ async def listening(database: Database, channel: str, receive: Callable[[str], N
         yield listener
 
 
-class Listener:
+class NotificationListener:
     """A session that listens, on asyncpg's connection."""
 
     def __init__(self, driver: Any) -> None:

@@ -24,7 +24,7 @@ _BOUNDS: Final = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class PageRequest:
     """Which part of a list, in which order: names of the list's columns, `-` before one that descends."""
 
     limit: int
@@ -35,7 +35,7 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page(Generic[T]):
+class ResultPage(Generic[T]):
     """A part of a list, and how long all of it is."""
 
     rows: Sequence[T]
@@ -65,12 +65,12 @@ async def now_of(connection: AsyncConnection) -> datetime:
 async def page(
     connection: AsyncConnection,
     query: Select[Any],
-    window: Window,
+    window: PageRequest,
     columns: Mapping[str, ColumnElement[Any]],
     shape: Callable[..., T],
     *,
     numbered: Select[Any] | None = None,
-) -> Page[T]:
+) -> ResultPage[T]:
     """Run a list's query; `columns` are what it may be ordered by, and the first of them settles ties, as `ordering` says.
 
     `numbered`: the same rows, of each only what settles ties, for a list that grows long: it is counted by an index alone,
@@ -82,7 +82,7 @@ async def page(
     order = [_direction(columns, name) for name in ordering(window, columns)]
     part = (query if numbered is None else numbered).order_by(*order).limit(window.limit).offset(window.offset)
     rows = await all_of(connection, part if numbered is None else query.where(tie.in_(part)).order_by(*order), shape)
-    return Page(rows=rows, total=total)
+    return ResultPage(rows=rows, total=total)
 
 
 async def newest(
@@ -99,7 +99,7 @@ async def newest(
     return await all_of(connection, query.where(below).order_by(number.desc()).limit(limit), shape)
 
 
-def ordering(window: Window, columns: Mapping[str, ColumnElement[Any]]) -> Sequence[str]:
+def ordering(window: PageRequest, columns: Mapping[str, ColumnElement[Any]]) -> Sequence[str]:
     """The names that a list is in the order of. What settles ties comes last, and descends where the first does, as in Airflow."""
     sign = "-" if window.order_by and window.order_by[0].startswith("-") else ""
     return [*window.order_by, sign + next(iter(columns))]

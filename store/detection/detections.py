@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import configuration_lock
 from store.database.dialects import rows_of
 from store.database.schema import asset, database_now, watcher, watcher_position
-from store.detection import events, outbox, positions, rejections, rewind
+from store.detection import events, outbox, position_rows, positions, rejections, rewind
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
@@ -103,7 +103,7 @@ async def keep(connection: AsyncConnection, held: HeldPosition, position: NewPos
     version = moved.scalar_one_or_none()
     if version is None:
         raise _lost(held)
-    await positions.change_rows(connection, held.watcher, position.rows, connection.dialect.name)
+    await position_rows.change_rows(connection, held.watcher, position.rows, connection.dialect.name)
     return replace(held, version=version)
 
 
@@ -152,7 +152,7 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
     version = (await connection.execute(positions.advance(), parameters)).scalar_one_or_none()
     if version is None:
         return _lost(held)
-    await positions.change_rows(connection, held.watcher, detection.position.rows, "sqlite")
+    await position_rows.change_rows(connection, held.watcher, detection.position.rows, "sqlite")
     await _change_beside(connection, detection)
     appended = await events.append(connection, detection.events)
     await _ENTRIES.write(connection, detection.entry, detection.writer)
@@ -182,7 +182,7 @@ async def _commit_postgresql(
     for name, detection in written.items():
         if name not in waited:  # no asset was locked, so nothing was stored: it must not move either
             raise no_asset(detection.asset_id)
-    await positions.change_all_rows(connection, {name: each.position.rows for name, each in written.items()})
+    await position_rows.change_all_rows(connection, {name: each.position.rows for name, each in written.items()})
     for each in written.values():
         await _change_beside(connection, each)
     seen = [name for name, each in written.items() if each.events]

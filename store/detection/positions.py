@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
     ColumnElement,
-    Executable,
     FromClause,
     Integer,
     and_,
     bindparam,
     cast,
-    delete,
     exists,
     literal,
     literal_column,
@@ -31,9 +29,10 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from store.database.dialects import Upsert, chunks, each_pair, rows_of, upsert
-from store.database.schema import UNDO_SUFFIX, database_now, triggerer, watcher_position, watcher_position_row
+from store.database.dialects import each_pair, upsert
+from store.database.schema import UNDO_SUFFIX, database_now, triggerer, watcher_position
 from store.detection import rejections
+from store.detection.position_rows import UNCHANGED, RowDifferences, stored_rows
 from store.detection.rejections import Rejection
 
 
@@ -134,19 +133,6 @@ async def release(connection: AsyncConnection, owner: str, watchers: Collection[
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowDifferences:
-    """How a watcher's large set changes; see `triggers.base.RowChanges`."""
-
-    clear: bool = False
-    delete_below: int | None = None
-    delete: Collection[int] = ()
-    insert: Mapping[int, int] = field(default_factory=dict)
-
-
-UNCHANGED: Final = RowDifferences()
-
-
-@dataclass(frozen=True, kw_only=True)
 class NewPosition:
     """Where a watcher goes on; the texts are JSON, `format` counts how its class has written `state`."""
 
@@ -208,66 +194,6 @@ def parameters(held: HeldPosition, position: NewPosition) -> dict[str, Any]:
     return {**place, **{f"b_{name}": text for name, text in position.columns.items()}}
 
 
-async def change_rows(connection: AsyncConnection, watcher: str, rows: RowDifferences, dialect: str) -> None:
-    """Apply differences to the watcher's large set, after `advance` in the same transaction."""
-    if rows == UNCHANGED:
-        return
-    if dialect == "postgresql":
-        await change_all_rows(connection, {watcher: rows})
-        return
-    r = watcher_position_row.c
-    mine = r.watcher == watcher
-    if rows.clear:
-        await connection.execute(delete(watcher_position_row).where(mine))
-    if rows.delete_below is not None:
-        await connection.execute(delete(watcher_position_row).where(mine, r.value < rows.delete_below))
-    for some in chunks(list(rows.delete)):
-        await connection.execute(delete(watcher_position_row).where(mine, r.member.in_(some)))
-    if rows.insert:
-        members = [{"watcher": watcher, "member": member, "value": value} for member, value in rows.insert.items()]
-        await connection.execute(_replacing(upsert(watcher_position_row, dialect)), members)
-
-
-def _replacing(new: Upsert) -> Executable:
-    return new.on_conflict_do_update(index_elements=["watcher", "member"], set_={"value": new.excluded.value})
-
-
-async def change_all_rows(connection: AsyncConnection, changes: Mapping[str, RowDifferences]) -> None:
-    """PostgreSQL's `change_rows` of many watchers: a statement for each kind of difference that there is."""
-    changed = [(watcher, rows) for watcher, rows in changes.items() if rows != UNCHANGED]
-    given: Mapping[_Kind, list[tuple[Any, ...]]] = {
-        "clear": [(watcher,) for watcher, rows in changed if rows.clear],
-        "delete_below": [(watcher, rows.delete_below) for watcher, rows in changed if rows.delete_below is not None],
-        "delete": [(watcher, member) for watcher, rows in changed for member in rows.delete],
-        "insert": [(watcher, *pair) for watcher, rows in changed for pair in rows.insert.items()],
-    }
-    for kind, values in given.items():
-        if values:
-            arrays = zip(_CHANGED_BY[kind], zip(*values, strict=True), strict=True)
-            await connection.execute(_change(kind), {f"row_{name}": list(array) for name, array in arrays})
-
-
-_Kind: TypeAlias = Literal["clear", "delete_below", "delete", "insert"]
-_CHANGED_BY: Final[Mapping[_Kind, Sequence[str]]] = {
-    "clear": ("watcher",),
-    "delete_below": ("watcher", "value"),
-    "delete": ("watcher", "member"),
-    "insert": ("watcher", "member", "value"),
-}
-"""The columns that each kind of difference is given."""
-
-
-@cache
-def _change(kind: _Kind) -> Executable:
-    r = watcher_position_row.c
-    given = rows_of("row", {name: r[name].type for name in _CHANGED_BY[kind]})
-    by = {name: given.c[name] for name in _CHANGED_BY[kind]}
-    if kind == "insert":
-        return _replacing(upsert(watcher_position_row, "postgresql").from_select(list(by), select(*by.values())))
-    same = (r[name] < value if name == "value" else r[name] == value for name, value in by.items())
-    return delete(watcher_position_row).where(*same)
-
-
 async def held_by(connection: AsyncConnection, owner: str) -> Mapping[str, HeldPosition]:
     """All positions that a triggerer holds, by watcher."""
     p = watcher_position.c
@@ -310,7 +236,7 @@ async def _whole(
 ) -> Mapping[str, LoadedPosition]:
     """The positions of these rows, with what is stored beside them."""
     previous = {name: json.loads(row.previous) for name, row in rows.items() if row.previous is not None}
-    sets = await _sets(connection, [*rows, *(name + UNDO_SUFFIX for name in previous)])
+    sets = await stored_rows(connection, [*rows, *(name + UNDO_SUFFIX for name in previous)])
     kept = {
         name: KeptPosition(state=each["state"], rows=sets.get(name + UNDO_SUFFIX, {}))
         for name, each in previous.items()
@@ -327,14 +253,3 @@ async def _whole(
         )
         for name, row in rows.items()
     }
-
-
-async def _sets(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, Mapping[int, int]]:
-    """The large sets of those that have one."""
-    if not watchers:
-        return {}
-    r = watcher_position_row.c
-    sets: dict[str, dict[int, int]] = {}
-    for row in await connection.execute(select(r.watcher, r.member, r.value).where(r.watcher.in_(watchers))):
-        sets.setdefault(row.watcher, {})[row.member] = row.value
-    return sets

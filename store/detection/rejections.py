@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, exists, select,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
-from store.database.paging import Page, Window, all_of, page
+from store.database.paging import PageRequest, ResultPage, all_of, page
 from store.database.schema import database_now, rejected_item, watcher_position
 
 MOST_CHARACTERS: Final = 200
@@ -108,7 +108,7 @@ async def of_watchers(connection: AsyncConnection, watchers: Collection[str]) ->
     return by_watcher
 
 
-async def listed(connection: AsyncConnection, watcher: str, window: Window) -> Page[RejectedRow]:
+async def listed(connection: AsyncConnection, watcher: str, window: PageRequest) -> ResultPage[RejectedRow]:
     """A watcher's dead letters, oldest first."""
     r = rejected_item.c
     order: Mapping[str, ColumnElement[Any]] = {"digest": r.digest}

@@ -27,7 +27,7 @@ from store.database.schema import (
     watcher_position,
     watcher_position_row,
 )
-from store.detection import positions
+from store.detection import position_rows
 from store.detection.positions import FIRST_FORMAT, NewPosition
 from store.errors import Conflict, NotFound
 
@@ -53,7 +53,7 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     await connection.execute(delete(watcher_position_row).where(r.watcher == kept))
     copy = select(literal(kept), r.member, r.value).where(r.watcher == watcher)
     await connection.execute(insert(watcher_position_row).from_select(["watcher", "member", "value"], copy))
-    await positions.change_rows(connection, watcher, to.rows, dialect)
+    await position_rows.change_rows(connection, watcher, to.rows, dialect)
     return version + 1
 
 

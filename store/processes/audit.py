@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
-from store.database.paging import Page, Window, equal, newest, page
+from store.database.paging import PageRequest, ResultPage, equal, newest, page
 from store.database.schema import asset, audit, database_now
 from store.keys import AssetRef
 from store.scopes import Writer
@@ -139,10 +139,10 @@ def _locking_and_recording(*, with_key: bool) -> Select[Any]:
     return select(changed, lock.label("key_lock")).add_cte(recorded.cte("recorded"))
 
 
-async def listed(connection: AsyncConnection, write_id: str | None, window: Window) -> Page[AuditEntry]:
+async def listed(connection: AsyncConnection, write_id: str | None, window: PageRequest) -> ResultPage[AuditEntry]:
     """Entries, newest first; those of one write, if it is given."""
     query = select(audit).where(equal(audit.c.write_id, write_id))
-    newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-id",))
+    newest_first = PageRequest(limit=window.limit, offset=window.offset, order_by=("-id",))
     return await page(connection, query, newest_first, {"id": audit.c.id}, AuditEntry)
 
 

@@ -14,8 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import configuration_lock
 from store.database.schema import asset, asset_event, database_now
 from store.database.schema import audit as audit_table
-from store.detection import events
-from store.detection.events import Appended, AssetEvent, NewEvent
+from store.detection import event_lists, events
+from store.detection.event_lists import StoredEvent
+from store.detection.events import AppendedEvents, NewEvent
 from store.errors import NotFound
 from store.processes import audit
 
@@ -32,7 +33,7 @@ class EventPost:
 
 async def store_all(
     connection: AsyncConnection, posts: Sequence[EventPost]
-) -> tuple[Appended, Sequence[AssetEvent | NotFound]]:
+) -> tuple[AppendedEvents, Sequence[StoredEvent | NotFound]]:
     """Store the events of active assets, in their order, with what they are owed and the audit; and the answer to each post."""
     if connection.dialect.name == "postgresql":
         given = {**events.parameters([post.new for post in posts]), "new_write_id": [post.write_id for post in posts]}
@@ -41,7 +42,7 @@ async def store_all(
         appended = await events.owe(connection, [*stored.values()])
     else:
         ids = {post.new.asset_id for post in posts}
-        rows = (await connection.execute(events.TOLD_OF.where(asset.c.id.in_(ids)))).all()
+        rows = (await connection.execute(event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(ids)))).all()
         names = {row.id: row.name for row in rows if row.active}
         accepted = [post for post in posts if post.new.asset_id in names]
         appended = await events.append(connection, [post.new for post in accepted])
@@ -58,19 +59,19 @@ def _entry(post: EventPost, names: Mapping[int, str], stored: Mapping[str, tuple
 
 def _answer(
     new: NewEvent, asset_row: Row[Any] | None, stored: Mapping[str, tuple[int, datetime]]
-) -> AssetEvent | NotFound:
+) -> StoredEvent | NotFound:
     try:
-        told_of = events.active_asset(asset_row, new.asset_id)
+        told_of = event_lists.active_asset(asset_row, new.asset_id)
     except NotFound as refusal:
         return refusal
-    return AssetEvent.appended(new, told_of, *stored[new.trace_id])
+    return StoredEvent.appended(new, told_of, *stored[new.trace_id])
 
 
 @cache
 def _telling() -> Select[Any]:
     """PostgreSQL's events and their entries in one statement; returns the assets, each as often as it has an event now, or once."""
     new = events.given(write_id=audit_table.c.write_id.type)
-    told_of = events.TOLD_OF.where(asset.c.id.in_(select(new.c.asset_id))).cte("told_of")
+    told_of = event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(select(new.c.asset_id))).cte("told_of")
     is_active = new.c.asset_id.in_(select(told_of.c.id).where(told_of.c.active))
     insertion = events.insertion(new, only=and_(configuration_lock.shared(), is_active))
     event = insertion.returning(asset_event.c.asset_id, asset_event.c.trace_id).cte("event")

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
 from store.database.schema import setting
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 
 _KEY: Final = "signing_keys"
 
@@ -28,7 +28,7 @@ class SigningKeys:
     pid: int
 
     @classmethod
-    def of(cls, secrets: Sequence[bytes], process: Process) -> SigningKeys:
+    def of(cls, secrets: Sequence[bytes], process: ProcessInfo) -> SigningKeys:
         digests = [hmac.new(secret, b"asset-watcher", hashlib.sha256).hexdigest() for secret in secrets]
         return cls(digests=digests, host=process.host, pid=process.pid)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, all_of, equal, one_of, page
+from store.database.paging import PageRequest, ResultPage, all_of, equal, one_of, page
 from store.database.schema import api_token, database_now, database_time_in
 from store.errors import Conflict, InvalidValue, NotFound
 
@@ -108,9 +108,9 @@ def _no_token(token_id: str) -> NotFound:
     return NotFound(f"no token {token_id!r}; `watcher token list` shows the ones there are")
 
 
-async def listed(connection: AsyncConnection, window: Window, *, subject: str | None = None) -> Page[Token]:
+async def listed(connection: AsyncConnection, window: PageRequest, *, subject: str | None = None) -> ResultPage[Token]:
     """Those that are not revoked, newest first."""
-    newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-created_at",))
+    newest_first = PageRequest(limit=window.limit, offset=window.offset, order_by=("-created_at",))
     columns = {"id": _t.id, "created_at": _t.created_at}
     return await page(connection, _tokens().where(equal(_t.subject, subject)), newest_first, columns, Token)
 

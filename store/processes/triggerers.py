@@ -19,7 +19,7 @@ CAPACITY: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Process:
+class ProcessInfo:
     """A process of ours on some machine."""
 
     id: str
@@ -28,7 +28,7 @@ class Process:
 
 
 async def beat(
-    connection: AsyncConnection, process: Process, lease: timedelta, dialect: str, capacity: int = CAPACITY
+    connection: AsyncConnection, process: ProcessInfo, lease: timedelta, dialect: str, capacity: int = CAPACITY
 ) -> None:
     """A triggerer says that it lives; it counts as living until `lease` from now."""
     known = {"id": process.id, "host": process.host, "pid": process.pid, "started_at": database_now()}
@@ -130,7 +130,7 @@ async def forget_dead(connection: AsyncConnection, silent_for: timedelta) -> Non
 
 
 async def beat_dispatcher(
-    connection: AsyncConnection, process: Process, lease: timedelta, dialect: str, configuration: str | None = None
+    connection: AsyncConnection, process: ProcessInfo, lease: timedelta, dialect: str, configuration: str | None = None
 ) -> None:
     """The dispatcher of a home says that it lives, and which configuration it runs; `process.id` is the home's id."""
     alive = {"host": process.host, "pid": process.pid, "configuration": configuration, **_alive(lease)}

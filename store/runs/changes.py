@@ -17,9 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of, now_of
 from store.database.schema import asset_event, run, task_instance, task_try, watcher
-from store.detection.events import AssetEvent, with_assets
+from store.detection.event_lists import StoredEvent, with_assets
 from store.runs.queues import ACTIVE
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from store.runs.task_instances import TaskInstance, of_ids
 from store.state import history
 from store.state.history import HistoryEntry
@@ -55,18 +55,18 @@ class Numbers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Changed:
+class ChangeSet:
     """What one look has shown, each kind in its order; `watchers` are names."""
 
-    events: Sequence[AssetEvent]
-    runs: Sequence[Run]
+    events: Sequence[StoredEvent]
+    runs: Sequence[RunRow]
     tries: Sequence[TaskInstance]
     watchers: Sequence[str]
     writes: Sequence[HistoryEntry]
 
 
 @dataclass(kw_only=True, eq=False)
-class Changes:
+class ChangeFeed:
     """Looks again and again; what was there at the first look is no change."""
 
     _events: Numbers
@@ -77,7 +77,7 @@ class Changes:
     """By kind: how each of the runs and tries that are not over, and each watcher, was."""
 
     @classmethod
-    async def begin(cls, connection: AsyncConnection) -> Changes:
+    async def begin(cls, connection: AsyncConnection) -> ChangeFeed:
         """From now on."""
         highest = [(await connection.execute(_HIGHEST[table])).scalar_one_or_none() or 0 for table in ("event", "run")]
         events, runs = (Numbers(highest=number) for number in highest)
@@ -85,11 +85,11 @@ class Changes:
         await changes.look(connection)
         return changes
 
-    async def look(self, connection: AsyncConnection) -> Changed:
+    async def look(self, connection: AsyncConnection) -> ChangeSet:
         """What has changed since the look before."""
         now = monotonic()
         runs = await self._changed_runs(connection, now)
-        return Changed(
+        return ChangeSet(
             events=await self._new_events(connection, now),
             runs=runs,
             tries=await self._changed_tries(connection, [run.id for run in runs]),
@@ -97,14 +97,14 @@ class Changes:
             writes=await self._new_writes(connection),
         )
 
-    async def _new_events(self, connection: AsyncConnection, now: float) -> Sequence[AssetEvent]:
+    async def _new_events(self, connection: AsyncConnection, now: float) -> Sequence[StoredEvent]:
         number = asset_event.c.id
         query = with_assets().where(self._events.unseen(number)).order_by(number).limit(MOST)
-        events = await all_of(connection, query, AssetEvent.stored)
+        events = await all_of(connection, query, StoredEvent.stored)
         self._events.take([event.id for event in events], now)
         return events
 
-    async def _changed_runs(self, connection: AsyncConnection, now: float) -> Sequence[Run]:
+    async def _changed_runs(self, connection: AsyncConnection, now: float) -> Sequence[RunRow]:
         """Also one that began and ended since; of one that is over, only that it is queued again."""
         r = run.c
         of_interest = or_(r.state.in_(ACTIVE), self._runs.unseen(r.id), r.id.in_([*self._marks.get("run", {})]))
@@ -114,7 +114,7 @@ class Changes:
         changed = self._compare("run", {row.id: tuple(row) for row in rows}, {r.id for r in rows if r.state in ACTIVE})
         if not changed:
             return []
-        return await all_of(connection, select(run).where(r.id.in_(changed[:MOST])).order_by(r.id), Run)
+        return await all_of(connection, select(run).where(r.id.in_(changed[:MOST])).order_by(r.id), RunRow)
 
     async def _changed_tries(self, connection: AsyncConnection, run_ids: Sequence[int]) -> Sequence[TaskInstance]:
         """Of the runs that are under way, that were when it was looked last, and that have changed since."""

@@ -13,7 +13,7 @@ from store.database.schema import asset_event, database_now, job, run, run_asset
 from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
-from store.runs.runs import DELETED, IS_THERE, Run, move_run, this_run
+from store.runs.runs import DELETED, IS_THERE, RunRow, move_run, this_run
 
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
@@ -48,7 +48,7 @@ async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> N
     await connection.execute(update(run).where(this_run(dag_id, run_id)).values(state=DELETED))
 
 
-async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> tuple[str, Run | None]:
+async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> tuple[str, RunRow | None]:
     """End a run as `success`, `failed` or `skipped` without an event of its outlets; its home stops what is alive of it.
 
     Returns how that reads, for a run that is not over and fails is cancelled, and the run if that changed it. A skipped

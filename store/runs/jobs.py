@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import (
     NO_BOUNDS,
-    Page,
+    PageRequest,
     Range,
-    Window,
+    ResultPage,
     all_of,
     among,
     begins,
@@ -43,7 +43,7 @@ JOB_ORDERS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class JobRow:
     """A job as the configuration declared it, and its clock; `clock` is the cron that `next_tick` was reckoned by."""
 
     dag_id: str
@@ -58,7 +58,7 @@ class Job:
     updated_at: datetime
 
 
-JOB_COLUMNS: Final = [_j[field.name] for field in fields(Job)]
+JOB_COLUMNS: Final = [_j[field.name] for field in fields(JobRow)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,13 +115,13 @@ class JobFilter:
             yield scheduled.join(asset, a.id == s.asset_id).where(named).exists()
 
 
-async def listed(connection: AsyncConnection, which: JobFilter, window: Window) -> Page[Job]:
+async def listed(connection: AsyncConnection, which: JobFilter, window: PageRequest) -> ResultPage[JobRow]:
     """A part of the jobs."""
     query = select(*JOB_COLUMNS).where(which.condition)
     if which.is_of_last_run or any("last_run" in name for name in window.order_by):
         newest = select(func.max(run.c.id)).where(run.c.dag_id == _j.dag_id, run.c.state != DELETED).scalar_subquery()
         query = query.select_from(job).outerjoin(_last_run, _last.id == newest)
-    return await page(connection, query, window, JOB_ORDERS, Job)
+    return await page(connection, query, window, JOB_ORDERS, JobRow)
 
 
 async def ids(connection: AsyncConnection, which: JobFilter) -> Sequence[str]:
@@ -129,9 +129,9 @@ async def ids(connection: AsyncConnection, which: JobFilter) -> Sequence[str]:
     return (await connection.execute(select(_j.dag_id).where(which.condition).order_by(_j.dag_id))).scalars().all()
 
 
-async def get(connection: AsyncConnection, dag_id: str) -> Job:
+async def get(connection: AsyncConnection, dag_id: str) -> JobRow:
     """One job, also one that is configured no more. Raises `NotFound`."""
-    return await one_of(connection, select(*JOB_COLUMNS).where(_j.dag_id == dag_id), Job, no_job(dag_id))
+    return await one_of(connection, select(*JOB_COLUMNS).where(_j.dag_id == dag_id), JobRow, no_job(dag_id))
 
 
 async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) -> None:
@@ -141,8 +141,8 @@ async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) 
         raise no_job(dag_id)
 
 
-async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[Job]:
+async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[JobRow]:
     """Configured jobs whose schedule names the asset, by name."""
     s = job_schedule_asset.c
     query = select(*JOB_COLUMNS).join(job_schedule_asset, s.dag_id == job.c.dag_id)
-    return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), Job)
+    return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), JobRow)

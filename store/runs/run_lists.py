@@ -11,9 +11,9 @@ from sqlalchemy import ColumnElement, and_, false, func, literal, or_, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.cursors import CursorPage, cursor_page
-from store.database.paging import Range, Window, among, begins, contains, equal, like, within
+from store.database.paging import PageRequest, Range, among, begins, contains, equal, like, within
 from store.database.schema import asset, asset_event, run, run_asset_event, seconds_between
-from store.runs.runs import IS_THERE, Run
+from store.runs.runs import IS_THERE, RunRow
 
 _r = run.c
 UPDATED_AT: Final = func.coalesce(_r.end_date, _r.start_date, _r.queued_at, type_=_r.queued_at.type)
@@ -98,6 +98,6 @@ async def count(connection: AsyncConnection, which: RunFilter) -> int:
     return (await connection.execute(select(func.count()).select_from(run).where(which.condition))).scalar_one()
 
 
-async def listed(connection: AsyncConnection, which: RunFilter, window: Window) -> CursorPage[Run]:
+async def listed(connection: AsyncConnection, which: RunFilter, window: PageRequest) -> CursorPage[RunRow]:
     """A part of the runs. Raises `InvalidCursor`."""
-    return await cursor_page(connection, select(run).where(which.condition), window, RUN_ORDERS, Run)
+    return await cursor_page(connection, select(run).where(which.condition), window, RUN_ORDERS, RunRow)

@@ -28,7 +28,7 @@ from store.database.schema import (
     task_try,
     watcher,
 )
-from store.detection.events import AssetEvent, with_assets
+from store.detection.event_lists import StoredEvent, with_assets
 from store.errors import no_run
 from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.queues import ACTIVE, JobQueue
@@ -185,7 +185,7 @@ async def running_runs(connection: AsyncConnection) -> dict[str, int]:
 
 async def move_run(
     connection: AsyncConnection, dag_id: str, run_id: str, state: str, *, reason: str | None = None
-) -> Run:
+) -> RunRow:
     """Write a run's state with the times that belong to it: a run that goes on again has not ended. Raises `NotFound`."""
     times: dict[str, dict[str, Any]] = {
         "queued": {"queued_at": database_now(), "start_date": None, "end_date": None},
@@ -193,11 +193,11 @@ async def move_run(
     }
     values = times.get(state, {"end_date": database_now()})
     moved = update(run).where(this_run(dag_id, run_id)).values(state=state, reason=reason, **values).returning(run)
-    return await one_of(connection, moved, Run, no_run(dag_id, run_id))
+    return await one_of(connection, moved, RunRow, no_run(dag_id, run_id))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunRow:
     """A run; `conf` is a JSON object's text, `id` counts the runs of all jobs."""
 
     id: int
@@ -227,29 +227,29 @@ async def latest(
     before: int | None = None,
     dag_id: str | None = None,
     states: Collection[str] | None = None,
-) -> Sequence[Run]:
+) -> Sequence[RunRow]:
     """The newest runs with ids below `before`; None and nothing mean all."""
     query = select(run).where(IS_THERE, equal(_r.dag_id, dag_id), among(_r.state, states))
-    return await newest(connection, query, _r.id, Run, limit=limit, before=before)
+    return await newest(connection, query, _r.id, RunRow, limit=limit, before=before)
 
 
-async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> Run:
+async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> RunRow:
     """One run. Raises `NotFound`."""
     this = select(run).where(this_run(dag_id, run_id), IS_THERE)
-    return await one_of(connection, this, Run, no_run(dag_id, run_id))
+    return await one_of(connection, this, RunRow, no_run(dag_id, run_id))
 
 
 async def events_of_run(
     connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int | None = None
-) -> Sequence[AssetEvent]:
+) -> Sequence[StoredEvent]:
     """The events that a run consumes, oldest first; all, unless there is a `limit`."""
     r = run_asset_event.c
     consumed = with_assets().join(run_asset_event, r.event_id == _e.id).where(r.dag_id == dag_id, r.run_id == run_id)
-    return await all_of(connection, consumed.order_by(_e.id).limit(limit), AssetEvent.stored)
+    return await all_of(connection, consumed.order_by(_e.id).limit(limit), StoredEvent.stored)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsumingRun(Run):
+class ConsumingRun(RunRow):
     """A run that consumed an event; `triggering`: the event completed the condition."""
 
     event_id: int

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, String, and_, false, func, literal
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.cursors import CursorPage, cursor_page
-from store.database.paging import Range, Window, all_of, among, begins, like, one_of, within
+from store.database.paging import PageRequest, Range, all_of, among, begins, like, one_of, within
 from store.database.schema import job, run, seconds_between, task_instance, task_try
 from store.errors import NotFound, no_task_instance
 from store.keys import JobDefinition, TaskInstanceKey
@@ -125,7 +125,7 @@ def _named(name: str) -> ColumnElement[str]:
     return _CONSTANTS[name] if name in _CONSTANTS else _t[name]
 
 
-async def listed(connection: AsyncConnection, which: TaskFilter, window: Window) -> CursorPage[TaskInstance]:
+async def listed(connection: AsyncConnection, which: TaskFilter, window: PageRequest) -> CursorPage[TaskInstance]:
     """A part of them. Raises `InvalidCursor`."""
     return await cursor_page(connection, _task_instances().where(which.condition), window, TASK_ORDERS, TaskInstance)
 

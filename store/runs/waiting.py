@@ -25,7 +25,7 @@ from store.database.schema import (
     queued_event,
     run,
 )
-from store.runs.jobs import JOB_COLUMNS, Job
+from store.runs.jobs import JOB_COLUMNS, JobRow
 from store.runs.queues import ACTIVE
 
 MOST_COUNTED: Final = 1000
@@ -63,13 +63,13 @@ def _scheduled(dag_ids: Collection[str]) -> Any:
     return union(direct, through.where(a.dag_id.in_(dag_ids)))
 
 
-async def jobs_scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[Job]:
+async def jobs_scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[JobRow]:
     """Configured jobs that wait for an asset's events, by its name or through an alias; by name."""
     s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
     direct = select(s.dag_id).where(s.asset_id == asset_id)
     through = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id).where(r.asset_id == asset_id)
     query = select(*JOB_COLUMNS).where(job.c.active, job.c.dag_id.in_(direct.union(through)))
-    return await all_of(connection, query.order_by(job.c.dag_id), Job)
+    return await all_of(connection, query.order_by(job.c.dag_id), JobRow)
 
 
 async def resolved(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Mapping[str, set[str]]]:

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.paging import Page, Window, page
+from store.database.paging import PageRequest, ResultPage, page
 from store.database.schema import asset_store
 from store.errors import NotFound, VersionConflict
 from store.keys import AssetRef
@@ -23,7 +23,7 @@ from store.state import statements, transactions
 from store.state.entries import Entry, EntryChange, KeyLock, References
 from store.state.statements import attribution
 from store.state.task_entries import TaskEntries
-from store.state.transactions import Outcome, Transaction
+from store.state.transactions import EntryTransaction, TransactionOutcome
 from store.values import check_json, check_key
 
 _e = asset_store.c
@@ -58,8 +58,8 @@ class AttributedEntries(TaskEntries):
         return _entry(**row)
 
     async def page(
-        self, connection: AsyncConnection, asset: AssetRef, window: Window, only: Collection[str] | None = None
-    ) -> Page[Entry]:
+        self, connection: AsyncConnection, asset: AssetRef, window: PageRequest, only: Collection[str] | None = None
+    ) -> ResultPage[Entry]:
         """Entries by key; `only` these, None means all."""
         query = statements.ENTRY.params(b_asset_id=asset.id)
         if only is not None:
@@ -145,11 +145,11 @@ class AttributedEntries(TaskEntries):
         self,
         connection: AsyncConnection,
         asset: AssetRef,
-        transaction: Transaction,
+        transaction: EntryTransaction,
         *,
         task_instance_id: str,
         writer: Writer,
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         """Change several entries together, for a fenced try. Raises `VersionConflict`."""
         await self.lock(connection, asset.id, sorted(transaction.keys))
         present = await transactions.present(connection, asset.id, transaction, task_instance_id, self.dialect)
@@ -160,7 +160,7 @@ class AttributedEntries(TaskEntries):
             versions[key] = await self.write(connection, {**content, "b_is_ref": is_ref}, writer)
         if transaction.deletes:
             await self.remove(connection, asset.id, sorted(transaction.deletes), writer)
-        return Outcome(versions={**versions, **dict.fromkeys(transaction.deletes, 0)}, values=present.values)
+        return TransactionOutcome(versions={**versions, **dict.fromkeys(transaction.deletes, 0)}, values=present.values)
 
     async def _conflict(
         self, connection: AsyncConnection, asset_id: int, key: str, expected: int | None

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, all_of, equal, newest, one_of, page
+from store.database.paging import PageRequest, ResultPage, all_of, equal, newest, one_of, page
 from store.database.schema import asset, asset_store_history
 from store.errors import NotFound
 from store.keys import AssetRef
@@ -39,10 +39,12 @@ class HistoryEntry:
 _OWN: Final = [field.name for field in fields(HistoryEntry) if field.name != "writer"]
 
 
-async def of_asset(connection: AsyncConnection, asset: AssetRef, key: str | None, window: Window) -> Page[HistoryEntry]:
+async def of_asset(
+    connection: AsyncConnection, asset: AssetRef, key: str | None, window: PageRequest
+) -> ResultPage[HistoryEntry]:
     """Every write and delete of an asset's entries, or of one of them, newest first."""
     query = _ROWS.where(_h.asset_id == asset.id, equal(_h.key, key))
-    newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-written_at", "-version"))
+    newest_first = PageRequest(limit=window.limit, offset=window.offset, order_by=("-written_at", "-version"))
     columns = {"key": _h.key, "written_at": _h.written_at, "version": _h.version}
     return await page(connection, query, newest_first, columns, _entry)
 

@@ -12,13 +12,13 @@ import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from store.catalog.assets import watermark_keys
-from store.database.paging import Page, Window
+from store.database.paging import PageRequest, ResultPage
 from store.errors import BackendFailed, Conflict, InvalidValue, NotFound, StoreError
 from store.keys import AssetRef
 from store.scopes import AssetScope, NeverExpire, Scope, TaskScope, Writer
 from store.state.attributed import AttributedEntries
 from store.state.entries import Entry, EntryChange, TaskEntry
-from store.state.transactions import Outcome, Transaction
+from store.state.transactions import EntryTransaction, TransactionOutcome
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,8 +77,8 @@ class PlainEntries(AttributedEntries):
         return Entry(key=key, value=value)
 
     async def page(
-        self, connection: AsyncConnection, asset: AssetRef, window: Window, only: Collection[str] | None = None
-    ) -> Page[Entry]:
+        self, connection: AsyncConnection, asset: AssetRef, window: PageRequest, only: Collection[str] | None = None
+    ) -> ResultPage[Entry]:
         """Of a backend that cannot be listed the watermarks only."""
         return await super().page(connection, asset, window, only or await watermark_keys(connection, asset.id))
 
@@ -116,11 +116,11 @@ class PlainEntries(AttributedEntries):
         self,
         connection: AsyncConnection,
         asset: AssetRef,
-        transaction: Transaction,
+        transaction: EntryTransaction,
         *,
         task_instance_id: str,
         writer: Writer,
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         raise InvalidValue(f"the store backend {self._name} has no transactions; set and delete its keys one by one")
 
     async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
@@ -129,8 +129,10 @@ class PlainEntries(AttributedEntries):
             raise NotFound(f"the task store has no key {key!r}")
         return TaskEntry(key=key, value=value)
 
-    async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
-        return Page(rows=[], total=0)
+    async def task_page(
+        self, connection: AsyncConnection, task: TaskScope, window: PageRequest
+    ) -> ResultPage[TaskEntry]:
+        return ResultPage(rows=[], total=0)
 
     async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:
         raise self._unlisted()

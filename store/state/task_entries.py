@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, one_of, page
+from store.database.paging import PageRequest, ResultPage, one_of, page
 from store.database.schema import database_now, task_store
 from store.errors import NotFound
 from store.scopes import NEVER_EXPIRE, NeverExpire, TaskScope
@@ -32,7 +32,9 @@ class TaskEntries:
         query = select(*_TASK_ENTRY).where(_of(task), _s.key == check_key(key), _alive())
         return await one_of(connection, query, TaskEntry, NotFound(f"the task store has no key {key!r}"))
 
-    async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
+    async def task_page(
+        self, connection: AsyncConnection, task: TaskScope, window: PageRequest
+    ) -> ResultPage[TaskEntry]:
         """A task instance's entries by key, without those past their retention."""
         query = select(*_TASK_ENTRY).where(_of(task), _alive())
         return await page(connection, query, window, {"key": _s.key}, TaskEntry)

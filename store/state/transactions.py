@@ -26,7 +26,7 @@ _Rows = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transaction:
+class EntryTransaction:
     """What is read and changed of one asset's entries. Raises `InvalidValue` when a key is changed in two ways.
 
     `ordinal` tells a task instance's transactions on the asset apart; `reads` are versions, 0 for no entry; `sets` are
@@ -63,7 +63,7 @@ class Transaction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class TransactionOutcome:
     """Of each changed key its version now, 0 for no entry; of each incremented one its JSON text, None for no entry."""
 
     versions: Mapping[str, int]
@@ -80,7 +80,7 @@ class Present:
 
 
 async def present(
-    connection: AsyncConnection, asset_id: int, transaction: Transaction, task_instance_id: str, dialect: str
+    connection: AsyncConnection, asset_id: int, transaction: EntryTransaction, task_instance_id: str, dialect: str
 ) -> Present:
     """Check versions and compute sums while all the keys are locked. Raises `VersionConflict`, `InvalidValue`."""
     rows = await _rows(connection, asset_id, transaction.keys)
@@ -106,7 +106,7 @@ def version_conflict(key: str, present: int, expected: int | None) -> VersionCon
 
 
 async def _is_first(
-    connection: AsyncConnection, asset_id: int, transaction: Transaction, task_instance_id: str, dialect: str
+    connection: AsyncConnection, asset_id: int, transaction: EntryTransaction, task_instance_id: str, dialect: str
 ) -> bool:
     place = {"task_instance_id": task_instance_id, "asset_id": asset_id, "ordinal": transaction.ordinal}
     first = upsert(asset_store_increment, dialect).values(place).on_conflict_do_nothing()

@@ -16,7 +16,7 @@ from config.models import INGEST, Configuration, JobConfig
 from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
-from store.keys import Batching, Cron, JobDefinition, Role
+from store.keys import Batching, CronSchedule, JobDefinition, Role
 from triggers.base import BaseConnection
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
 from watcher.errors import StartRefused
@@ -71,7 +71,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
     definition = JobDefinition(
         schedule=None if condition is None else condition_to_json(condition),
         batch=Batching(**dict(job.batch)),
-        cron=None if cron is None else Cron(expression=cron.expression, timezone=cron.timezone),
+        cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
         retries=job.retries,

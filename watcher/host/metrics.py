@@ -21,10 +21,10 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from store.base import AssetStoreWriterKind
-from store.catalog.assets import Asset
+from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
 from store.detection.outbox import StuckLane
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 
 OUR_OWN: Final = frozenset(
     {
@@ -141,13 +141,13 @@ class Metrics:
         if items:
             self.rejected.labels(*labels).inc(items)
 
-    def observe_start(self, run: Run) -> None:
+    def observe_start(self, run: RunRow) -> None:
         """Of a run that was queued and runs now."""
         if run.start_date is not None:
             waited = run.start_date - run.queued_at
             self._run_queue.labels(run.dag_id).observe(_seconds(waited), _exemplar(run.trace_id))
 
-    def count_end(self, run: Run) -> None:
+    def count_end(self, run: RunRow) -> None:
         """Of a run that is over now."""
         self._runs.labels(run.dag_id, run.state).inc(exemplar=_exemplar(run.trace_id))
         if run.start_date is not None and run.end_date is not None:
@@ -268,7 +268,7 @@ class Snapshot(Collector):
     is_ready: bool
     has_database: bool
     watchers: Sequence[WatcherRow] = ()
-    expected: Sequence[Asset] = ()
+    expected: Sequence[AssetRow] = ()
     outbox_depths: Mapping[str, int] = field(default_factory=dict)
     stuck: Sequence[StuckLane] = ()
     description_of: Callable[[WatcherRow], WatermarkDescription] = lambda _watcher: WatermarkDescription()

@@ -8,7 +8,7 @@ from config.settings import ApiSettings
 from store.database import Database
 from store.processes import signing_keys
 from store.processes.signing_keys import SigningKeys
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from watcher.errors import StartRefused
 from watcher.host.home import Home
 from watcher.host.metadata import patiently
@@ -25,7 +25,7 @@ def signing_secrets(api: ApiSettings, home: Home, *, alone: bool) -> tuple[bytes
     return (home.secret(),)
 
 
-async def publish(database: Database, secrets: Sequence[bytes], process: Process) -> SigningKeys:
+async def publish(database: Database, secrets: Sequence[bytes], process: ProcessInfo) -> SigningKeys:
     """Say what the other processes of the database compare theirs with."""
     keys = SigningKeys.of(secrets, process)
 

@@ -17,7 +17,7 @@ from starlette.datastructures import State
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
 from store.keys import JobDefinition, Role
-from store.runs import runs, tries
+from store.runs import runs, tries, try_lookup
 from tests.service.api.conformance import Conforming, Document
 from watcher.serving import try_tokens
 from watcher.serving.api import create_app
@@ -171,7 +171,7 @@ async def superseded(api: Api) -> tuple[Try, Try]:
 
 async def next_try(api: Api, old: Try) -> Try:
     async with api.database.transaction() as session:
-        of_home = await tries.open_tries(session, "home")
+        of_home = await try_lookup.open_tries(session, "home")
         open_try = next(one for one in of_home if one.key.task_instance_id == old.task_instance_id)
         await tries.end(
             session,

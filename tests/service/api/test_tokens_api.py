@@ -10,11 +10,11 @@ import httpx
 import pytest
 from sqlalchemy import select, update
 
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import api_token, database_now, database_time_in, task_instance
 from store.processes import audit, cleanup, signing_keys, tokens
 from store.processes.signing_keys import SigningKeys
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from tests.service.api.application import SECRET, Api, claimed, serving
 from tests.service.api.test_costs import counted
 from watcher.serving import try_tokens
@@ -45,7 +45,7 @@ async def admin(guarded: Api) -> People:
 
 async def audited(api: Api, action: str) -> list[tuple[str, str]]:
     async with api.database.reading() as connection:
-        page = await audit.listed(connection, None, Window(limit=1000))
+        page = await audit.listed(connection, None, PageRequest(limit=1000))
     return [(entry.actor, entry.target) for entry in page.rows if entry.action == action]
 
 
@@ -175,7 +175,7 @@ async def test_tokens_of_an_older_secret_hold_until_they_expire(guarded: Api) ->
 
 
 async def test_processes_with_other_secrets_are_not_ready_and_say_which(guarded: Api) -> None:
-    here, there = Process(id="1", host="here", pid=1), Process(id="2", host="there", pid=2)
+    here, there = ProcessInfo(id="1", host="here", pid=1), ProcessInfo(id="2", host="there", pid=2)
     ours = SigningKeys.of([b"new", b"old"], here)
     for others, status in (([b"new", b"old"], 200), ([b"new"], 503), ([b"old", b"new"], 503), ([b"other"], 503)):
         async with guarded.database.transaction() as connection:

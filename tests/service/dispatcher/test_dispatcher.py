@@ -22,8 +22,8 @@ from store.database.schema import asset, asset_event, leader, queued_event, run,
 from store.errors import TryFenced
 from store.keys import JobDefinition
 from store.processes import triggerers
-from store.processes.triggerers import Process
-from store.runs import decisions, runs, tries
+from store.processes.triggerers import ProcessInfo
+from store.runs import decisions, runs, tries, try_lookup
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.plugins.cluster_server import ADDRESS, running_cluster
@@ -115,7 +115,7 @@ def make(
         database,
         submissions(jobs.programs, **(submitters or {"spark_submit": submitter or plain_python(jobs.folder)})),
         leadership or leading(database, home),
-        Process(id=home, host="here", pid=1),
+        ProcessInfo(id=home, host="here", pid=1),
         limits=Limits(parallelism=parallelism, memory_mb=memory_mb),
         lease=lease,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
@@ -242,7 +242,9 @@ async def test_one_that_was_claimed_by_any_of_its_processes_or_settled_by_a_pers
             while jobs.started < 2:
                 await anyio.sleep(0.02)
         async with database.transaction() as connection:
-            [open_claimed] = [each for each in await tries.open_tries(connection, HOME) if each.key.dag_id == "claimed"]
+            [open_claimed] = [
+                each for each in await try_lookup.open_tries(connection, HOME) if each.key.dag_id == "claimed"
+            ]
             await tries.claim(connection, open_claimed.key.task_instance_id, 1, "a child")
             await decisions.settle(connection, "settled", "manual__1", "success")
         (tmp_path / "go").touch()
@@ -556,7 +558,7 @@ async def test_another_homes_tries_are_left_alone_while_it_lives(database, jobs)
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
         await intend(session, task, other)
-        await triggerers.beat_dispatcher(session, Process(id=other, host="there", pid=1), HOUR, database.dialect)
+        await triggerers.beat_dispatcher(session, ProcessInfo(id=other, host="there", pid=1), HOUR, database.dialect)
     async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
         await dispatcher._starter.reap_orphans()
         await dispatcher._starter.start_due()
@@ -682,7 +684,7 @@ async def test_a_handle_that_is_stored_late_does_not_hide_that_the_run_was_clear
     async with database.transaction() as session:
         await decisions.clear(session, "slow", "manual__0")
     async with database.transaction() as session:
-        await tries.store_handle(session, await tries.open_try(session, task.key), "{}")
+        await tries.store_handle(session, await try_lookup.open_try(session, task.key), "{}")
     assert await rows(database, select(task_instance.c.state)) == [("queued",)]
 
 
@@ -694,7 +696,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
         await intend(session, task, other)
-        gone = Process(id=other, host="there", pid=1)
+        gone = ProcessInfo(id=other, host="there", pid=1)
         await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
     async with dispatching(database, jobs, lease=timedelta(seconds=0)):
         await until_states(database, "success")
@@ -714,7 +716,7 @@ async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(datab
         await until_started(pids)
         dispatcher.leadership._epoch = None  # as long as it slept, another leads
         async with database.transaction() as session:
-            gone = Process(id=HOME, host="here", pid=1)
+            gone = ProcessInfo(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
         elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
         await elsewhere.leadership.campaign()
@@ -749,7 +751,7 @@ async def test_a_home_has_a_lease_to_speak_up_after_an_outage_and_never_gives_it
     async with dispatching(database, jobs) as dispatcher:
         await until_started(pids)
         async with database.transaction() as session:
-            slept = Process(id=HOME, host="here", pid=1)
+            slept = ProcessInfo(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, slept, timedelta(seconds=-1), database.dialect)
         dispatcher._starter.lease = timedelta(0)
         await dispatcher._starter.reap_orphans()
@@ -837,7 +839,7 @@ async def test_of_a_home_that_was_killed_another_one_attaches_to_the_driver_that
             while jobs.started < 1:
                 await anyio.sleep(0.05)
     async with database.transaction() as connection:
-        gone = Process(id=HOME, host="there", pid=1)
+        gone = ProcessInfo(id=HOME, host="there", pid=1)
         await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)
     with capture_logs() as logs:
         async with dispatching(
@@ -890,7 +892,7 @@ async def test_a_try_whose_submitter_is_not_configured_any_more_is_left_alone(da
     async with database.transaction() as connection:
         (task,) = await runs.startable(connection)
         await intend(connection, task, home)
-        gone = Process(id=home, host="there", pid=1)
+        gone = ProcessInfo(id=home, host="there", pid=1)
         await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)
     with capture_logs() as logs:
         async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:

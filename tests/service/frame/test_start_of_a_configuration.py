@@ -10,11 +10,11 @@ from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared
 from store.database import Database
 from store.processes import triggerers
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from watcher.configuration.reloader import apply_at_start
 
 pytestmark = pytest.mark.service
-OTHER = Process(id="11111111-1111-1111-1111-111111111111", host="there", pid=1)
+OTHER = ProcessInfo(id="11111111-1111-1111-1111-111111111111", host="there", pid=1)
 LEASE = timedelta(minutes=10)
 
 

@@ -21,7 +21,7 @@ from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
 from store.processes import cleanup
 from store.processes.cleanup import Retention
-from store.runs import runs, tries
+from store.runs import runs, tries, try_lookup
 from tests.databases import new_asset
 from watcher.host.logs.configuration import LogFiles
 from watcher.host.logs.paths import try_log
@@ -260,7 +260,7 @@ async def test_folders_of_tries_go_with_their_runs_but_none_in_which_somebody_li
 ) -> None:
     await a_run(database, "silent", state="running", days=0, ended=False)
     async with database.reading() as connection:
-        [key] = await tries.keys_of_open_tries(connection)
+        [key] = await try_lookup.keys_of_open_tries(connection)
     home = cleaner.home
     silent, over, young, lived_in = (
         try_folder(home, key),

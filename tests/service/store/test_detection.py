@@ -25,7 +25,8 @@ from store.database.schema import (
 from store.detection import detections, positions, rewind
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
-from store.detection.positions import HeldPosition, NewPosition, RowDifferences
+from store.detection.position_rows import RowDifferences
+from store.detection.positions import HeldPosition, NewPosition
 from store.errors import NotFound, PositionLost, StoreError
 from tests.service.store.words import apply, beat, declared, rows
 from tests.service.store.words import event as new_event

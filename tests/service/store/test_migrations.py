@@ -22,8 +22,8 @@ from store.database.schema import UtcDateTime, metadata
 from store.detection import positions
 from store.errors import SchemaOutdated
 from store.processes import triggerers
-from store.processes.triggerers import Process
-from store.runs import tries
+from store.processes.triggerers import ProcessInfo
+from store.runs import try_lookup
 from tests.service.store.conftest import BOTH
 
 FIRST_SCHEMA = "4bf60a1816d0bc4566d85a4d87566ca97fb3c316a9c22f9297c0f37c712a419a"
@@ -183,7 +183,7 @@ async def test_a_try_that_was_open_under_the_first_schema_was_started_by_spark_s
     await migrations.upgrade(empty)
     await migrations.check(empty)
     async with empty.reading() as connection:
-        [open_try] = await tries.open_tries(connection, "home")
+        [open_try] = await try_lookup.open_tries(connection, "home")
     assert (open_try.submitter, open_try.handle) == ("spark-submit", '{"folder": "f"}')
     assert open_try.key.bindings == {
         "dag_id": "load",
@@ -209,7 +209,7 @@ async def test_a_position_of_an_older_schema_is_claimed_with_its_state_as_it_is(
     await fill(empty, BEFORE_SEVERAL_TRIGGERERS, '{"seen":  1}')
     await migrations.upgrade(empty)
     async with empty.statements() as connection:
-        await triggerers.beat(connection, Process(id="t2", host="h", pid=2), timedelta(hours=1), empty.dialect)
+        await triggerers.beat(connection, ProcessInfo(id="t2", host="h", pid=2), timedelta(hours=1), empty.dialect)
         claimed = await positions.claim(connection, "files", "t2", empty.dialect)
     assert claimed is not None
     assert (claimed.held.epoch, claimed.held.version, claimed.state) == (4, 7, '{"seen":  1}')

@@ -12,8 +12,9 @@ import pytest
 
 from store.database import Database
 from store.database.schema import setting, watcher_position, watcher_position_row
-from store.detection import positions, rewind
-from store.detection.positions import HeldPosition, KeptPosition, LoadedPosition, NewPosition, RowDifferences
+from store.detection import position_rows, positions, rewind
+from store.detection.position_rows import RowDifferences
+from store.detection.positions import HeldPosition, KeptPosition, LoadedPosition, NewPosition
 from store.errors import Conflict, PositionLost
 from store.processes import triggerers
 from tests.service.store import words
@@ -59,7 +60,7 @@ async def test_a_claim_reads_what_was_committed_last(database: Database) -> None
     held = await advance(database, held, state='{"n": 1}')
     async with database.transaction() as session:
         held = await words.advance(session, held, source_identity='"s2"', state='{"n": 2}', watermark='"w"')
-        await positions.change_rows(
+        await position_rows.change_rows(
             session,
             "files",
             RowDifferences(delete_below=None, delete=[], insert={1: 10, -(2**63): 2**63 - 1}),
@@ -162,7 +163,7 @@ async def test_many_are_claimed_at_once_each_with_its_large_set_and_what_a_livin
     await claimed(database, "t1")
     await beat(database, "t2")
     async with database.transaction() as session:
-        await positions.change_rows(session, "rows", RowDifferences(insert={1: 10}), database.dialect)
+        await position_rows.change_rows(session, "rows", RowDifferences(insert={1: 10}), database.dialect)
         await positions.claim_all(session, {"rows": 1, "others": 1}, "t2", database.dialect)
     names = ("files", "rows", "others", "new")
     async with database.statements() as session:
@@ -326,7 +327,7 @@ async def test_row_changes_apply_in_their_order(database: Database) -> None:
         insert: dict[int, int] | None = None,
     ) -> dict[int, int]:
         async with database.transaction() as session:
-            await positions.change_rows(
+            await position_rows.change_rows(
                 session,
                 "files",
                 RowDifferences(clear=clear, delete_below=delete_below, delete=delete, insert=insert or {}),
@@ -346,10 +347,10 @@ async def test_large_sets_pass_whole_and_belong_to_one_watcher(database: Databas
     members = {number: -number for number in range(12_000)}
     async with database.transaction() as session:
         for watcher in ("files", "rows"):
-            await positions.change_rows(
+            await position_rows.change_rows(
                 session, watcher, RowDifferences(delete_below=None, delete=[], insert=members), database.dialect
             )
-        await positions.change_rows(
+        await position_rows.change_rows(
             session, "rows", RowDifferences(delete_below=None, delete=list(members), insert={}), database.dialect
         )
     await beat(database, "t1")

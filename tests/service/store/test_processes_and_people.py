@@ -12,13 +12,13 @@ from sqlalchemy import update
 from store.catalog import watchers
 from store.catalog.watchers import Polled, WatcherState
 from store.database import Database
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import api_token, database_now, database_time_in, dispatcher, triggerer
 from store.detection import positions
 from store.errors import Conflict, InvalidValue, NotFound
 from store.processes import audit, tokens, triggerers
 from store.processes.tokens import Identity
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from tests.service.store.words import apply, beat, declared, rows
 
 # --- leases
@@ -53,7 +53,7 @@ async def test_a_beat_renews_the_lease_by_the_databases_clock_and_keeps_the_star
 
 async def test_who_lives_says_how_long_and_how_many_watchers_it_takes(database: Database) -> None:
     async with database.transaction() as session:
-        process = Process(id="t1", host="here", pid=1)
+        process = ProcessInfo(id="t1", host="here", pid=1)
         for capacity in (5, 7):
             await triggerers.beat(session, process, timedelta(hours=1), database.dialect, capacity)
     await beat(database, "t2")
@@ -75,7 +75,7 @@ async def test_only_what_is_long_silent_is_forgotten(database: Database) -> None
 async def test_a_home_beats_for_its_dispatcher(database: Database) -> None:
     for pid in (1, 2):
         async with database.transaction() as session:
-            process = Process(id="home", host="here", pid=pid)
+            process = ProcessInfo(id="home", host="here", pid=pid)
             await triggerers.beat_dispatcher(session, process, timedelta(seconds=15), database.dialect)
     (row,) = await rows(database, dispatcher)
     assert (row["home_id"], row["pid"]) == ("home", 2)
@@ -296,11 +296,11 @@ async def test_the_audit_tells_the_newest_first_and_finds_a_write(database: Data
             )
         await audit.record(session, actor="bob", action="watcher.pause", target="files")
     async with database.reading() as session:
-        page = await audit.listed(session, None, Window(limit=2, offset=1))
+        page = await audit.listed(session, None, PageRequest(limit=2, offset=1))
         assert ([entry.write_id for entry in page.rows], page.total) == (["w4", "w3"], 6)
-        page = await audit.listed(session, "w0", Window(limit=10))
+        page = await audit.listed(session, "w0", PageRequest(limit=10))
         [entry] = page.rows
         assert (entry.actor, entry.detail, page.total) == ("ann", '{"n": 0, "\\u00fc": null}', 1)
-        [newest] = (await audit.listed(session, None, Window(limit=1))).rows
+        [newest] = (await audit.listed(session, None, PageRequest(limit=1))).rows
         assert (newest.action, newest.detail, newest.write_id) == ("watcher.pause", "{}", None)
         assert newest.at.tzinfo is UTC

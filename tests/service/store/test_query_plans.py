@@ -13,16 +13,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import watcher_position_row
-from store.detection import activity, detections, events, positions
+from store.detection import activity, detections, event_lists, events, position_rows, positions
 from store.detection.detections import Committed, Detection
-from store.detection.events import EventFilter
-from store.detection.positions import RowDifferences
-from store.runs import answers, queues, runs, tries
+from store.detection.event_lists import EventFilter
+from store.detection.position_rows import RowDifferences
+from store.runs import answers, queues, runs, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
-from store.state.transactions import Transaction
+from store.state.transactions import EntryTransaction
 from tests.databases import statements_of
 from tests.service.store import words
 from tests.service.store.small_world import World, small_world
@@ -36,7 +36,7 @@ async def world(database: Database) -> World:
 
 
 REQUEST = IdempotencyKey(key="k", request="r")
-CHANGES = Transaction(
+CHANGES = EntryTransaction(
     ordinal=1, reads={"read": 0}, sets={"set": "1"}, increments={"total": 1}, deletes=frozenset({"key"})
 )
 WRITER = Writer(
@@ -49,7 +49,7 @@ Hot = Callable[[AsyncConnection, World], Awaitable[Any]]
 HOT: dict[str, Hot] = {
     "claim": lambda session, w: positions.claim(session, "files", "t1", w.database.dialect),
     "advance": lambda session, w: words.advance(session, w.held, source_identity="{}", state="{}", watermark="{}"),
-    "change_rows": lambda session, w: positions.change_rows(
+    "change_rows": lambda session, w: position_rows.change_rows(
         session, "files", RowDifferences(delete_below=1, delete=[1, 2], insert={3: 3}), w.database.dialect
     ),
     "detection": lambda session, w: detections.commit(session, [w.found(events=2)]),
@@ -62,7 +62,7 @@ HOT: dict[str, Hot] = {
     "create_triggered_run": lambda session, _: _consume(session),
     "startable": lambda session, _: runs.startable(session),
     "running_runs": lambda session, _: runs.running_runs(session),
-    "open_tries": lambda session, _: tries.open_tries(session, "home"),
+    "open_tries": lambda session, _: try_lookup.open_tries(session, "home"),
     "fence": lambda session, w: tries.fence(session, w.task_instance_id, 1),
     "fence_once": lambda session, w: tries.fence(session, w.task_instance_id, 1, request=REQUEST),
     "reach": lambda session, w: lock_asset(
@@ -210,7 +210,9 @@ async def test_what_lies_before_a_page_of_events_is_passed_over_before_anything_
     await append(postgres, [event(asset_id) for _ in range(300)])
     async with postgres.transaction() as connection:
         with statements_of(postgres) as sent:
-            page = await events.listed(connection, EventFilter(), Window(limit=10, offset=200, order_by=["-timestamp"]))
+            page = await event_lists.listed(
+                connection, EventFilter(), PageRequest(limit=10, offset=200, order_by=["-timestamp"])
+            )
         statement, parameters = sent[-1]
         answer = await connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
         [plan] = answer.scalar_one()

@@ -9,7 +9,7 @@ import pytest
 
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.detection import detections, positions, rejections, rewind
 from store.detection.detections import Committed, Detection
 from store.detection.positions import LoadedPosition, NewPosition
@@ -65,7 +65,7 @@ async def test_they_are_kept_with_the_position_tried_again_and_settled_with_an_e
     assert {each.key for each in position.rejected} == {"1", "2", "3"}
     assert not any(each.is_retried for each in position.rejected)
     async with database.reading() as connection:
-        page = await rejections.listed(connection, "rows", Window(limit=2))
+        page = await rejections.listed(connection, "rows", PageRequest(limit=2))
     assert (page.total, [(row.code, row.column_name, row.reason) for row in page.rows]) == (
         3,
         [("22012", "data", "x" * 200)] * 2,

@@ -22,7 +22,8 @@ from store.database.schema import (
 )
 from store.detection import detections, positions, rewind
 from store.detection.detections import Detection
-from store.detection.positions import HeldPosition, LoadedPosition, NewPosition, RowDifferences
+from store.detection.position_rows import RowDifferences
+from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.errors import Conflict, NotFound, PositionLost
 from tests.service.store.words import apply, beat, declared, event, rows
 

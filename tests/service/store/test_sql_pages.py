@@ -16,8 +16,8 @@ from store.database import Database
 from store.detection import detections, positions
 from store.processes import leaders, posts, triggerers
 from store.processes.posts import EventPost
-from store.processes.triggerers import Process
-from store.runs import answers, queues, runs, tries
+from store.processes.triggerers import ProcessInfo
+from store.runs import answers, queues, runs, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.entries import EntryChange
@@ -61,11 +61,11 @@ async def look_of_the_dispatcher(connection: AsyncConnection, _world: World) -> 
     await runs.startable(connection)
     await runs.running_runs(connection)
     await runs.next_retry_in(connection)
-    await tries.open_tries(connection, "home")
+    await try_lookup.open_tries(connection, "home")
 
 
 async def heartbeats(connection: AsyncConnection, _world: World) -> None:
-    process = Process(id="t1", host="here", pid=1)
+    process = ProcessInfo(id="t1", host="here", pid=1)
     await triggerers.beat(connection, process, LEASE, "postgresql")
     await triggerers.beat_dispatcher(connection, process, LEASE, "postgresql")
     await leaders.renew(connection, 1, LEASE)

@@ -15,9 +15,9 @@ from store.database import Database
 from store.database.schema import database_now, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
 from store.keys import JobDefinition, TaskInstanceKey, TryKey
-from store.runs import runs, tries
+from store.runs import runs, tries, try_lookup
 from store.runs.runs import Startable
-from store.runs.tries import OpenTry
+from store.runs.try_lookup import OpenTry
 from tests.service.store.words import apply, declared, rows, until_somebody_waits
 
 HOME = "home"
@@ -51,7 +51,7 @@ async def intend(database: Database, task: Startable, home: str = HOME) -> bool:
 
 async def opened(database: Database, task: Startable, number: int = 1) -> OpenTry | None:
     async with database.reading() as session:
-        return await tries.open_try(session, replace(task.key, try_number=number))
+        return await try_lookup.open_try(session, replace(task.key, try_number=number))
 
 
 async def fence(database: Database, task: Startable, number: int = 1) -> TryKey:
@@ -168,18 +168,18 @@ async def test_a_home_finds_its_own_open_tries_oldest_first(database: Database) 
     await intend(database, second)
     await intend(database, other, home="elsewhere")
     async with database.reading() as session:
-        found = await tries.open_tries(session, HOME)
+        found = await try_lookup.open_tries(session, HOME)
     assert [one.key.instance.run_id for one in found] == ["r2", "r1"]
     assert (found[0].handle, found[0].claimed, found[0].age_seconds) == (None, False, 0.0)
     await end(database, first, "failed", "failed")
     async with database.reading() as session:
-        assert [one.key.instance.run_id for one in await tries.open_tries(session, HOME)] == ["r1"]
+        assert [one.key.instance.run_id for one in await try_lookup.open_tries(session, HOME)] == ["r1"]
 
 
 async def test_a_stored_handle_leads_back_and_sets_the_instance_running(database: Database, task: Startable) -> None:
     await intend(database, task)
     async with database.transaction() as session:
-        open_try = await tries.open_try(session, task.key)
+        open_try = await try_lookup.open_try(session, task.key)
         assert open_try is not None
         assert await tries.store_handle(session, open_try, '{"pid": 1}')
         assert await tries.replace_token(session, open_try, "h2")
@@ -200,9 +200,9 @@ async def test_the_submitter_of_the_intent_is_the_one_of_the_jobs_definition(
     assert open_try is not None
     assert (open_try.submitter, open_try.home_id) == ("lake.Remote", HOME)
     async with database.transaction() as session:
-        assert await tries.stored_handle(session, task.key.instance, 1) is None
+        assert await try_lookup.stored_handle(session, task.key.instance, 1) is None
         await tries.store_handle(session, open_try, '{"pid": 1}')
-        assert await tries.stored_handle(session, task.key.instance, 1) == ("lake.Remote", '{"pid": 1}')
+        assert await try_lookup.stored_handle(session, task.key.instance, 1) == ("lake.Remote", '{"pid": 1}')
 
 
 async def test_a_home_that_a_try_was_taken_from_can_change_nothing_of_it(database: Database, task: Startable) -> None:
@@ -215,9 +215,9 @@ async def test_a_home_that_a_try_was_taken_from_can_change_nothing_of_it(databas
         assert await tries.take_over(session, before, "third") is None
         assert not await tries.store_handle(session, before, "{}")
         assert not await tries.replace_token(session, before, "h2")
-        assert await tries.taken_over(session, HOME, [before.tag]) == {before.tag}
-        assert await tries.taken_over(session, "other", [before.tag]) == frozenset()
-        assert await tries.open_tries(session, HOME) == []
+        assert await try_lookup.taken_over(session, HOME, [before.tag]) == {before.tag}
+        assert await try_lookup.taken_over(session, "other", [before.tag]) == frozenset()
+        assert await try_lookup.open_tries(session, HOME) == []
     after = await opened(database, task)
     assert after is not None
     assert replace(after, now=before.now) == replace(before, home_id="other")
@@ -481,4 +481,4 @@ async def test_only_counted_tries_use_up_retries(database: Database, task: Start
         assert await intend(database, due)
         await end(database, task, "up_for_retry", "running", number=number, retry_in=0, counted=counted)
     async with database.reading() as session:
-        assert await tries.counted_tries(session, task.key.task_instance_id) == 2
+        assert await try_lookup.counted_tries(session, task.key.task_instance_id) == 2

@@ -26,7 +26,7 @@ from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
 from store.database.schema import asset_alias, asset_event, run, run_asset_event
 from store.keys import JobDefinition, Role
-from store.runs import tries
+from store.runs import tries, try_lookup
 from store.state.attributed import AttributedEntries
 from tests.databases import copied, migrated_file
 from tests.effort import PATIENCE
@@ -256,7 +256,7 @@ class ExecutionServer(Wire):
         elif self._is_over and self.finished and self.finished[-1]["state"] != "failed":
             async with self.api.database.transaction() as connection:
                 [open_try] = [
-                    one for one in await tries.open_tries(connection, "home") if one.key.dag_id == "load_orders"
+                    one for one in await try_lookup.open_tries(connection, "home") if one.key.dag_id == "load_orders"
                 ]
                 await tries.end(
                     connection,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from store.keys import Batching, Cron, JobDefinition, TaskInstanceId, TaskInstanceKey, TryKey
+from store.keys import Batching, CronSchedule, JobDefinition, TaskInstanceId, TaskInstanceKey, TryKey
 
 OF_RELEASE_1 = """{
     "schedule": {"all": ["landing", {"alias": "daily"}]},
@@ -22,7 +22,7 @@ OF_RELEASE_1 = """{
 READ = JobDefinition(
     schedule={"all": ["landing", {"alias": "daily"}]},
     batch=Batching(mode="each", debounce=timedelta(seconds=1.5), max_wait=timedelta(minutes=1), max_events=10),
-    cron=Cron(expression="0 6 * * *", timezone="Europe/Berlin"),
+    cron=CronSchedule(expression="0 6 * * *", timezone="Europe/Berlin"),
     catchup=True,
     max_active_runs=2,
     retries=3,

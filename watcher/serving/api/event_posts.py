@@ -16,7 +16,8 @@ from typing import Final, TypeAlias
 import anyio
 
 from store.database import Database
-from store.detection.events import Appended, AssetEvent, NewEvent
+from store.detection.event_lists import StoredEvent
+from store.detection.events import AppendedEvents, NewEvent
 from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
 from store.processes.posts import EventPost, store_all
 
@@ -25,7 +26,7 @@ MOST_CHARACTERS: Final = 4_000_000
 """Of one transaction; a larger post goes alone."""
 
 
-Wake: TypeAlias = Callable[[Appended], None]
+Wake: TypeAlias = Callable[[AppendedEvents], None]
 """Called after a commit with who has work since."""
 
 
@@ -34,7 +35,7 @@ class _Post:
     """An event that waits, until it has its answer."""
 
     given: EventPost
-    answer: AssetEvent | Exception | None = None
+    answer: StoredEvent | Exception | None = None
 
 
 @dataclass(kw_only=True)
@@ -44,7 +45,7 @@ class EventPosts:
     _waiting: deque[_Post] = field(default_factory=deque)
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def store(self, database: Database, wake: Wake, actor: str, asset_id: int, extra: str) -> AssetEvent:
+    async def store(self, database: Database, wake: Wake, actor: str, asset_id: int, extra: str) -> StoredEvent:
         """Store an event of an active asset, with its queue rows and an entry in the audit; `extra` is a JSON object's text.
 
         Shielded from when it was begun; of each transaction one of its posts calls `wake`. Raises `NotFound`.
@@ -60,7 +61,7 @@ class EventPosts:
         finally:
             if post in self._waiting:
                 self._waiting.remove(post)
-        if isinstance(post.answer, AssetEvent):
+        if isinstance(post.answer, StoredEvent):
             return post.answer
         refusal = post.answer or RuntimeError("a post whose turn it was is always answered")
         raise copy(refusal) from refusal  # others may raise it too

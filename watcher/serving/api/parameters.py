@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, HTTPException, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import in_utc
 from store.errors import no_asset
 from store.values import check_key
@@ -90,16 +90,18 @@ VersionNumber = Annotated[int, Field(ge=0, le=BIGGEST)]
 SmallNumber = Annotated[int, Field(ge=0, le=BIGGEST_SMALL)]
 
 
-async def window(limit: Limit, offset: Offset = 0) -> Window:
+async def window(limit: Limit, offset: Offset = 0) -> PageRequest:
     """A part of a list whose order is not the caller's to choose."""
-    return Window(limit=limit, offset=offset)
+    return PageRequest(limit=limit, offset=offset)
 
 
-def ordered_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[Window]]:
+def ordered_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[PageRequest]]:
     """A part of a list in the order that `order_by` names; an unknown word is 400, as in Airflow."""
 
-    async def choose(limit: Limit, order_by: Annotated[list[str] | None, Query()] = None, offset: Offset = 0) -> Window:
-        return Window(limit=limit, offset=offset, order_by=_checked_order(order_by, columns, default))
+    async def choose(
+        limit: Limit, order_by: Annotated[list[str] | None, Query()] = None, offset: Offset = 0
+    ) -> PageRequest:
+        return PageRequest(limit=limit, offset=offset, order_by=_checked_order(order_by, columns, default))
 
     return choose
 
@@ -113,13 +115,15 @@ def _checked_order(order_by: Sequence[str] | None, columns: Collection[str], def
     return chosen
 
 
-def window_of_body(offset: int, limit: int, order_by: str | None, columns: Collection[str], default: str) -> Window:
+def window_of_body(
+    offset: int, limit: int, order_by: str | None, columns: Collection[str], default: str
+) -> PageRequest:
     """A part of a list that a body asks for; an unknown word is 400, as in Airflow."""
     chosen = _checked_order(None if order_by is None else [order_by], columns, default)
-    return Window(limit=min(limit, _MOST_ROWS), offset=offset, order_by=chosen)
+    return PageRequest(limit=min(limit, _MOST_ROWS), offset=offset, order_by=chosen)
 
 
-def cursor_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[Window]]:
+def cursor_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[PageRequest]]:
     """The same with a cursor, which takes the offset's place."""
 
     async def choose(
@@ -127,11 +131,11 @@ def cursor_window(columns: Collection[str], default: str) -> Callable[..., Await
         order_by: Annotated[list[str] | None, Query()] = None,
         offset: Offset = 0,
         cursor: Cursor = None,
-    ) -> Window:
+    ) -> PageRequest:
         order = _checked_order(order_by, columns, default)
-        return Window(limit=limit, offset=offset, order_by=order, cursor=cursor)
+        return PageRequest(limit=limit, offset=offset, order_by=order, cursor=cursor)
 
     return choose
 
 
-UnorderedWindow = Annotated[Window, Depends(window)]
+UnorderedWindow = Annotated[PageRequest, Depends(window)]

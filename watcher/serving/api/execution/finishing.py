@@ -16,7 +16,7 @@ from store.catalog import aliases, assets
 from store.catalog.aliases import Resolved
 from store.database import configuration_lock
 from store.detection import events
-from store.detection.events import Appended, NewEvent
+from store.detection.events import AppendedEvents, NewEvent
 from store.keys import TryKey
 from store.runs import answers, tries
 from store.values import to_json
@@ -25,7 +25,7 @@ from watcher.serving.api.execution.identity import Call, forbidden
 from watcher.serving.api.parameters import Body, Text
 
 log = structlog.get_logger()
-_NOTHING: Final[tuple[Appended, Mapping[str, int]]] = (Appended(rows=(), dag_ids=frozenset()), {})
+_NOTHING: Final[tuple[AppendedEvents, Mapping[str, int]]] = (AppendedEvents(rows=(), dag_ids=frozenset()), {})
 _Name = Annotated[Text, Field(max_length=1500)]
 
 
@@ -91,7 +91,7 @@ class _EventToAppend:
 
 async def _append(
     connection: AsyncConnection, held: TryKey, trace_id: str, outlet_events: Sequence[OutletEvent], dialect: str
-) -> tuple[Appended, Mapping[str, int]]:
+) -> tuple[AppendedEvents, Mapping[str, int]]:
     """Append the events of a success, with what they teach of aliases; returns them, and the assets made for them."""
     await configuration_lock.share(connection)
     through = await _resolved(connection, [event.asset for event in outlet_events], dialect)

@@ -14,7 +14,7 @@ from fastapi import Depends, Header, HTTPException, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
-from store.catalog.assets import Asset
+from store.catalog.assets import AssetRow
 from store.keys import ROLES, Role, TaskInstanceKey, TryKey
 from store.runs import answers, task_instances, tries
 from store.runs.answers import IdempotencyKey
@@ -137,7 +137,7 @@ async def declared_asset(
     *,
     name: str | None = None,
     uri: str | None = None,
-) -> Asset:
+) -> AssetRow:
     """The asset of this name, uri, or both, if the job declares it, or an alias that resolved to it, in one of the roles.
 
     For another scheduler's task, if its token names it. Raises `NotFound`, or 403 (Airflow leaves this open).

@@ -13,10 +13,10 @@ from pydantic import Field, StrictFloat, StrictInt
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
-from store.catalog.assets import Asset
+from store.catalog.assets import AssetRow
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state import attributed
-from store.state.transactions import Outcome, Transaction
+from store.state.transactions import EntryTransaction, TransactionOutcome
 from store.values import check_key, to_json
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.openapi import MAY_CONFLICT
@@ -135,7 +135,7 @@ async def change_together(call: Writing, body: Changes, response: Response) -> R
 
     Increments are applied once per (task instance, asset, ordinal), whatever the try: a repetition leaves them out.
     """
-    transaction = Transaction(
+    transaction = EntryTransaction(
         ordinal=body.ordinal,
         reads=body.reads,
         sets={key: to_json(value) for key, value in body.sets.items()},
@@ -194,7 +194,7 @@ async def _task_write(
 @asynccontextmanager
 async def _reading(
     context: ApiContext, identity: TryIdentity, selector: AssetSelector
-) -> AsyncIterator[tuple[AsyncConnection, Asset]]:
+) -> AsyncIterator[tuple[AsyncConnection, AssetRow]]:
     """Raises `NotFound`, or 403 for an asset that is neither inlet nor outlet of the job."""
     async with speaking(context, identity) as (connection, task):
         yield connection, await declared_asset(connection, identity, task.dag_id, STORE, **{selector.by: selector.text})
@@ -207,7 +207,7 @@ def _warn_of_large(write: EntryWrite, key: str, text: str) -> None:
         log.warning("store.large_value", key=key, bytes=len(text), limit=limit, **write.who)
 
 
-def _as_json(outcome: Outcome) -> str:
+def _as_json(outcome: TransactionOutcome) -> str:
     """`Changed`, with values as they are stored: not every number survives being read and written again."""
     values = (f"{json.dumps(key)}:{text or 'null'}" for key, text in outcome.values.items())
     return f'{{"versions":{json.dumps(outcome.versions)},"values":{{{",".join(values)}}}}}'

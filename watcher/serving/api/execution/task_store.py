@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Path
 
-from store.state.task_entries import task_references
 from store.state.entries import TaskEntry
+from store.state.task_entries import task_references
 from store.values import to_json
 from watcher.serving.api.context import Context
 from watcher.serving.api.document.openapi import MAY_CONFLICT

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
 from store.catalog.assets import AssetOfJob
-from store.detection.events import AssetEvent
+from store.detection.event_lists import StoredEvent
 from store.keys import Role, TryKey
 from store.runs import jobs, measures, runs, tries
 from store.runs.measures import Cost
@@ -50,7 +50,7 @@ class TryContext(Shape):
     logical_date: datetime | None
     data_interval_start: datetime | None
     data_interval_end: datetime | None
-    triggering_asset_events: Mapping[str, Sequence[AssetEvent]]
+    triggering_asset_events: Mapping[str, Sequence[StoredEvent]]
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
     options: Mapping[str, Any]
@@ -112,7 +112,7 @@ async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
 async def _try_context(context: ApiContext, connection: AsyncConnection, held: TryKey) -> TryContext:
     job = await jobs.get(connection, held.dag_id)
     run = await runs.get(connection, held.dag_id, held.run_id)
-    triggering: dict[str, list[AssetEvent]] = {}
+    triggering: dict[str, list[StoredEvent]] = {}
     for event in await runs.events_of_run(connection, held.dag_id, held.run_id):
         triggering.setdefault(event.asset.name, []).append(event)
     around = await assets.around_job(connection, held.dag_id)

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
 from store.catalog.aliases import ALIAS_ORDERS
-from store.catalog.assets import ASSET_ORDERS, Asset
-from store.database.paging import Window
+from store.catalog.assets import ASSET_ORDERS, AssetRow
+from store.database.paging import PageRequest
 from store.errors import no_alias
 from store.runs import decisions, runs
 from watcher.serving.api.context import Context
@@ -35,7 +35,7 @@ router = APIRouter(prefix="/api/v2/assets", tags=["Asset"])
 async def list_assets(
     context: Context,
     _: Viewer,
-    window: Annotated[Window, Depends(ordered_window(ASSET_ORDERS, "id"))],
+    window: Annotated[PageRequest, Depends(ordered_window(ASSET_ORDERS, "id"))],
     name_pattern: Pattern = None,
     name_prefix_pattern: Pattern = None,
     uri_pattern: Pattern = None,
@@ -61,7 +61,7 @@ async def list_assets(
 async def list_aliases(
     context: Context,
     _: Viewer,
-    window: Annotated[Window, Depends(ordered_window(ALIAS_ORDERS, "id"))],
+    window: Annotated[PageRequest, Depends(ordered_window(ALIAS_ORDERS, "id"))],
     name_pattern: Pattern = None,
     name_prefix_pattern: Pattern = None,
 ) -> AssetAliasCollectionResponse:
@@ -100,7 +100,7 @@ async def materialize_asset(
         return run_response(await runs.get(connection, dag_id, run_id))
 
 
-async def _responses(connection: AsyncConnection, rows: Sequence[Asset]) -> list[AssetResponse]:
+async def _responses(connection: AsyncConnection, rows: Sequence[AssetRow]) -> list[AssetResponse]:
     ids = [row.id for row in rows]
     jobs_around = await assets.jobs_around(connection, ids)
     attached = await assets.attached(connection, ids)

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Depends, Query
 
 from store.catalog import assets
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.errors import NotFound
 from store.runs import decisions, jobs, runs
 from store.runs.jobs import JOB_ORDERS, JobFilter
@@ -46,7 +46,7 @@ class DAGPatchBody(Body):
 async def list_dags(
     context: Context,
     _: Viewer,
-    window: Annotated[Window, Depends(ordered_window(JOB_ORDERS, "dag_id"))],
+    window: Annotated[PageRequest, Depends(ordered_window(JOB_ORDERS, "dag_id"))],
     query: Annotated[JobQuery, Query()],
 ) -> DAGCollectionResponse:
     return await _listed(context, query.filter, window)
@@ -70,7 +70,7 @@ async def patch_dags(
     return await _listed(context, JobFilter(ids=matching), replace(window, order_by=["dag_id"]))
 
 
-async def _listed(context: ApiContext, which: JobFilter, window: Window) -> DAGCollectionResponse:
+async def _listed(context: ApiContext, which: JobFilter, window: PageRequest) -> DAGCollectionResponse:
     async with context.database.reading() as connection:
         listed = await jobs.listed(connection, which, window)
         unprocessed = await decisions.unprocessed_of_jobs(connection, [job.dag_id for job in listed.rows])
@@ -114,7 +114,7 @@ async def list_dag_versions(
     context: Context,
     _: Viewer,
     dag_id: str,
-    window: Annotated[Window, Depends(ordered_window(_VERSION_ORDERS, "id"))],
+    window: Annotated[PageRequest, Depends(ordered_window(_VERSION_ORDERS, "id"))],
     version_number: int | None = None,
     bundle_name: str | None = None,
     bundle_version: str | None = None,

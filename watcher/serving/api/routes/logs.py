@@ -23,7 +23,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from store.errors import NotFound
 from store.keys import TaskInstanceKey
-from store.runs import runs, task_instances, tries
+from store.runs import runs, task_instances, try_lookup
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.host.logs import reader, try_log
@@ -156,7 +156,7 @@ async def log_of_try(
         # Of a run that a person deleted the log is left, of one whose time is over what the history has of its writes.
         if around is None and not await runs.was_deleted(connection, instance.dag_id, instance.run_id):
             await task_instances.check(connection, instance)
-        stored = await tries.stored_handle(connection, instance, try_number)
+        stored = await try_lookup.stored_handle(connection, instance, try_number)
     submitter = None if stored is None else context.submitters.get(stored[0])
     if stored is None or submitter is None or submitter.ends_with_home:
         return LogOfTry(path=path, remote=None)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from fastapi import APIRouter, Depends, HTTPException, Query
 from pydantic import Field, field_validator, model_validator
 
-from store.database.paging import Range, Window
+from store.database.paging import PageRequest, Range
 from store.errors import Conflict, NotFound
 from store.keys import TaskInstanceKey
 from store.runs import jobs, runs, task_instances
@@ -138,7 +138,7 @@ async def list_task_instances(
     _: Viewer,
     dag_id: str,
     run_id: str,
-    window: Annotated[Window, Depends(cursor_window(TASK_ORDERS, "map_index"))],
+    window: Annotated[PageRequest, Depends(cursor_window(TASK_ORDERS, "map_index"))],
     query: Annotated[TaskQuery, Query()],
 ) -> TaskInstanceCollectionResponse:
     """Of one run, or with `~` of all, of one job or all."""
@@ -300,7 +300,7 @@ async def clear_task_instances(
     context: Context, actor: Operator, dag_id: str, body: ClearTaskInstancesBody
 ) -> TaskInstanceCollectionResponse:
     """Runs are cleared one after the other, up to the first that cannot be."""
-    window = Window(limit=_MOST_RUNS, order_by=["run_after"])
+    window = PageRequest(limit=_MOST_RUNS, order_by=["run_after"])
     async with context.database.reading() as connection:
         await jobs.get(connection, dag_id)
         if body.dag_run_id is not None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from store.catalog.assets import Asset, Attached, JobOfAsset
-from store.detection.events import AssetEvent, EventFields
+from store.catalog.assets import AssetRow, Attached, JobOfAsset
+from store.detection.event_lists import EventFields, StoredEvent
 from store.runs.runs import ConsumingRun
 from watcher.serving.api.shapes.base import JsonObject, Shape
 
@@ -76,7 +76,7 @@ class AssetCollectionResponse(Shape):
 
 
 def asset_response(
-    asset: Asset, around: Sequence[JobOfAsset], attached: Sequence[Attached], unprocessed: Mapping[int, int]
+    asset: AssetRow, around: Sequence[JobOfAsset], attached: Sequence[Attached], unprocessed: Mapping[int, int]
 ) -> AssetResponse:
     """What stands around it; all may tell of other assets too."""
     jobs = [job for job in around if job.asset_id == asset.id]
@@ -98,7 +98,7 @@ def asset_response(
     )
 
 
-def _watcher(name: str, asset: Asset) -> AssetWatcherResponse:
+def _watcher(name: str, asset: AssetRow) -> AssetWatcherResponse:
     """Airflow's client insists on a number; our watchers are known by name."""
     return AssetWatcherResponse(name=name, trigger_id=zlib.crc32(name.encode()), created_date=asset.created_at)
 
@@ -132,7 +132,7 @@ class AssetEventCollectionResponse(Shape):
     total_entries: int
 
 
-def event_response(event: AssetEvent, runs: Sequence[ConsumingRun]) -> AssetEventResponse:
+def event_response(event: StoredEvent, runs: Sequence[ConsumingRun]) -> AssetEventResponse:
     """`runs` are those of `store.runs.runs.runs_of_events`, of this event and perhaps of others."""
     values = vars(event)
     return AssetEventResponse(
@@ -152,4 +152,4 @@ def _run(run: ConsumingRun) -> DagRunAssetReference:
 class AssetEvents(Shape):
     """Events as jobs see them."""
 
-    asset_events: Sequence[AssetEvent]
+    asset_events: Sequence[StoredEvent]

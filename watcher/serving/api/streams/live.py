@@ -16,7 +16,7 @@ import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
-from store.runs.changes import Changed, Changes
+from store.runs.changes import ChangeFeed, ChangeSet
 from watcher.host.loops import keep_going
 
 ChangeType: TypeAlias = Literal["asset_event", "run", "try", "watcher", "store"]
@@ -58,7 +58,7 @@ class ChangeFilter:
         )
 
 
-Shown: TypeAlias = Callable[[AsyncConnection, Changed], Awaitable[list[Change]]]
+Shown: TypeAlias = Callable[[AsyncConnection, ChangeSet], Awaitable[list[Change]]]
 """How a look's rows become changes."""
 
 
@@ -85,7 +85,7 @@ class LiveChanges:
 
     most_kept: int = MOST_KEPT
     most_pending: int = MOST_PENDING
-    _reader: Changes | None = None
+    _reader: ChangeFeed | None = None
     _name: str = ""
     _number: int = 0
     _kept: deque[tuple[int, Change]] = field(default_factory=deque)
@@ -136,7 +136,7 @@ class LiveChanges:
             reader, self._reader = self._reader, None  # one that fails is not used again
             async with keep_going("changes.look_failed"), database.reading() as connection:
                 if reader is None or now - self._looked_at > FORGOTTEN_AFTER:
-                    reader = await Changes.begin(connection)
+                    reader = await ChangeFeed.begin(connection)
                     self._begin_anew()
                 else:
                     self._hand_out(await shown(connection, await reader.look(connection)))

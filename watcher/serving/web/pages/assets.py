@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
-from store.database.paging import Window
-from store.detection import events, outbox
-from store.detection.events import AssetEvent, EventFilter
+from store.database.paging import PageRequest
+from store.detection import event_lists, outbox
+from store.detection.event_lists import EventFilter, StoredEvent
 from store.keys import AssetRef
 from store.runs import decisions, runs, waiting
 from store.runs.runs import ConsumingRun
@@ -42,7 +42,7 @@ async def all_assets(view: Pages, after: Annotated[str | None, Query(max_length=
     return view.page("assets.html", assets=shown, following=following, after=after)
 
 
-async def _with_surroundings(connection: AsyncConnection, rows: Sequence[assets.Asset]) -> Sequence[Any]:
+async def _with_surroundings(connection: AsyncConnection, rows: Sequence[assets.AssetRow]) -> Sequence[Any]:
     ids = [row.id for row in rows]
     around = await assets.jobs_around(connection, ids)
     attached = await assets.attached(connection, ids)
@@ -56,7 +56,7 @@ async def one_asset(view: Pages, asset_id: AssetId) -> Response:
     async with context.database.reading() as connection:
         asset = await assets.get(connection, asset_id)
         (shown,) = await _with_surroundings(connection, [asset])
-        entries = await context.entries.page(connection, asset.ref, Window(limit=_MOST_ENTRIES))
+        entries = await context.entries.page(connection, asset.ref, PageRequest(limit=_MOST_ENTRIES))
         recent = await _events(connection, asset_id, None, FEW)
         stuck = await outbox.stuck(connection, asset_id)
         waits = await waiting_jobs(connection, await waiting.jobs_scheduled_on(connection, asset_id))
@@ -73,13 +73,15 @@ async def events_of_asset(view: Pages, asset_id: AssetId, before: Before = None)
 
 
 async def _events(connection: AsyncConnection, asset_id: int, before: int | None, limit: int) -> Mapping[str, Any]:
-    rows = await events.latest(connection, EventFilter(asset_id=asset_id), limit=limit + 1, before=before)
-    part: Part[AssetEvent] = Part.of(rows, lambda event: event.id, limit)
+    rows = await event_lists.latest(connection, EventFilter(asset_id=asset_id), limit=limit + 1, before=before)
+    part: Part[StoredEvent] = Part.of(rows, lambda event: event.id, limit)
     with_source = await runs.events_with_source(connection, [event.id for event in part.rows])
     return {"events": part, "consumers": await consumers_of(connection, part.rows), "with_source": with_source}
 
 
-async def consumers_of(connection: AsyncConnection, rows: Sequence[AssetEvent]) -> Mapping[int, Sequence[ConsumingRun]]:
+async def consumers_of(
+    connection: AsyncConnection, rows: Sequence[StoredEvent]
+) -> Mapping[int, Sequence[ConsumingRun]]:
     """The runs that consumed each of the events, by its id."""
     consuming = await runs.runs_of_events(connection, [event.id for event in rows])
     return {event.id: [run for run in consuming if run.event_id == event.id] for event in rows}

@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 
 from store.catalog import assets
 from store.runs import decisions, jobs, runs
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from watcher.serving.api import decisions as api
 from watcher.serving.api.context import Context
 from watcher.serving.api.shapes.dags import dag_response
@@ -30,7 +30,7 @@ async def one_job(view: Pages, dag_id: str) -> Response:
         unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
         (waiting,) = await waiting_jobs(connection, [job])
         rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
-    part: Part[Run] = Part.of(rows, lambda run: run.id, FEW)
+    part: Part[RunRow] = Part.of(rows, lambda run: run.id, FEW)
     values: dict[str, Any] = {
         "job": job,
         "shown": dag_response(job, unprocessed),

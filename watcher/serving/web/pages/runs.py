@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.detection import events
-from store.detection.events import EventFilter
+from store.detection import event_lists
+from store.detection.event_lists import EventFilter
 from store.keys import TaskInstanceKey
 from store.runs import runs, task_instances
 from store.runs.queues import ACTIVE
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from store.runs.task_instances import TryOfRun
 from store.state import history
 from watcher.serving.api import decisions as api
@@ -46,7 +46,7 @@ async def all_runs(
     states = None if state is None else [state]
     async with view.context.database.reading() as connection:
         rows = await runs.latest(connection, limit=ROWS + 1, before=before, dag_id=job, states=states)
-    part: Part[Run] = Part.of(rows, lambda run: run.id)
+    part: Part[RunRow] = Part.of(rows, lambda run: run.id)
     return view.page("runs.html", runs=part, before=before, state=state, job=job)
 
 
@@ -85,7 +85,7 @@ async def _written(connection: AsyncConnection, dag_id: str, run_id: str) -> Map
     of_run = EventFilter(source_dag_id=dag_id, source_run_id=run_id)
     return {
         "written": await history.of_run(connection, dag_id, run_id, limit=_MOST),
-        "emitted": await events.latest(connection, of_run, limit=_MOST),
+        "emitted": await event_lists.latest(connection, of_run, limit=_MOST),
     }
 
 
